@@ -1,0 +1,71 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+BIN := $(VENV)/bin
+JARS ?= .jars
+PYTHON ?= python3
+# Tests are parallel-safe but a 2-core machine gains nothing from running two brokers at once.
+PYTEST ?= $(BIN)/pytest
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: help demo test test-all lint fmt jars lock wheel clean
+help: ## Show what can be made
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# One stamp per lock file: `demo` needs only the run-time set, `test` and `lint` the developers' set.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "pid-quota: $$($(PYTHON) --version) found, Python >= 3.10 needed: call make with PYTHON=python3.12, say" >&2; exit 1; }
+	@if [ -n "$(UV)" ]; then \
+		test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV); \
+		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --require-hashes -r $(1); \
+		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation -e .; \
+	else \
+		test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r $(1); \
+		$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .; \
+	fi
+	@touch $(2)
+endef
+
+$(VENV)/.local: requirements/local.txt pyproject.toml
+	$(call install,requirements/local.txt,$@)
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml
+	$(call install,requirements/dev.txt,$@)
+	@touch $(VENV)/.local
+
+$(JARS)/.complete: jvm/ivy.xml | $(VENV)/.local
+	$(BIN)/python -m broker.jars $(JARS)
+
+jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka source, Delta)
+
+demo: $(VENV)/.local $(JARS)/.complete ## Real broker, real producers, live quota: 90 s of traffic
+	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
+
+test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.dev $(JARS)/.complete ## Every test, also the slow ones
+	$(PYTEST)
+
+lint: $(VENV)/.dev ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fmt: $(VENV)/.dev ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(VENV)/.dev ## Build the wheel into dist/
+	$(BIN)/python -m hatchling build -t wheel
+
+# No index address is written: the lock files name versions and hashes only.
+LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
+lock: ## Renew requirements/*.txt (needs uv)
+	$(LOCK) --group dev -o requirements/dev.txt
+	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
+
+clean: ## Remove what was made, but the fetched jars
+	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

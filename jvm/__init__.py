@@ -1,0 +1,1 @@
+"""The list of JVM parts (ivy.xml), shipped as package data."""

@@ -1,0 +1,1 @@
+"""SQL views and queries, shipped as package data."""
