@@ -1,0 +1,1 @@
+"""What is remembered of one principal: the layered Bloom filter, the ledger, its byte codec."""

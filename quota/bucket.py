@@ -1,0 +1,98 @@
+"""The token bucket of KIP-599's strict quotas, in integers.
+
+Kafka's `TokenBucket` adds floating-point refills, so its result depends on how often it is asked. Here a token is a
+whole number of units, chosen so that a quota refills a whole number of units per millisecond: refilling over a second
+at once, or in a thousand steps, gives the same bucket.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from quota.config import QuotaConfig
+from quota.timeline import Timeline
+
+_UNITS_PER_PID_RATE = 1_000_000
+"""Quotas count to a millionth of a PID per window."""
+
+
+@dataclass(frozen=True)
+class BucketTerms:
+    """What a quota means for a bucket: a value derived once per quota, not per event.
+
+    Attributes:
+        refill_per_ms: Units gained per millisecond.
+        units_per_token: Units that one admitted PID takes.
+        burst_units: Units in a full bucket.
+    """
+
+    refill_per_ms: int
+    units_per_token: int
+    burst_units: int
+
+    @classmethod
+    def of(cls, producer_ids_rate: float, config: QuotaConfig) -> "BucketTerms":
+        """Derive the terms of a quota in PIDs per window."""
+        refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
+        units_per_token = config.window_ms * _UNITS_PER_PID_RATE
+        burst_units = round(refill_per_ms * config.window_ms * config.burst_windows)
+        return cls(refill_per_ms, units_per_token, burst_units)
+
+
+class TokenBucket(msgspec.Struct, array_like=True):
+    """Tokens of one principal: starts full, is exhausted below zero (`org.apache.kafka...TokenBucket`).
+
+    Attributes:
+        units: Content in units; `BucketTerms.units_per_token` make a token.
+        tick: Tick of the last refill.
+
+    Examples:
+        >>> config = QuotaConfig()
+        >>> terms = BucketTerms.of(100.0, config)
+        >>> bucket = TokenBucket.full(terms, tick=0)
+        >>> sum(bucket.take(terms) for _ in range(200))
+        101
+        >>> bucket.throttle_time_ms(terms)
+        36000
+    """
+
+    units: int
+    tick: int
+
+    @classmethod
+    def full(cls, terms: BucketTerms, tick: int) -> "TokenBucket":
+        """Return a full bucket."""
+        return cls(terms.burst_units, tick)
+
+    def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
+        """Bring the bucket to a tick; also clamps it to the burst of a quota that was lowered."""
+        units = self.units_at(terms, tick, timeline)
+        if tick > self.tick:
+            self.tick = tick
+        self.units = units
+
+    def units_at(self, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
+        """Return the content at a tick without changing the bucket."""
+        units = self.units
+        if tick > self.tick:
+            elapsed_ms = timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick)
+            units += elapsed_ms * terms.refill_per_ms
+        return min(units, terms.burst_units)
+
+    def take(self, terms: BucketTerms) -> bool:
+        """Take one token if the bucket is not exhausted; return whether it was taken."""
+        if self.units < 0:
+            return False
+        self.units -= terms.units_per_token
+        return True
+
+    def tokens(self, terms: BucketTerms) -> float:
+        """Return the content in tokens, below zero when exhausted."""
+        return self.units / terms.units_per_token
+
+    def throttle_time_ms(self, terms: BucketTerms) -> int:
+        """Return the milliseconds until the bucket is no longer exhausted: `-tokens / quota * window_ms`."""
+        if self.units >= 0:
+            return 0
+        # Kafka rounds half up (ControllerMutationQuotaManager.throttleTimeMs).
+        return (-self.units + terms.refill_per_ms // 2) // terms.refill_per_ms

@@ -1,0 +1,77 @@
+"""Settings of the quota rules, with the KIP-936 names they stand for."""
+
+from dataclasses import dataclass
+
+from quota.errors import InvalidConfigError
+
+TICKS_PER_QUANTUM = 90
+"""Tokens refill once per tick: 10 s with the default window and layer count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuotaConfig:
+    """Settings shared by every principal of one deployment.
+
+    Attributes:
+        window_seconds: Time over which a quota is counted (`producer.id.quota.window.size.seconds`).
+        window_num: Samples of the `rate` metric, each one window long (`producer.id.quota.window.num`).
+        layer_count: Layers per window (`producer.id.quota.cache.layer.count`).
+        false_positive_rate: Share of unseen PIDs taken for known ones, over all layers together
+            (`producer.id.quota.cache.false.positive.rate`).
+        burst_windows: Size of a full token bucket, in windows of quota. Kafka's own burst is `window_num`.
+        min_throttle_seconds: Shortest time a throttle decision holds, and least time between two renewals.
+        late_grace_seconds: Events older than the clock by more than this are late: stored, never charged.
+        metrics_interval_seconds: A principal with traffic gets a metrics row at least this often.
+        max_uncharged_bytes: Filter bytes beyond which PIDs that no quota holds back are counted, not stored.
+
+    Raises:
+        InvalidConfigError: If a value is out of range, or the window can't be cut into whole quanta.
+
+    Examples:
+        >>> QuotaConfig(window_seconds=3600).quantum_ms
+        900000
+    """
+
+    window_seconds: int = 3600
+    window_num: int = 11
+    layer_count: int = 4
+    false_positive_rate: float = 1e-4
+    burst_windows: float = 1.0
+    min_throttle_seconds: float = 60.0
+    late_grace_seconds: float = 300.0
+    metrics_interval_seconds: float = 60.0
+    max_uncharged_bytes: int = 64 * 1024
+
+    def __post_init__(self) -> None:
+        _require("window_seconds", self.window_seconds, self.window_seconds >= 1, "at least 1")
+        _require("window_num", self.window_num, self.window_num >= 1, "at least 1")
+        _require("layer_count", self.layer_count, 1 <= self.layer_count <= 64, "between 1 and 64")
+        _require("false_positive_rate", self.false_positive_rate, 0 < self.false_positive_rate < 1, "between 0 and 1")
+        _require("burst_windows", self.burst_windows, 0 < self.burst_windows <= 1000, "above 0 and at most 1000")
+        _require("min_throttle_seconds", self.min_throttle_seconds, self.min_throttle_seconds >= 0, "at least 0")
+        _require("late_grace_seconds", self.late_grace_seconds, self.late_grace_seconds >= 0, "at least 0")
+        interval = self.metrics_interval_seconds
+        _require("metrics_interval_seconds", interval, interval >= 0, "at least 0")
+        _require("max_uncharged_bytes", self.max_uncharged_bytes, self.max_uncharged_bytes >= 1024, "at least 1024")
+        if self.window_ms % self.layer_count or self.quantum_ms < TICKS_PER_QUANTUM:
+            msg = (
+                f"window_seconds={self.window_seconds} can't be cut into layer_count={self.layer_count} whole quanta "
+                f"of at least {TICKS_PER_QUANTUM} ms: choose a layer count that divides the window"
+            )
+            raise InvalidConfigError(msg)
+
+    @property
+    def window_ms(self) -> int:
+        """Length of the window in milliseconds."""
+        return self.window_seconds * 1000
+
+    @property
+    def quantum_ms(self) -> int:
+        """Length of a quantum, the time one layer is written to, in milliseconds."""
+        return self.window_ms // self.layer_count
+
+
+def _require(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds:
+        msg = f"{name}={value} is out of range: it must be {allowed}"
+        raise InvalidConfigError(msg)

@@ -1,0 +1,75 @@
+"""An episode: the time from the first refused PID to the release.
+
+The rules look at whole ticks only, so that a PID refused twice in a tick changes nothing the second time.
+"""
+
+import msgspec
+
+from quota.config import QuotaConfig
+from quota.decision import MAX_CLIENT_IDS, MAX_SAMPLE_PIDS, OTHER_CLIENTS, Evidence
+from quota.timeline import Timeline
+
+
+class Episode(msgspec.Struct, array_like=True):
+    """A throttle in force on one principal.
+
+    Attributes:
+        start_ms: When the first PID was refused, in milliseconds since the epoch.
+        decided_at_ms: When the latest THROTTLE was decided.
+        decided_tick: Tick of the latest THROTTLE.
+        throttled_until_ms: When the throttle ends if no PID is refused until then.
+        throttle_time_ms: As of the latest THROTTLE.
+        renewal: 0 for the first THROTTLE, then 1, 2, ...
+        refused: Distinct PIDs refused so far (an estimate, hence a float).
+        sample_pids: The first few of them.
+        client_ids: Refused PIDs per client id.
+    """
+
+    start_ms: int
+    decided_at_ms: int
+    decided_tick: int
+    throttled_until_ms: int
+    throttle_time_ms: int
+    renewal: int = 0
+    refused: float = 0.0
+    sample_pids: list[int] = msgspec.field(default_factory=list)
+    client_ids: dict[str, float] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> "Episode":
+        """Open an episode at the first refused PID."""
+        return cls(now_ms, now_ms, tick, _until(now_ms, throttle_time_ms, config), throttle_time_ms)
+
+    def is_over(self, tick: int, timeline: Timeline) -> bool:
+        """Say whether the clock has passed `throttled_until`: that moment is the release."""
+        return timeline.tick_start_ms(tick) >= self.throttled_until_ms
+
+    def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
+        """Say whether a PID refused in this tick renews the throttle: once per `min_throttle_seconds` at most."""
+        return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
+
+    def renew(self, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> None:
+        """Hold the throttle for another while."""
+        self.renewal += 1
+        self.decided_at_ms = now_ms
+        self.decided_tick = tick
+        self.throttle_time_ms = throttle_time_ms
+        self.throttled_until_ms = _until(now_ms, throttle_time_ms, config)
+
+    def add_refused(self, pid: int, client_id: str, weight: float) -> None:
+        """Count a newly refused PID; `weight` is how many distinct PIDs it stands for (1 while they are few)."""
+        self.refused += weight
+        if len(self.sample_pids) < MAX_SAMPLE_PIDS:
+            self.sample_pids.append(pid)
+        clients = self.client_ids
+        name = client_id if client_id in clients or len(clients) < MAX_CLIENT_IDS - 1 else OTHER_CLIENTS
+        clients[name] = clients.get(name, 0.0) + weight
+
+    def evidence(self) -> Evidence:
+        """Return what was refused so far."""
+        client_ids = {client: round(count) for client, count in self.client_ids.items()}
+        return Evidence(round(self.refused), tuple(self.sample_pids), client_ids)
+
+
+def _until(now_ms: int, throttle_time_ms: int, config: QuotaConfig) -> int:
+    return now_ms + max(throttle_time_ms, round(config.min_throttle_seconds * 1000))

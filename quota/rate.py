@@ -1,0 +1,64 @@
+"""Kafka's sampled rate (`org.apache.kafka.common.metrics.stats.Rate` over a `WindowedSum`)."""
+
+import msgspec
+
+from quota.config import QuotaConfig
+
+
+class Sample(msgspec.Struct, array_like=True):
+    """One sample of a rate: what was recorded from `start_ms` on, for one window.
+
+    Attributes:
+        start_ms: First millisecond of the sample.
+        last_event_ms: Time of its latest record.
+        value: Sum of what was recorded, here PIDs.
+    """
+
+    start_ms: int
+    last_event_ms: int
+    value: int
+
+
+class SampledRate(msgspec.Struct, array_like=True):
+    """The KIP's `rate` metric of one principal, in PIDs per window.
+
+    With the defaults it averages over 10 to 11 windows, as every Kafka rate averages over its samples: true to
+    Kafka, and slow to read. See `new_pids_window` for a number to act on.
+
+    Attributes:
+        samples: Oldest first, at most `window_num + 1`, as in Kafka's `SampledStat`.
+
+    Examples:
+        >>> rate = SampledRate()
+        >>> rate.record(110, QuotaConfig(), 0)
+        >>> rate.measure(QuotaConfig(), 0)
+        11.0
+    """
+
+    samples: list[Sample] = msgspec.field(default_factory=list)
+
+    def record(self, count: int, config: QuotaConfig, now_ms: int) -> None:
+        """Add PIDs to the newest sample, after closing it if it is as old as a window."""
+        if not self.samples or now_ms - self.samples[-1].start_ms >= config.window_ms:
+            self.samples.append(Sample(now_ms, now_ms, 0))
+            del self.samples[: -(config.window_num + 1)]
+        newest = self.samples[-1]
+        newest.value += count
+        newest.last_event_ms = now_ms
+
+    def measure(self, config: QuotaConfig, now_ms: int) -> float:
+        """Return the rate in PIDs per window, without changing the samples."""
+        expire_ms = config.window_num * config.window_ms
+        live = [sample for sample in self.samples if now_ms - sample.last_event_ms < expire_ms]
+        if not live:
+            return 0.0
+        elapsed_ms = now_ms - live[0].start_ms
+        # A young sensor is measured as if it had been there for all but one of its samples.
+        missing = config.window_num - 1 - elapsed_ms // config.window_ms
+        if missing > 0:
+            elapsed_ms += missing * config.window_ms
+        return sum(sample.value for sample in live) * config.window_ms / max(1, elapsed_ms)
+
+    def is_expired(self, config: QuotaConfig, now_ms: int) -> bool:
+        """Say whether no sample is left to measure."""
+        return self.measure(config, now_ms) == 0.0

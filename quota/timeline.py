@@ -1,0 +1,47 @@
+"""Event time cut into quanta, ticks and metrics intervals, all aligned to the epoch."""
+
+from dataclasses import dataclass
+
+from quota.config import TICKS_PER_QUANTUM, QuotaConfig
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Turns milliseconds since the epoch into tick numbers and back.
+
+    A tick never straddles two quanta: each quantum has exactly `TICKS_PER_QUANTUM` of them, so that whatever is
+    decided per tick is also decided per quantum.
+
+    Attributes:
+        quantum_ms: Length of a quantum in milliseconds.
+
+    Examples:
+        >>> line = Timeline(quantum_ms=900_000)
+        >>> line.tick(905_000), line.tick_start_ms(90), line.quantum(90)
+        (90, 900000, 1)
+    """
+
+    quantum_ms: int
+
+    @classmethod
+    def of(cls, config: QuotaConfig) -> "Timeline":
+        """Make the timeline of a configuration."""
+        return cls(config.quantum_ms)
+
+    def tick(self, timestamp_ms: int) -> int:
+        """Return the number of the tick that holds the timestamp."""
+        quantum, rest = divmod(timestamp_ms, self.quantum_ms)
+        return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // self.quantum_ms
+
+    def tick_start_ms(self, tick: int) -> int:
+        """Return the first millisecond of a tick."""
+        quantum, rest = divmod(tick, TICKS_PER_QUANTUM)
+        return quantum * self.quantum_ms - (-rest * self.quantum_ms // TICKS_PER_QUANTUM)
+
+    def quantum(self, tick: int) -> int:
+        """Return the number of the quantum that holds the tick."""
+        return tick // TICKS_PER_QUANTUM
+
+    def ticks_in(self, duration_ms: float) -> int:
+        """Return a duration as a whole number of ticks, at least one."""
+        return max(1, round(duration_ms * TICKS_PER_QUANTUM / self.quantum_ms))

@@ -1,0 +1,87 @@
+"""What goes into a ledger and what comes out of it, as plain values."""
+
+from dataclasses import dataclass, field
+
+from quota.config import QuotaConfig
+from quota.decision import Decision
+from quota.limits import QuotaSource
+from quota.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What all ledgers of one stream share.
+
+    Attributes:
+        config: The settings of the rules.
+        salt: XORed onto every PID before it is hashed, so that nobody can choose PIDs that collide. 0 to 2**63 - 1.
+        learn_until_ms: Until this event time unseen PIDs are stored without charge: they may have been there before.
+    """
+
+    config: QuotaConfig = field(default_factory=QuotaConfig)
+    salt: int = 0
+    learn_until_ms: int = 0
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline of the configuration."""
+        return Timeline.of(self.config)
+
+
+@dataclass(frozen=True)
+class Events:
+    """Produce events of one principal in offset order, as columns of the same length.
+
+    Attributes:
+        pids: Producer ids, 0 or above.
+        timestamps_ms: Broker times in milliseconds since the epoch.
+        client_ids: Client ids, empty where unknown.
+        corrections: True where the tap placed an earlier event late: its PID is added without charge.
+    """
+
+    pids: list[int]
+    timestamps_ms: list[int]
+    client_ids: list[str]
+    corrections: list[bool]
+
+
+@dataclass(frozen=True)
+class MetricsRow:
+    """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
+
+    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window.
+    """
+
+    principal: str
+    window_end_ms: int
+    as_of_ms: int
+    rate: float
+    tokens: float | None
+    throttle_time_ms: int
+    throttle_time_avg_ms: float | None
+    new_pids_window: int
+    quota: float | None
+    quota_source: QuotaSource
+    admitted_pids: int
+    refused_pids: int
+    late_pids: int
+    active_pids: int
+    layers: int
+    state_bytes: int
+    phase: str
+    saturated: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch of events did to a ledger.
+
+    Attributes:
+        decisions: In the order they were taken.
+        metrics: One row per metrics interval with something to say.
+        changed: Whether the ledger differs from before, so that it must be stored.
+    """
+
+    decisions: tuple[Decision, ...]
+    metrics: tuple[MetricsRow, ...]
+    changed: bool

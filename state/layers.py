@@ -1,0 +1,224 @@
+"""The time-layered Bloom filter of KIP-936: which PIDs of a principal were seen in the last window.
+
+Time is cut into quanta of `window / layer_count`. A PID is known if a layer of the current quantum or of the
+`layer_count` quanta before it holds it, so it is remembered for at least one window after it was last seen and for at
+most a window and a quantum. PIDs come salted (see `state.ledger`), so nobody can choose PIDs that collide.
+"""
+
+import math
+from operator import index
+from typing import NamedTuple
+
+from rbloom import Bloom
+
+from quota.config import QuotaConfig
+
+MIN_LAYER_CAPACITY = 32
+EXTENSION_SHARE = 0.3
+"""A full layer is extended by this share of what its quantum holds: slack costs at most so many bytes."""
+
+
+class LayerState(NamedTuple):
+    """A layer as it is stored: room for `capacity` PIDs, of which `entries` are taken."""
+
+    capacity: int
+    entries: int
+    bits: bytes
+
+
+class QuantumState(NamedTuple):
+    """The layers of one quantum as they are stored.
+
+    `refreshed_from[d - 1]` counts the PIDs written here again whose newest copy was `d` quanta older.
+    """
+
+    quantum: int
+    refreshed_from: list[int]
+    layers: list[LayerState]
+
+
+class Layer:
+    """A Bloom filter with a capacity; its bits are read from bytes only when asked for."""
+
+    __slots__ = ("_bits", "_bloom", "capacity", "entries")
+
+    def __init__(self, capacity: int, entries: int, bits: bytes | None, bloom: Bloom | None) -> None:
+        self.capacity = capacity
+        self.entries = entries
+        self._bits = bits
+        self._bloom = bloom
+
+    @classmethod
+    def empty(cls, capacity: int, false_positive_rate: float) -> "Layer":
+        """Make a layer for so many PIDs."""
+        return cls(capacity, 0, None, Bloom(capacity, false_positive_rate, index))
+
+    def bloom(self) -> Bloom:
+        """Return the filter to look PIDs up in."""
+        if self._bloom is None:
+            self._bloom = Bloom.load_bytes(self._bits or b"", index)
+        return self._bloom
+
+    def add(self, pid: int) -> None:
+        """Store a PID."""
+        self.bloom().add(pid)
+        self.entries += 1
+        self._bits = None
+
+    def state(self) -> LayerState:
+        """Return the layer as it is stored."""
+        if self._bits is None:
+            self._bits = self.bloom().save_bytes()
+        return LayerState(self.capacity, self.entries, self._bits)
+
+    def size_bytes(self) -> int:
+        """Return the bytes of its bits."""
+        return len(self._bits) if self._bits is not None else self.bloom().size_in_bits // 8
+
+
+class Quantum:
+    """The layers written to during one quantum."""
+
+    __slots__ = ("layers", "number", "refreshed_from")
+
+    def __init__(self, number: int, refreshed_from: list[int], layers: list[Layer]) -> None:
+        self.number = number
+        self.refreshed_from = refreshed_from
+        self.layers = layers
+
+    def entries(self) -> int:
+        """Return how many PIDs were written here."""
+        return sum(layer.entries for layer in self.layers)
+
+    def holds(self, pid: int) -> bool:
+        """Say whether a layer of this quantum holds the PID."""
+        return any(pid in layer.bloom() for layer in self.layers)
+
+
+class LayeredBloomFilter:
+    """The PIDs seen by one principal, in layers that expire.
+
+    Not thread-safe. All time is in quantum numbers (see `quota.timeline`).
+
+    Examples:
+        >>> seen = LayeredBloomFilter(QuotaConfig(), quantum=0)
+        >>> seen.store(4711, quantum=0)
+        >>> seen.find(4711), seen.find(4712)
+        (0, None)
+        >>> seen.advance(5)
+        >>> seen.find(4711) is None
+        True
+    """
+
+    def __init__(self, config: QuotaConfig, quantum: int, quanta: list[QuantumState] | None = None) -> None:
+        self._layer_count = config.layer_count
+        # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
+        self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
+        self._quanta = [
+            Quantum(state.quantum, list(state.refreshed_from), [Layer(*layer, None) for layer in state.layers])
+            for state in quanta or []
+        ]
+        self._quantum = quantum
+        self._current: list[Bloom] = []
+        self.advance(quantum)
+
+    def advance(self, quantum: int) -> None:
+        """Make a later quantum the current one and drop the layers that expired."""
+        self._quantum = max(quantum, self._quantum)
+        oldest_live = self._quantum - self._layer_count
+        self._quanta = [each for each in self._quanta if each.number >= oldest_live]
+        self._keep_current()
+
+    def holds_in_current(self, pid: int) -> bool:
+        """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
+        return any(pid in bloom for bloom in self._current)
+
+    def find(self, pid: int) -> int | None:
+        """Return the newest quantum that holds the PID, or None if it is unseen."""
+        for quantum in reversed(self._quanta):
+            if quantum.holds(pid):
+                return quantum.number
+        return None
+
+    def is_live(self, quantum: int) -> bool:
+        """Say whether a quantum has not expired."""
+        return quantum >= self._quantum - self._layer_count
+
+    def store(self, pid: int, quantum: int) -> None:
+        """Write an unseen PID to the newest layer of a live quantum."""
+        self._write(pid, self._open(quantum))
+
+    def refresh(self, pid: int, source: int) -> bool:
+        """Write a known PID to the current quantum again, so that it is not forgotten while it is used.
+
+        No more PIDs are written again than are known, so that false positives of a flood can't grow the state.
+
+        Returns:
+            False if that cap was reached and nothing was written.
+        """
+        current = self._open(self._quantum)
+        if sum(current.refreshed_from) >= self._distinct(before=self._quantum):
+            return False
+        current.refreshed_from[self._quantum - source - 1] += 1
+        self._write(pid, current)
+        return True
+
+    def active_pids(self) -> int:
+        """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
+        return self._distinct(before=self._quantum + 1)
+
+    def layers(self) -> int:
+        """Return how many layers there are."""
+        return sum(len(quantum.layers) for quantum in self._quanta)
+
+    def size_bytes(self) -> int:
+        """Return the bytes of all layers."""
+        return sum(layer.size_bytes() for quantum in self._quanta for layer in quantum.layers)
+
+    def state(self) -> list[QuantumState]:
+        """Return the filter as it is stored."""
+        return [
+            QuantumState(each.number, each.refreshed_from, [layer.state() for layer in each.layers])
+            for each in self._quanta
+        ]
+
+    def _distinct(self, before: int) -> int:
+        """Count PIDs by their oldest live copy: one per entry whose previous copy is not live."""
+        count = 0
+        for quantum in self._quanta:
+            if quantum.number >= before:
+                break
+            live_sources = max(0, quantum.number - (self._quantum - self._layer_count))
+            count += quantum.entries() - sum(quantum.refreshed_from[:live_sources])
+        return count
+
+    def _open(self, number: int) -> Quantum:
+        for quantum in reversed(self._quanta):
+            if quantum.number == number:
+                return quantum
+        quantum = Quantum(number, [0] * self._layer_count, [])
+        self._quanta.append(quantum)
+        # Late PIDs may open a quantum that is not the newest.
+        self._quanta.sort(key=lambda each: each.number)
+        return quantum
+
+    def _write(self, pid: int, quantum: Quantum) -> None:
+        layers = quantum.layers
+        if not layers or layers[-1].entries >= layers[-1].capacity:
+            layers.append(Layer.empty(self._next_capacity(quantum), self._rate_of_layer(len(layers))))
+            self._keep_current()
+        layers[-1].add(pid)
+
+    def _next_capacity(self, quantum: Quantum) -> int:
+        held = quantum.entries()
+        # A new quantum will at least be asked to refresh what is known.
+        wanted = held * EXTENSION_SHARE if held else self._distinct(before=quantum.number)
+        return max(MIN_LAYER_CAPACITY, math.ceil(wanted))
+
+    def _rate_of_layer(self, position: int) -> float:
+        # 1/1 + 1/4 + 1/9 + ... = pi^2/6: however often a quantum is extended, its rates sum up to its share.
+        return self._rate_per_quantum * 6 / math.pi**2 / (position + 1) ** 2
+
+    def _keep_current(self) -> None:
+        newest = self._quanta[-1] if self._quanta else None
+        self._current = [layer.bloom() for layer in newest.layers] if newest and newest.number == self._quantum else []

@@ -1,0 +1,290 @@
+"""The ledger of one principal: it takes produce events in offset order and applies the rules of KIP-936.
+
+Everything is decided per tick: within a tick a PID that was admitted is known, a PID that was refused stays refused,
+and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
+"""
+
+from dataclasses import replace
+
+from quota.bucket import BucketTerms, TokenBucket
+from quota.decision import Action, Decision, Evidence, decision_id
+from quota.episode import Episode
+from quota.limits import Limit
+from state.codec import LedgerState, decode, encode
+from state.events import Deployment, Events, MetricsRow, Outcome
+from state.layers import LayeredBloomFilter
+from state.window import QuantumCounts, new_pids_in_window, throttle_time_avg_ms
+
+
+class Ledger:
+    """What is remembered of one principal. Not thread-safe.
+
+    Examples:
+        >>> from quota.limits import Limit
+        >>> ledger = Ledger("User:mallory", Deployment())
+        >>> flood = Events(list(range(150)), [0] * 150, [""] * 150, [False] * 150)
+        >>> outcome = ledger.process(flood, Limit(100.0, "user"))
+        >>> outcome.metrics[-1].admitted_pids, outcome.metrics[-1].refused_pids, outcome.decisions[0].action
+        (101, 49, 'THROTTLE')
+    """
+
+    def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
+        """Open a ledger.
+
+        Args:
+            principal: KafkaPrincipal the ledger belongs to.
+            deployment: What all ledgers share.
+            content: The bytes of `to_bytes`, or None for a principal never seen before.
+
+        Raises:
+            LedgerCodecError: If the bytes are not a ledger that this version can read.
+        """
+        self._principal = principal
+        self._deployment = deployment
+        self._config = deployment.config
+        self._timeline = deployment.timeline
+        self._interval_ticks = self._timeline.ticks_in(self._config.metrics_interval_seconds * 1000)
+        self._state = decode(content) if content else LedgerState()
+        quantum = self._timeline.quantum(max(0, self._state.clock_tick))
+        self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
+        self._begin_batch(Limit(None, "none"))
+
+    def to_bytes(self) -> bytes:
+        """Return the ledger as it is stored."""
+        self._state.quanta = self._seen.state()
+        return encode(self._state)
+
+    def learn_again(self, until_ms: int) -> None:
+        """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
+        self._state.learn_until_ms = max(self._state.learn_until_ms, until_ms)
+        self._changed = True
+
+    def process(self, events: Events, limit: Limit) -> Outcome:
+        """Apply events in offset order under the quota in force.
+
+        Args:
+            events: The events; repeats of a PID within a tick may be left out.
+            limit: The quota in force for the whole batch.
+        """
+        learning_anew = self._changed
+        self._begin_batch(limit)
+        self._changed = learning_anew
+        tick_of, salt, holds_in_current = self._timeline.tick, self._deployment.salt, self._seen.holds_in_current
+        columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.corrections, strict=True)
+        for pid, timestamp_ms, client_id, correction in columns:
+            tick = tick_of(timestamp_ms)
+            if tick > self._batch_tick:
+                self._advance(tick)
+            if tick < self._late_before:
+                self._observe_late(pid ^ salt, tick)
+            elif not holds_in_current(pid ^ salt):
+                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, correction)
+        self._end_batch()
+        return Outcome(tuple(self._decisions), tuple(self._metrics), self._changed)
+
+    def _begin_batch(self, limit: Limit) -> None:
+        self._limit = limit
+        rate = limit.producer_ids_rate
+        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
+        self._decisions: list[Decision] = []
+        self._metrics: list[MetricsRow] = []
+        self._late_pids = 0
+        self._changed = False
+        self._row_due = False
+        self._batch_tick = self._state.clock_tick
+        self._keep_late_bound()
+
+    def _advance(self, tick: int) -> None:
+        """Let the time of an event come: close what ended before it."""
+        self._batch_tick = tick
+        if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
+            self._move_clock(tick)
+        interval = tick // self._interval_ticks
+        if interval > self._state.interval:
+            if self._row_due:
+                self._report()
+            self._state.interval = interval
+            self._state.interval_admitted, self._state.interval_refused = 0, 0.0
+            self._changed = self._row_due = True
+        episode = self._state.episode
+        if episode and episode.is_over(tick, self._timeline):
+            self._decide("RELEASE", episode, tick)
+            self._state.episode = None
+
+    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, correction: bool) -> None:
+        """Apply an event whose PID is not in the current quantum."""
+        salted = pid ^ self._deployment.salt
+        source = self._seen.find(salted)
+        self._changed = True
+        self._move_clock(tick)
+        if source is not None:
+            self._seen.refresh(salted, source)
+        elif correction:
+            self._seen.store(salted, self._timeline.quantum(tick))
+        elif self._is_learning(tick):
+            self._store_uncharged(salted, tick)
+        elif self._terms is None:
+            if self._store_uncharged(salted, tick):
+                self._count_admitted(timestamp_ms, tick)
+        elif self._take_token(self._terms, tick):
+            self._seen.store(salted, self._timeline.quantum(tick))
+            self._count_admitted(timestamp_ms, tick)
+        else:
+            self._refuse(pid, self._effective_ms(timestamp_ms, tick), tick, client_id, self._terms)
+
+    def _observe_late(self, salted: int, tick: int) -> None:
+        """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
+        self._late_pids += 1
+        self._row_due = True
+        quantum = self._timeline.quantum(tick)
+        newest = self._seen.find(salted)
+        if self._seen.is_live(quantum) and (newest is None or newest < quantum):
+            self._seen.store(salted, quantum)
+            self._changed = True
+
+    def _take_token(self, terms: BucketTerms, tick: int) -> bool:
+        if self._state.bucket is None:
+            self._state.bucket = TokenBucket.full(terms, tick)
+        self._state.bucket.refill(terms, tick, self._timeline)
+        return self._state.bucket.take(terms)
+
+    def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
+        self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
+        self._counts(tick).admitted += 1
+        self._state.interval_admitted += 1
+        self._row_due = True
+
+    def _store_uncharged(self, salted: int, tick: int) -> bool:
+        """Store a PID that no quota holds back, unless the filter has grown to its cap."""
+        enough = max(self._limit.producer_ids_rate or 0, 1)
+        if self._seen.size_bytes() < self._config.max_uncharged_bytes or self._seen.active_pids() < enough:
+            self._seen.store(salted, self._timeline.quantum(tick))
+            return True
+        counts = self._counts(tick)
+        counts.saturated = True
+        counts.add_unstored(salted)
+        return False
+
+    def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str, terms: BucketTerms) -> None:
+        throttle_time_ms = self._state.bucket.throttle_time_ms(terms) if self._state.bucket else 0
+        counts = self._counts(tick)
+        counts.count_throttle(tick, throttle_time_ms)
+        weight = counts.add_unstored(pid)
+        if weight:
+            self._state.interval_refused += weight
+            self._row_due = True
+        episode = self._state.episode
+        if episode is None:
+            episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
+            # A PID refused before this episode began is nothing new to the sketch, but it is why we throttle.
+            episode.add_refused(pid, client_id, weight or 1.0)
+            self._decide("THROTTLE", episode, tick)
+            return
+        if weight:
+            episode.add_refused(pid, client_id, weight)
+        if episode.renewal_is_due(tick, self._config, self._timeline):
+            episode.renew(now_ms, tick, throttle_time_ms, self._config)
+            self._decide("THROTTLE", episode, tick)
+
+    def _decide(self, action: Action, episode: Episode, tick: int) -> None:
+        self._settle_evidence(episode)
+        self._changed = self._row_due = True
+        release = action == "RELEASE"
+        decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
+        self._decisions.append(
+            Decision(
+                decision_id=decision_id(self._principal, episode.start_ms, episode.renewal, action),
+                principal=self._principal,
+                action=action,
+                decided_at_ms=decided_at_ms,
+                throttle_time_ms=0 if release else episode.throttle_time_ms,
+                throttled_until_ms=episode.throttled_until_ms,
+                tokens=self._tokens(tick),
+                rate=self._state.rate.measure(self._config, decided_at_ms),
+                quota=self._limit.producer_ids_rate,
+                quota_source=self._limit.source,
+                quota_updated_at_ms=self._limit.updated_at_ms,
+                evidence=episode.evidence() if release else Evidence(),
+            )
+        )
+
+    def _settle_evidence(self, episode: Episode | None) -> None:
+        """Give the last THROTTLE all that was refused until the next decision or the end of its batch."""
+        if episode and self._decisions and self._decisions[-1].action == "THROTTLE":
+            self._decisions[-1] = replace(self._decisions[-1], evidence=episode.evidence())
+
+    def _end_batch(self) -> None:
+        self._settle_evidence(self._state.episode)
+        if self._row_due:
+            self._report()
+
+    def _report(self) -> None:
+        """Add a metrics row of the current interval."""
+        self._row_due = False
+        tick, state = max(self._batch_tick, self._state.clock_tick), self._state
+        as_of_ms = self._timeline.tick_start_ms(tick)
+        tokens, counts = self._tokens(tick), self._live_counts(tick)
+        throttled = tokens is not None and tokens < 0 and self._limit.producer_ids_rate
+        self._metrics.append(
+            MetricsRow(
+                principal=self._principal,
+                window_end_ms=self._timeline.tick_start_ms((state.interval + 1) * self._interval_ticks),
+                as_of_ms=as_of_ms,
+                rate=state.rate.measure(self._config, as_of_ms),
+                tokens=tokens,
+                throttle_time_ms=round(-tokens / throttled * self._config.window_ms) if tokens and throttled else 0,
+                throttle_time_avg_ms=throttle_time_avg_ms(counts),
+                new_pids_window=new_pids_in_window(counts, as_of_ms, self._config.window_ms, self._timeline),
+                quota=self._limit.producer_ids_rate,
+                quota_source=self._limit.source,
+                admitted_pids=state.interval_admitted,
+                refused_pids=round(state.interval_refused),
+                late_pids=self._late_pids,
+                active_pids=self._seen.active_pids(),
+                layers=self._seen.layers(),
+                state_bytes=len(self.to_bytes()),
+                phase="learning" if self._is_learning(tick) else "enforcing",
+                saturated=any(each.saturated for each in counts),
+            )
+        )
+        self._late_pids = 0
+
+    def _tokens(self, tick: int) -> float | None:
+        """Return the tokens at a tick; a bucket no event has asked for yet is full."""
+        if self._terms is None:
+            return None
+        bucket = self._state.bucket or TokenBucket.full(self._terms, tick)
+        return bucket.units_at(self._terms, tick, self._timeline) / self._terms.units_per_token
+
+    def _is_learning(self, tick: int) -> bool:
+        until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)
+        return self._timeline.tick_start_ms(tick) < until_ms
+
+    def _effective_ms(self, timestamp_ms: int, tick: int) -> int:
+        return max(timestamp_ms, self._timeline.tick_start_ms(tick))
+
+    def _move_clock(self, tick: int) -> None:
+        if tick <= self._state.clock_tick:
+            return
+        before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
+        self._changed = True
+        self._keep_late_bound()
+        quantum = self._timeline.quantum(tick)
+        if quantum > before:
+            self._seen.advance(quantum)
+            self._state.counts = self._live_counts(tick)
+
+    def _keep_late_bound(self) -> None:
+        clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
+        grace_ms = round(self._config.late_grace_seconds * 1000)
+        self._late_before = self._timeline.tick(max(0, clock_ms - grace_ms))
+
+    def _live_counts(self, tick: int) -> list[QuantumCounts]:
+        oldest_live = self._timeline.quantum(tick) - self._config.layer_count
+        return [each for each in self._state.counts if each.quantum >= oldest_live]
+
+    def _counts(self, tick: int) -> QuantumCounts:
+        quantum = self._timeline.quantum(tick)
+        if not self._state.counts or self._state.counts[-1].quantum < quantum:
+            self._state.counts.append(QuantumCounts(quantum))
+        return self._state.counts[-1]
