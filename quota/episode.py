@@ -42,7 +42,7 @@ class Episode(msgspec.Struct, array_like=True):
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
         """Say whether the clock has passed `throttled_until`: that moment is the release."""
-        return timeline.tick_start_ms(tick) >= self.throttled_until_ms
+        return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
     def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
         """Say whether a PID refused in this tick renews the throttle: once per `min_throttle_seconds` at most."""

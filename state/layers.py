@@ -27,13 +27,10 @@ class LayerState(NamedTuple):
 
 
 class QuantumState(NamedTuple):
-    """The layers of one quantum as they are stored.
-
-    `refreshed_from[d - 1]` counts the PIDs written here again whose newest copy was `d` quanta older.
-    """
+    """The layers of one quantum as they are stored; `renewed` of its entries were written again in a later one."""
 
     quantum: int
-    refreshed_from: list[int]
+    renewed: int
     layers: list[LayerState]
 
 
@@ -79,11 +76,11 @@ class Layer:
 class Quantum:
     """The layers written to during one quantum."""
 
-    __slots__ = ("layers", "number", "refreshed_from")
+    __slots__ = ("layers", "number", "renewed")
 
-    def __init__(self, number: int, refreshed_from: list[int], layers: list[Layer]) -> None:
+    def __init__(self, number: int, renewed: int, layers: list[Layer]) -> None:
         self.number = number
-        self.refreshed_from = refreshed_from
+        self.renewed = renewed
         self.layers = layers
 
     def entries(self) -> int:
@@ -103,8 +100,8 @@ class LayeredBloomFilter:
     Examples:
         >>> seen = LayeredBloomFilter(QuotaConfig(), quantum=0)
         >>> seen.store(4711, quantum=0)
-        >>> seen.find(4711), seen.find(4712)
-        (0, None)
+        >>> seen.find(4711) is None, seen.find(4712) is None
+        (False, True)
         >>> seen.advance(5)
         >>> seen.find(4711) is None
         True
@@ -115,7 +112,7 @@ class LayeredBloomFilter:
         # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
         self._quanta = [
-            Quantum(state.quantum, list(state.refreshed_from), [Layer(*layer, None) for layer in state.layers])
+            Quantum(state.quantum, state.renewed, [Layer(*layer, None) for layer in state.layers])
             for state in quanta or []
         ]
         self._quantum = quantum
@@ -133,11 +130,11 @@ class LayeredBloomFilter:
         """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
         return any(pid in bloom for bloom in self._current)
 
-    def find(self, pid: int) -> int | None:
+    def find(self, pid: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
         for quantum in reversed(self._quanta):
             if quantum.holds(pid):
-                return quantum.number
+                return quantum
         return None
 
     def is_live(self, quantum: int) -> bool:
@@ -148,24 +145,29 @@ class LayeredBloomFilter:
         """Write an unseen PID to the newest layer of a live quantum."""
         self._write(pid, self._open(quantum))
 
-    def refresh(self, pid: int, source: int) -> bool:
-        """Write a known PID to the current quantum again, so that it is not forgotten while it is used.
+    def renew(self, pid: int, source: Quantum, quantum: int) -> bool:
+        """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
 
-        No more PIDs are written again than are known, so that false positives of a flood can't grow the state.
+        Each entry can be renewed once, by an exact counter: an entry is then worth one PID at any time, and the false
+        positives of a flood can't grow the state, however long it lasts.
+
+        Args:
+            pid: The PID.
+            source: What `find` returned.
+            quantum: A live quantum later than the source.
 
         Returns:
-            False if that cap was reached and nothing was written.
+            False if all entries of the source were renewed before and nothing was written.
         """
-        current = self._open(self._quantum)
-        if sum(current.refreshed_from) >= self._distinct(before=self._quantum):
+        if source.renewed >= source.entries():
             return False
-        current.refreshed_from[self._quantum - source - 1] += 1
-        self._write(pid, current)
+        source.renewed += 1
+        self._write(pid, self._open(quantum))
         return True
 
     def active_pids(self) -> int:
         """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
-        return self._distinct(before=self._quantum + 1)
+        return sum(quantum.entries() - quantum.renewed for quantum in self._quanta)
 
     def layers(self) -> int:
         """Return how many layers there are."""
@@ -178,25 +180,14 @@ class LayeredBloomFilter:
     def state(self) -> list[QuantumState]:
         """Return the filter as it is stored."""
         return [
-            QuantumState(each.number, each.refreshed_from, [layer.state() for layer in each.layers])
-            for each in self._quanta
+            QuantumState(each.number, each.renewed, [layer.state() for layer in each.layers]) for each in self._quanta
         ]
-
-    def _distinct(self, before: int) -> int:
-        """Count PIDs by their oldest live copy: one per entry whose previous copy is not live."""
-        count = 0
-        for quantum in self._quanta:
-            if quantum.number >= before:
-                break
-            live_sources = max(0, quantum.number - (self._quantum - self._layer_count))
-            count += quantum.entries() - sum(quantum.refreshed_from[:live_sources])
-        return count
 
     def _open(self, number: int) -> Quantum:
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
-        quantum = Quantum(number, [0] * self._layer_count, [])
+        quantum = Quantum(number, 0, [])
         self._quanta.append(quantum)
         # Late PIDs may open a quantum that is not the newest.
         self._quanta.sort(key=lambda each: each.number)
@@ -212,7 +203,7 @@ class LayeredBloomFilter:
     def _next_capacity(self, quantum: Quantum) -> int:
         held = quantum.entries()
         # A new quantum will at least be asked to refresh what is known.
-        wanted = held * EXTENSION_SHARE if held else self._distinct(before=quantum.number)
+        wanted = held * EXTENSION_SHARE if held else self.active_pids()
         return max(MIN_LAYER_CAPACITY, math.ceil(wanted))
 
     def _rate_of_layer(self, position: int) -> float:

@@ -114,23 +114,22 @@ class Ledger:
     def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, correction: bool) -> None:
         """Apply an event whose PID is not in the current quantum."""
         salted = pid ^ self._deployment.salt
-        source = self._seen.find(salted)
-        self._changed = True
+        source, quantum = self._seen.find(salted), self._timeline.quantum(tick)
         self._move_clock(tick)
         if source is not None:
-            self._seen.refresh(salted, source)
+            self._changed |= self._seen.renew(salted, source, quantum)
         elif correction:
-            self._seen.store(salted, self._timeline.quantum(tick))
+            self._store(salted, quantum)
         elif self._is_learning(tick):
             self._store_uncharged(salted, tick)
         elif self._terms is None:
             if self._store_uncharged(salted, tick):
                 self._count_admitted(timestamp_ms, tick)
         elif self._take_token(self._terms, tick):
-            self._seen.store(salted, self._timeline.quantum(tick))
+            self._store(salted, quantum)
             self._count_admitted(timestamp_ms, tick)
         else:
-            self._refuse(pid, self._effective_ms(timestamp_ms, tick), tick, client_id, self._terms)
+            self._refuse(pid, self._effective_ms(timestamp_ms, tick), tick, client_id)
 
     def _observe_late(self, salted: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
@@ -138,9 +137,16 @@ class Ledger:
         self._row_due = True
         quantum = self._timeline.quantum(tick)
         newest = self._seen.find(salted)
-        if self._seen.is_live(quantum) and (newest is None or newest < quantum):
-            self._seen.store(salted, quantum)
-            self._changed = True
+        if not self._seen.is_live(quantum):
+            return
+        if newest is None:
+            self._store(salted, quantum)
+        elif newest.number < quantum:
+            self._changed |= self._seen.renew(salted, newest, quantum)
+
+    def _store(self, salted: int, quantum: int) -> None:
+        self._seen.store(salted, quantum)
+        self._changed = True
 
     def _take_token(self, terms: BucketTerms, tick: int) -> bool:
         if self._state.bucket is None:
@@ -158,21 +164,21 @@ class Ledger:
         """Store a PID that no quota holds back, unless the filter has grown to its cap."""
         enough = max(self._limit.producer_ids_rate or 0, 1)
         if self._seen.size_bytes() < self._config.max_uncharged_bytes or self._seen.active_pids() < enough:
-            self._seen.store(salted, self._timeline.quantum(tick))
+            self._store(salted, self._timeline.quantum(tick))
             return True
         counts = self._counts(tick)
-        counts.saturated = True
-        counts.add_unstored(salted)
+        if counts.add_unstored(salted):
+            counts.saturated = self._changed = self._row_due = True
         return False
 
-    def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str, terms: BucketTerms) -> None:
-        throttle_time_ms = self._state.bucket.throttle_time_ms(terms) if self._state.bucket else 0
+    def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str) -> None:
+        throttle_time_ms = self._throttle_time_ms(tick)
         counts = self._counts(tick)
-        counts.count_throttle(tick, throttle_time_ms)
+        self._changed |= counts.count_throttle(tick, throttle_time_ms)
         weight = counts.add_unstored(pid)
         if weight:
             self._state.interval_refused += weight
-            self._row_due = True
+            self._changed = self._row_due = True
         episode = self._state.episode
         if episode is None:
             episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
@@ -224,7 +230,6 @@ class Ledger:
         tick, state = max(self._batch_tick, self._state.clock_tick), self._state
         as_of_ms = self._timeline.tick_start_ms(tick)
         tokens, counts = self._tokens(tick), self._live_counts(tick)
-        throttled = tokens is not None and tokens < 0 and self._limit.producer_ids_rate
         self._metrics.append(
             MetricsRow(
                 principal=self._principal,
@@ -232,7 +237,7 @@ class Ledger:
                 as_of_ms=as_of_ms,
                 rate=state.rate.measure(self._config, as_of_ms),
                 tokens=tokens,
-                throttle_time_ms=round(-tokens / throttled * self._config.window_ms) if tokens and throttled else 0,
+                throttle_time_ms=self._throttle_time_ms(tick),
                 throttle_time_avg_ms=throttle_time_avg_ms(counts),
                 new_pids_window=new_pids_in_window(counts, as_of_ms, self._config.window_ms, self._timeline),
                 quota=self._limit.producer_ids_rate,
@@ -249,12 +254,18 @@ class Ledger:
         )
         self._late_pids = 0
 
+    def _bucket_at(self, terms: BucketTerms, tick: int) -> TokenBucket:
+        """Return the bucket as it is at a tick; one that no event has asked for yet is full."""
+        bucket = self._state.bucket
+        return (
+            TokenBucket(bucket.units_at(terms, tick, self._timeline), tick) if bucket else TokenBucket.full(terms, tick)
+        )
+
     def _tokens(self, tick: int) -> float | None:
-        """Return the tokens at a tick; a bucket no event has asked for yet is full."""
-        if self._terms is None:
-            return None
-        bucket = self._state.bucket or TokenBucket.full(self._terms, tick)
-        return bucket.units_at(self._terms, tick, self._timeline) / self._terms.units_per_token
+        return self._bucket_at(self._terms, tick).tokens(self._terms) if self._terms else None
+
+    def _throttle_time_ms(self, tick: int) -> int:
+        return self._bucket_at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0
 
     def _is_learning(self, tick: int) -> bool:
         until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)

@@ -29,12 +29,14 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     saturated: bool = False
     unstored: bytes = b""
 
-    def count_throttle(self, tick: int, throttle_time_ms: int) -> None:
-        """Count a tick in which a PID was refused: its throttle time does not change within the tick."""
-        if tick > self.last_throttled_tick:
-            self.last_throttled_tick = tick
-            self.throttled_ticks += 1
-            self.throttle_ms_sum += throttle_time_ms
+    def count_throttle(self, tick: int, throttle_time_ms: int) -> bool:
+        """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
+        if tick <= self.last_throttled_tick:
+            return False
+        self.last_throttled_tick = tick
+        self.throttled_ticks += 1
+        self.throttle_ms_sum += throttle_time_ms
+        return True
 
     def add_unstored(self, pid: int) -> float:
         """Count a PID that is not stored; return its weight (see `DistinctPids.add`)."""

@@ -1,0 +1,1 @@
+"""The Spark side: from Kafka records to rows in Delta tables. Start reading at `streaming.pipeline`."""

@@ -1,0 +1,105 @@
+"""`pid-quota stream`, also `python -m jobs.stream`: the Structured Streaming job."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from broker.kafka_config import KafkaConfig
+from broker.topics import PRODUCE_EVENTS, first_record_ms, require_topic
+from quota.config import QuotaConfig
+from streaming.errors import SparkMissingError, StreamFailedError
+from streaming.tables import create_missing, is_catalog
+
+if TYPE_CHECKING:
+    from streaming.pipeline import StreamOptions
+
+BootstrapServers = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
+Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
+Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
+KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
+LearnSeconds = Annotated[
+    int | None, typer.Option(min=0, help="At the first start: charge no PID for so long. [default: the window]")
+]
+
+
+def stream(
+    bootstrap_servers: BootstrapServers,
+    tables: Tables,
+    checkpoint: Checkpoint,
+    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
+    kafka_config: KafkaConfigFile = None,
+    learn_seconds: LearnSeconds = None,
+    window_seconds: Annotated[int, typer.Option(help="Time over which a quota counts.")] = 3600,
+    layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
+    false_positive_rate: Annotated[float, typer.Option(help="New PIDs taken for known ones.")] = 1e-4,
+    burst_windows: Annotated[float, typer.Option(help="Full bucket, in windows of quota.")] = 1.0,
+    min_throttle_seconds: Annotated[float, typer.Option(help="Shortest throttle.")] = 60.0,
+    metrics_interval_seconds: Annotated[float, typer.Option(help="Metrics row of an active principal.")] = 60.0,
+    max_offsets_per_trigger: Annotated[int, typer.Option(min=1, help="Most records of a micro-batch.")] = 500_000,
+) -> None:
+    """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
+    if importlib.util.find_spec("pyspark") is None:
+        msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
+        raise SparkMissingError(msg)
+    from streaming.pipeline import StreamOptions
+
+    config = QuotaConfig(
+        window_seconds=window_seconds,
+        layer_count=layer_count,
+        false_positive_rate=false_positive_rate,
+        burst_windows=burst_windows,
+        min_throttle_seconds=min_throttle_seconds,
+        metrics_interval_seconds=metrics_interval_seconds,
+    )
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    require_topic(kafka.client(), topic)
+    first_ms = first_record_ms(kafka.client(), topic)
+    learn_ms = (config.window_seconds if learn_seconds is None else learn_seconds) * 1000
+    options = StreamOptions(
+        topic=topic,
+        kafka_options=kafka.spark_options(),
+        tables=tables,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        learn_until_ms=(round(time.time() * 1000) if first_ms is None else first_ms) + learn_ms if learn_ms else 0,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        config=config,
+    )
+    run(options)
+
+
+def run(options: StreamOptions) -> None:
+    """Run a stream until it ends.
+
+    Raises:
+        StreamFailedError: If Spark ended it with an error.
+    """
+    from pyspark.errors import PySparkException
+
+    from broker.jars import jars_folder, spark_jars
+    from streaming.pipeline import start
+    from streaming.session import stream_session
+
+    if not is_catalog(options.tables):
+        create_missing(options.tables)
+    spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()))
+    query = start(spark, options)
+    try:
+        query.awaitTermination()
+    except PySparkException as error:
+        msg = f"the stream ended with an error: {str(error).splitlines()[0]}; fix its cause and start it again"
+        raise StreamFailedError(msg) from error
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_command
+
+    run_command(stream)

@@ -1,0 +1,17 @@
+"""The error tree of the streaming job."""
+
+
+class StreamingError(Exception):
+    """Root of every error raised by the streaming package."""
+
+
+class TableError(StreamingError):
+    """Raised when a table can't be made, read or written."""
+
+
+class TableNotFoundError(TableError):
+    """Raised when a table that is asked for does not exist."""
+
+
+class TableVersionError(TableError):
+    """Raised when a table lacks columns that this version writes."""

@@ -1,0 +1,75 @@
+"""What a stream fixes at its first start and keeps with its checkpoint: its name, its salt, its learning time."""
+
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from quota.config import QuotaConfig
+from streaming.errors import CheckpointError
+
+IDENTITY_FILE = "pid-quota.json"
+_FROZEN = ("window_seconds", "layer_count", "window_num")
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """A stream's own facts, valid as long as its checkpoint.
+
+    Attributes:
+        stream_id: Names the checkpoint in every Delta commit: batch numbers start anew with a new checkpoint.
+        salt: See `state.events.Deployment`.
+        learn_until_ms: See `state.events.Deployment`.
+        window_seconds: The settings that remembered PIDs depend on.
+        layer_count: As above.
+        window_num: As above.
+    """
+
+    stream_id: str
+    salt: int
+    learn_until_ms: int
+    window_seconds: int
+    layer_count: int
+    window_num: int
+
+
+def load_or_create(checkpoint: str, config: QuotaConfig, learn_until_ms: int) -> StreamIdentity:
+    """Return the identity kept in a checkpoint folder, made at the first start.
+
+    Args:
+        checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
+        config: Settings; those the state depends on can't change under a checkpoint.
+        learn_until_ms: End of the learning time if this is the first start.
+
+    Raises:
+        CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
+    """
+    file = Path(checkpoint) / IDENTITY_FILE
+    if "://" in checkpoint:
+        msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
+        raise CheckpointError(msg)
+    try:
+        if file.exists():
+            return _checked(StreamIdentity(**json.loads(file.read_text())), file, config)
+        if (file.parent / "metadata").exists():
+            msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
+            raise CheckpointError(msg)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        frozen = {name: getattr(config, name) for name in _FROZEN}
+        identity = StreamIdentity(secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
+        temporary.rename(file)
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
+        raise CheckpointError(msg) from error
+    return identity
+
+
+def _checked(identity: StreamIdentity, file: Path, config: QuotaConfig) -> StreamIdentity:
+    for name in _FROZEN:
+        kept, asked = getattr(identity, name), getattr(config, name)
+        if kept != asked:
+            msg = f"{file} was made with {name}={kept}, now {asked} is asked for: keep {kept} or use a new checkpoint"
+            raise CheckpointError(msg)
+    return identity

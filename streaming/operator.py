@@ -1,0 +1,126 @@
+"""The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from quota.decision import Decision
+from quota.limits import UNLIMITED, Limit
+from quota.principals import NEVER_ENFORCED
+from state.errors import LedgerCodecError
+from state.events import Deployment, Events, MetricsRow
+from state.ledger import Ledger
+from streaming.records import Quarantined
+from streaming.tally import QUARANTINE_PREFIX, PackedEvents
+
+STATE_SCHEMA = "ledger BINARY"
+OUTPUT_SCHEMA = "kind STRING, body STRING"
+"""`kind` is a table's name, `body` its row as JSON: two columns, since each costs time per principal and batch."""
+
+_packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
+_quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
+_encode_json = msgspec.json.Encoder().encode
+
+
+def operator_function(
+    deployment: Deployment, never_enforced: frozenset[str] = NEVER_ENFORCED
+) -> Callable[[tuple[str], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+    """Return the function for `applyInPandasWithState`, keyed by principal.
+
+    Args:
+        deployment: Settings of the rules and of this stream.
+        never_enforced: Principals whose quota is never applied.
+    """
+
+    def operate(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        principal = key[0]
+        rows = pd.concat(list(frames), copy=False)
+        if principal.startswith(QUARANTINE_PREFIX):
+            records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
+            yield _output([("quarantined_events", record._asdict()) for record in records])
+            return
+        stored = bytes(state.get[0]) if state.exists else None
+        events = unpack(rows["packed"])
+        ledger, output = _open_ledger(principal, deployment, stored, events)
+        outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
+        if outcome.changed:
+            state.update((ledger.to_bytes(),))
+        output += [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+        output += [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
+        if output:
+            yield _output(output)
+
+    return operate
+
+
+def unpack(packed: Iterable[bytes]) -> Events:
+    """Join the tallies of a principal into its events in partition and offset order."""
+    tallies = [_packed_decoder.decode(each) for each in packed]
+    names: list[str] = []
+    columns: list[list[np.ndarray]] = []
+    for tally in tallies:
+        read = [
+            np.frombuffer(column, np.int64)
+            for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.corrections)
+        ]
+        columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4]])
+        names += tally.client_ids
+    partition, offset, pid, timestamp, client, correction = (
+        np.concatenate(parts) for parts in zip(*columns, strict=True)
+    )
+    order = np.lexsort((offset, partition))
+    return Events(
+        pids=pid[order].tolist(),
+        timestamps_ms=timestamp[order].tolist(),
+        client_ids=[names[code] for code in client[order].tolist()],
+        corrections=correction[order].astype(bool).tolist(),
+    )
+
+
+def _open_ledger(
+    principal: str, deployment: Deployment, stored: bytes | None, events: Events
+) -> tuple[Ledger, list[tuple[str, dict[str, Any]]]]:
+    """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
+    try:
+        return Ledger(principal, deployment, stored), []
+    except LedgerCodecError as error:
+        ledger = Ledger(principal, deployment)
+        ledger.learn_again(events.timestamps_ms[0] + deployment.config.window_ms)
+        lost = Quarantined(stored or b"", f"ledger of {principal} lost: {error}", "", -1, -1, events.timestamps_ms[0])
+        return ledger, [("quarantined_events", lost._asdict())]
+
+
+def _limit(rows: pd.DataFrame) -> Limit:
+    """Return the quota that the join put on every row of the principal."""
+    rate, source, updated_at_ms = rows["quota"].iloc[0], rows["quota_source"].iloc[0], rows["quota_updated_ms"].iloc[0]
+    if pd.isna(rate):
+        return UNLIMITED
+    return Limit(float(rate), source, None if pd.isna(updated_at_ms) else int(updated_at_ms))
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Return a decision as a row of `throttle_decisions`, times still in milliseconds."""
+    row = asdict(decision)
+    evidence = row.pop("evidence")
+    return _without_unit(row) | evidence
+
+
+def metrics_row(metrics: MetricsRow) -> dict[str, Any]:
+    """Return metrics as a row of `producer_id_metrics`, times still in milliseconds."""
+    row = asdict(metrics)
+    return row | {"window_end": row.pop("window_end_ms"), "as_of": row.pop("as_of_ms")}
+
+
+def _without_unit(row: dict[str, Any]) -> dict[str, Any]:
+    times = {"decided_at_ms", "throttled_until_ms", "quota_updated_at_ms"}
+    return {name.removesuffix("_ms") if name in times else name: value for name, value in row.items()}
+
+
+def _output(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"kind": [kind for kind, _ in rows], "body": [_encode_json(body).decode() for _, body in rows]}, dtype=object
+    )

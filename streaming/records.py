@@ -1,0 +1,164 @@
+"""Kafka record values to columns of produce events, and the records that are not one to quarantine.
+
+All values of a block are parsed at once by pyarrow's JSON reader; only a block with a bad value in it is read again
+one by one, by a decoder with the same rules.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+EVENT_SCHEMA = pa.schema(
+    [
+        ("timestamp_ms", pa.int64()),
+        ("principal", pa.string()),
+        ("producer_id", pa.int64()),
+        ("client_id", pa.string()),
+        ("correction", pa.bool_()),
+    ]
+)
+"""The fields of the `produce-events` contract that the rules read. Others are ignored."""
+
+SOURCE_COLUMNS = ("partition", "offset", "record_ms")
+MAX_INT64 = 2**63 - 1
+
+
+class _Event(msgspec.Struct):
+    """One event, for the values that are read one by one."""
+
+    timestamp_ms: int
+    principal: str
+    producer_id: int
+    client_id: str | None = None
+    correction: bool | None = None
+
+
+class Quarantined(NamedTuple):
+    """A record that is not a produce event: where it is, what it held, and what is wrong with it."""
+
+    value: bytes
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    record_ms: int
+
+
+@dataclass(frozen=True)
+class DecodedBlock:
+    """A block of records, taken apart.
+
+    Attributes:
+        events: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`; every row satisfies the contract.
+        quarantined: The other records.
+    """
+
+    events: pa.Table
+    quarantined: list[Quarantined]
+
+
+def decode(records: pa.Table, max_clock_skew_ms: int) -> DecodedBlock:
+    """Take a block of Kafka records apart.
+
+    Args:
+        records: Columns `value` (binary), `topic`, `partition`, `offset`, `record_ms` (int64, the record's own time).
+        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
+    """
+    parsed = _parse_block(records["value"].combine_chunks())
+    if parsed is None:
+        return _decode_one_by_one(records, max_clock_skew_ms)
+    events = _with_source(parsed, records)
+    reasons = _reasons(events, max_clock_skew_ms)
+    if reasons.null_count == len(reasons):
+        return DecodedBlock(events, [])
+    is_good = pc.is_null(reasons)
+    bad = records.append_column("reason", reasons).filter(pc.invert(is_good))
+    return DecodedBlock(events.filter(is_good), [_quarantined(row, row["reason"]) for row in bad.to_pylist()])
+
+
+def _parse_block(values: pa.Array) -> pa.Table | None:
+    """Parse all values at once, or return None if one of them needs a closer look."""
+    if values.null_count or not len(values):
+        return None
+    # A value of two objects and an empty one would otherwise shift all rows between them.
+    looks_like_object = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
+    if not pc.all(looks_like_object).as_py() or pc.any(pc.match_substring(values, b"\n")).as_py():
+        return None
+    lines = pa.py_buffer(b"\n".join(values.to_pylist()))
+    options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
+    block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))
+    try:
+        parsed = arrow_json.read_json(pa.BufferReader(lines), block_size, options)
+        parsed.validate(full=True)
+    except pa.ArrowException:
+        return None
+    return parsed if parsed.num_rows == len(values) else None
+
+
+def _reasons(events: pa.Table, max_clock_skew_ms: int) -> pa.ChunkedArray:
+    """Return per row what is wrong with it, null where nothing is."""
+    time, principal, pid = events["timestamp_ms"], events["principal"], events["producer_id"]
+    checks = [
+        (pc.is_null(time), "timestamp_ms is missing"),
+        (pc.is_null(principal), "principal is missing"),
+        (pc.is_null(pid), "producer_id is missing"),
+        (pc.less(time, 0), "timestamp_ms is negative"),
+        (pc.less(pid, -1), "producer_id is below -1"),
+        (pc.invert(pc.match_substring_regex(principal, r"\A(unknown|[^:]+:(?s:.+))\z")), "principal is not Type:name"),
+        (pc.greater(pc.subtract(time, max_clock_skew_ms), events["record_ms"]), "timestamp_ms is in the future"),
+    ]
+    conditions = pc.make_struct(*[pc.fill_null(condition, False) for condition, _ in checks])
+    return pc.case_when(conditions, *[pa.scalar(reason) for _, reason in checks])
+
+
+def _decode_one_by_one(records: pa.Table, max_clock_skew_ms: int) -> DecodedBlock:
+    decoder = msgspec.json.Decoder(_Event)
+    rows, positions, quarantined = [], [], []
+    columns = records.select(["value", "topic", "partition", "offset", "record_ms"])
+    for position, row in enumerate(columns.to_pylist()):
+        try:
+            event = decoder.decode(row["value"] or b"")
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            quarantined.append(_quarantined(row, "value is empty" if not row["value"] else f"not an event: {error}"))
+            continue
+        if abs(event.producer_id) > MAX_INT64 or abs(event.timestamp_ms) > MAX_INT64:
+            quarantined.append(_quarantined(row, "a number is out of the range of int64"))
+            continue
+        rows.append(msgspec.structs.asdict(event))
+        positions.append(position)
+    events = _with_source(pa.Table.from_pylist(rows, EVENT_SCHEMA), records.take(pa.array(positions, pa.int64())))
+    reasons = _reasons(events, max_clock_skew_ms)
+    for position, reason in zip(positions, reasons.to_pylist(), strict=True):
+        if reason:
+            quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
+    return DecodedBlock(events.filter(pc.is_null(reasons)), quarantined)
+
+
+def _with_source(events: pa.Table, records: pa.Table) -> pa.Table:
+    for name in SOURCE_COLUMNS:
+        events = events.append_column(name, records[name])
+    return events
+
+
+def _quarantined(row: dict[str, object], reason: str) -> Quarantined:
+    value = row["value"] if isinstance(row["value"], bytes) else b""
+    return Quarantined(value, reason, str(row["topic"]), *(int(str(row[name])) for name in SOURCE_COLUMNS))
+
+
+def blocks(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.Table]:
+    """Join a task's Arrow batches into blocks of about so many bytes."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes >= max_bytes:
+            yield pa.Table.from_batches(held)
+            held, held_bytes = [], 0
+    if held:
+        yield pa.Table.from_batches(held)

@@ -1,0 +1,56 @@
+"""The Spark session, with the settings that the stream was measured with."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+STREAM_SETTINGS = {
+    # Frozen in a checkpoint: the number of state partitions.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    # Else a trigger with nothing to read runs a batch all the same.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # An append with the default of 50 costs 6-8 s, with 1 about 1.3 s.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Finished states wait for so many output rows in the Python worker.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+}
+
+LOCAL_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.warehouse.dir": "/nonexistent/pid-quota-uses-no-warehouse",
+    "spark.log.level": "WARN",
+}
+
+
+def stream_session(jars: Sequence[str], master: str = "local[2]") -> SparkSession:
+    """Return a session for the stream.
+
+    Args:
+        jars: Paths of the Kafka source and Delta; empty where the runtime has them, and then its session is used.
+        master: Spark master, where a session is started here.
+    """
+    builder = SparkSession.builder.appName("pid-quota")
+    if jars:
+        # Workers must run the same Python with the same packages as the driver.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(master).config("spark.jars", ",".join(jars))
+        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS).items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+    session = builder.getOrCreate()
+    for name, value in STREAM_SETTINGS.items():
+        session.conf.set(name, value)
+    return session

@@ -1,0 +1,45 @@
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quota.limits import Limit
+from state.events import Deployment, Events
+from state.ledger import Ledger
+
+MINUTE_MS = 60_000
+LIMIT = Limit(5.0, "user")
+DEPLOYMENT = Deployment(salt=99)
+
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(-8 * MINUTE_MS, 8 * MINUTE_MS), st.booleans()), min_size=1, max_size=120
+)
+
+
+def columns(rows: list[tuple[int, int, str, bool]]) -> Events:
+    pids, times, clients, corrections = (list(column) for column in zip(*rows, strict=True))
+    return Events(pids, times, clients, corrections)
+
+
+@given(steps=EVENTS, cuts=st.sets(st.integers(1, 119), max_size=20))
+def test_any_cut_into_batches_gives_the_same_decisions_and_the_same_bytes(
+    steps: list[tuple[int, int, bool]], cuts: set[int]
+) -> None:
+    time_ms, rows = 1_790_000_000_000, []
+    for pid, step_ms, correction in steps:
+        time_ms = max(0, time_ms + step_ms)
+        rows.append((pid, time_ms, f"client-{pid % 3}", correction))
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
+
+    whole = Ledger("User:a", DEPLOYMENT)
+    at_once = whole.process(columns(rows), LIMIT).decisions
+    stored, in_parts = None, []
+    for begin, end in pairwise(bounds):
+        part = Ledger("User:a", DEPLOYMENT, stored)
+        in_parts += part.process(columns(rows[begin:end]), LIMIT).decisions
+        stored = part.to_bytes()
+
+    assert stored == whole.to_bytes()
+    assert [(d.decision_id, d.decided_at_ms, d.throttled_until_ms, d.tokens, d.rate) for d in in_parts] == [
+        (d.decision_id, d.decided_at_ms, d.throttled_until_ms, d.tokens, d.rate) for d in at_once
+    ]

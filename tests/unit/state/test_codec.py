@@ -1,0 +1,42 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quota.limits import Limit
+from state.codec import decode, encode
+from state.errors import LedgerCodecError
+from state.events import Deployment, Events
+from state.ledger import Ledger
+
+
+def full_ledger() -> bytes:
+    ledger = Ledger("User:mallory", Deployment())
+    ledger.process(Events(list(range(500)), [10**12] * 500, ["app"] * 500, [False] * 500), Limit(100.0, "user"))
+    return ledger.to_bytes()
+
+
+def test_a_ledger_reads_back_as_it_was_written() -> None:
+    content = full_ledger()
+
+    assert encode(decode(content)) == content
+    assert Ledger("User:mallory", Deployment(), content).to_bytes() == content
+
+
+@given(cut=st.integers(0, 400))
+def test_a_truncated_ledger_is_refused(cut: int) -> None:
+    with pytest.raises(LedgerCodecError):
+        decode(full_ledger()[:cut])
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "are not a ledger"),
+        (b"PAR1 something else", "are not a ledger"),
+        (b"PQL\x63" + full_ledger()[4:], "version 99, this release reads 1"),
+        (full_ledger()[:-1] + b"\x00\x00", "fails its checksum"),
+    ],
+)
+def test_foreign_newer_and_damaged_bytes_are_refused_with_what_is_wrong(content: bytes, complaint: str) -> None:
+    with pytest.raises(LedgerCodecError, match=complaint):
+        decode(content)

@@ -1,0 +1,236 @@
+"""The rules seen from outside: events in, decisions and counts out."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit
+from state.events import Deployment, Events, Outcome
+from state.ledger import Ledger
+
+MINUTE_MS = 60_000
+QUANTUM_MS = 15 * MINUTE_MS
+HOUR_MS = 60 * MINUTE_MS
+START_MS = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+HUNDRED = Limit(100.0, "user")
+
+
+@dataclass
+class Principal:
+    """A principal under test, whose ledger is stored and read back between batches."""
+
+    deployment: Deployment
+    name: str = "User:mallory"
+    stored: bytes | None = None
+
+    def produces(
+        self, pids: list[int], at_ms: int, limit: Limit = HUNDRED, client: str = "app", correction: bool = False
+    ) -> Outcome:
+        ledger = Ledger(self.name, self.deployment, self.stored)
+        size = len(pids)
+        events = Events(pids, [START_MS + at_ms] * size, [client] * size, [correction] * size)
+        outcome = ledger.process(events, limit)
+        if outcome.changed:
+            self.stored = ledger.to_bytes()
+        return outcome
+
+
+@pytest.fixture
+def mallory() -> Principal:
+    return Principal(Deployment(salt=0x5DEECE66D5DEECE6))
+
+
+def admitted(outcome: Outcome) -> int:
+    return sum(row.admitted_pids for row in outcome.metrics)
+
+
+def refused(outcome: Outcome) -> int:
+    return sum(row.refused_pids for row in outcome.metrics)
+
+
+def actions(outcome: Outcome) -> list[str]:
+    return [decision.action for decision in outcome.decisions]
+
+
+def test_a_flood_is_admitted_up_to_the_burst_and_throttled_once(mallory: Principal) -> None:
+    outcome = mallory.produces(list(range(1000)), 0)
+
+    assert (admitted(outcome), actions(outcome)) == (101, ["THROTTLE"])
+    assert refused(outcome) == pytest.approx(899, rel=0.1)
+    assert outcome.decisions[0].throttle_time_ms == 36_000
+    assert outcome.decisions[0].throttled_until_ms == START_MS + 60_000
+
+
+def test_a_refused_pid_is_refused_again_on_its_retry(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+
+    first = mallory.produces([5000], 1000)
+    retry = mallory.produces([5000], 2000)
+
+    assert refused(first) == 1
+    assert not retry.changed
+
+
+def test_a_known_pid_costs_nothing_however_often_it_produces(mallory: Principal) -> None:
+    mallory.produces([1], 0)
+
+    for minute in range(1, 300):
+        mallory.produces([1], minute * MINUTE_MS)
+    outcome = mallory.produces([1], 300 * MINUTE_MS)
+
+    assert outcome.metrics[-1].active_pids == 1
+    assert outcome.metrics[-1].tokens == 100.0
+
+
+def test_a_pid_is_remembered_a_window_after_it_was_last_seen_and_forgotten_a_quantum_later(
+    mallory: Principal,
+) -> None:
+    mallory.produces([1], QUANTUM_MS - 1)
+
+    assert admitted(mallory.produces([1], QUANTUM_MS - 1 + HOUR_MS)) == 0
+
+    other = Principal(mallory.deployment)
+    other.produces([1], 0)
+    assert admitted(other.produces([1], HOUR_MS + QUANTUM_MS)) == 1
+
+
+def test_events_of_a_principal_without_quota_are_counted_and_never_refused(mallory: Principal) -> None:
+    outcome = mallory.produces(list(range(1000)), 0, UNLIMITED)
+
+    assert (admitted(outcome), refused(outcome), outcome.decisions) == (1000, 0, ())
+    assert outcome.metrics[-1].tokens is None
+
+
+def test_a_ledger_without_quota_stops_growing_at_its_cap_and_says_so() -> None:
+    principal = Principal(Deployment(QuotaConfig(max_uncharged_bytes=4096)))
+
+    outcome = principal.produces(list(range(20_000)), 0, UNLIMITED)
+
+    assert outcome.metrics[-1].saturated
+    assert outcome.metrics[-1].state_bytes < 6 * 1024
+    assert outcome.metrics[-1].new_pids_window == pytest.approx(20_000, rel=0.1)
+
+
+def test_pids_seen_while_learning_are_free_and_later_ones_are_charged() -> None:
+    principal = Principal(Deployment(learn_until_ms=START_MS + HOUR_MS))
+
+    learning = principal.produces(list(range(500)), 0)
+    known = principal.produces(list(range(500)), HOUR_MS)
+    new = principal.produces([1000], HOUR_MS)
+
+    assert (refused(learning), learning.metrics[-1].phase, learning.metrics[-1].tokens) == (0, "learning", 100.0)
+    assert (refused(known), known.metrics[-1].active_pids) == (0, 500)
+    assert (admitted(new), new.metrics[-1].phase) == (1, "enforcing")
+
+
+def test_a_throttle_is_renewed_once_a_minute_while_pids_are_refused(mallory: Principal) -> None:
+    outcomes = [mallory.produces(list(range(s * 1000, s * 1000 + 200)), s * 1000) for s in range(181)]
+
+    decided = [decision for outcome in outcomes for decision in outcome.decisions]
+    assert [decision.action for decision in decided] == ["THROTTLE"] * 4
+    assert [decision.decided_at_ms - START_MS for decision in decided] == [0, 60_000, 120_000, 180_000]
+    assert len({decision.decision_id for decision in decided}) == 4
+
+
+def test_the_release_is_dated_when_the_throttle_ran_out(mallory: Principal) -> None:
+    throttled = mallory.produces(list(range(200)), 0).decisions[0]
+
+    later = mallory.produces([0], 10 * MINUTE_MS)
+
+    assert actions(later) == ["RELEASE"]
+    assert later.decisions[0].decided_at_ms == throttled.throttled_until_ms
+
+
+def test_a_decision_names_the_clients_whose_pids_were_refused(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+
+    outcome = mallory.produces([1001, 1002, 1003], 1000, client="loop")
+
+    assert outcome.decisions[0].evidence.client_ids == {"loop": 3}
+    assert outcome.decisions[0].evidence.sample_pids == (1001, 1002, 1003)
+
+
+def test_clients_beyond_the_first_ones_are_counted_as_other(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+    mallory.produces([999], 500, client="first")
+    for number in range(40):
+        mallory.produces([1000 + number], 1000, client=f"rotating-{number}")
+
+    outcome = mallory.produces([0], 10 * MINUTE_MS)
+
+    clients = outcome.decisions[0].evidence.client_ids
+    assert len(clients) == 16
+    assert clients["other"] == 26
+
+
+def test_late_events_are_remembered_and_neither_charged_nor_refused(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 20 * MINUTE_MS)
+
+    late = mallory.produces([7777], 10 * MINUTE_MS)
+    on_time = mallory.produces([7777], 20 * MINUTE_MS)
+
+    assert (late.metrics[-1].late_pids, refused(late)) == (1, 0)
+    assert refused(on_time) == 0
+
+
+def test_a_correction_adds_its_pid_without_charge(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+
+    corrected = mallory.produces([4242], 1000, correction=True)
+    produced = mallory.produces([4242], 20_000)
+
+    assert (refused(corrected), refused(produced)) == (0, 0)
+
+
+def test_a_flood_does_not_grow_the_state_nor_push_out_long_lived_pids(mallory: Principal) -> None:
+    long_lived = list(range(50))
+    mallory.produces(long_lived, 0)
+    before = len(mallory.stored or b"")
+
+    outcome = mallory.produces(list(range(10**6, 10**6 + 100_000)), 1000)
+    known = mallory.produces(long_lived, 2000)
+
+    assert outcome.metrics[-1].state_bytes < before + 1500
+    assert refused(known) == 0
+
+
+def test_a_flood_of_false_positives_does_not_grow_the_state_over_quanta() -> None:
+    principal = Principal(Deployment(QuotaConfig(false_positive_rate=0.3)))
+    sizes = []
+    for quantum in range(12):
+        outcome = principal.produces(list(range(quantum * 5000, quantum * 5000 + 5000)), quantum * QUANTUM_MS)
+        sizes.append(outcome.metrics[-1].active_pids)
+
+    assert max(sizes) <= 101 + 25 * 12
+
+
+def test_a_raised_quota_refills_from_the_next_tick_on(mallory: Principal) -> None:
+    mallory.produces(list(range(200)), 0)
+
+    raised = mallory.produces([9001], 10_000, Limit(3600.0, "user"))
+
+    assert raised.metrics[-1].tokens == pytest.approx(8.0)
+
+
+def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:
+    mallory.produces(list(range(200)), 0)
+    mallory.produces([9001], 1000, UNLIMITED)
+
+    again = mallory.produces([9002], 2000)
+
+    assert again.metrics[-1].tokens == -1.0
+
+
+def test_interval_counts_are_reported_for_each_interval_of_a_batch(mallory: Principal) -> None:
+    ledger = Ledger(mallory.name, mallory.deployment)
+    times = [START_MS, START_MS + 1000, START_MS + MINUTE_MS, START_MS + 3 * MINUTE_MS]
+    events = Events([1, 2, 3, 4], times, [""] * 4, [False] * 4)
+
+    outcome = ledger.process(events, HUNDRED)
+
+    assert [(row.window_end_ms - START_MS, row.admitted_pids) for row in outcome.metrics] == [
+        (MINUTE_MS, 2),
+        (2 * MINUTE_MS, 1),
+        (4 * MINUTE_MS, 1),
+    ]
