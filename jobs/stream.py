@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from broker.kafka_config import KafkaConfig
-from broker.topics import PRODUCE_EVENTS, first_record_ms, require_topic
+from broker.offsets import first_record_ms
+from broker.topics import PRODUCE_EVENTS, require_topic
 from quota.config import QuotaConfig
 from streaming.errors import SparkMissingError, StreamFailedError
 from streaming.tables import create_missing, is_catalog

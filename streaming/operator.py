@@ -1,6 +1,6 @@
 """The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +10,6 @@ import pandas as pd
 
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
-from quota.principals import NEVER_ENFORCED
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
@@ -26,35 +25,41 @@ _quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
 _encode_json = msgspec.json.Encoder().encode
 
 
-def operator_function(
-    deployment: Deployment, never_enforced: frozenset[str] = NEVER_ENFORCED
-) -> Callable[[tuple[str], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
-    """Return the function for `applyInPandasWithState`, keyed by principal.
+def operate(
+    deployment: Deployment,
+    never_enforced: frozenset[str],
+    key: tuple[str],
+    frames: Iterator[pd.DataFrame],
+    state: Any,
+) -> Iterator[pd.DataFrame]:
+    """Give the events of one principal and batch to its ledger; the function of `applyInPandasWithState`.
 
     Args:
         deployment: Settings of the rules and of this stream.
         never_enforced: Principals whose quota is never applied.
+        key: The principal.
+        frames: Its tallies, each with the quota in force.
+        state: Spark's `GroupState` of `STATE_SCHEMA`.
+
+    Yields:
+        Rows of `OUTPUT_SCHEMA`.
     """
-
-    def operate(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        principal = key[0]
-        rows = pd.concat(list(frames), copy=False)
-        if principal.startswith(QUARANTINE_PREFIX):
-            records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
-            yield _output([("quarantined_events", record._asdict()) for record in records])
-            return
-        stored = bytes(state.get[0]) if state.exists else None
-        events = unpack(rows["packed"])
-        ledger, output = _open_ledger(principal, deployment, stored, events)
-        outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
-        if outcome.changed:
-            state.update((ledger.to_bytes(),))
-        output += [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
-        output += [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
-        if output:
-            yield _output(output)
-
-    return operate
+    principal = key[0]
+    rows = pd.concat(list(frames), copy=False)
+    if principal.startswith(QUARANTINE_PREFIX):
+        records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
+        yield _output([("quarantined_events", record._asdict()) for record in records])
+        return
+    stored = bytes(state.get[0]) if state.exists else None
+    events = unpack(rows["packed"])
+    ledger, output = _open_ledger(principal, deployment, stored, events)
+    outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
+    if outcome.changed:
+        state.update((ledger.to_bytes(),))
+    output += [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+    output += [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
+    if output:
+        yield _output(output)
 
 
 def unpack(packed: Iterable[bytes]) -> Events:

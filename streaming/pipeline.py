@@ -4,6 +4,7 @@ Kafka ─▶ decode and tally ─▶ join quotas ─▶ one ledger per principal
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import broadcast, expr
@@ -14,10 +15,10 @@ from quota.limits import MAX_PRODUCER_IDS_RATE
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
 from streaming.identity import load_or_create
-from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operator_function
+from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operate
 from streaming.sinks import Commit, DeltaSink
 from streaming.tables import is_catalog, table_path
-from streaming.tally import TALLY_SCHEMA, tally_function
+from streaming.tally import TALLY_SCHEMA, tally
 
 AVAILABLE_NOW = "available-now"
 
@@ -61,7 +62,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     deployment = Deployment(options.config, identity.salt, identity.learn_until_ms)
 
     records = read_records(spark, options)
-    tallies = tally(records, options)
+    tallies = tally_records(records, options)
     limited = join_quotas(tallies, latest_quotas(spark, options.tables))
     output = apply_rules(limited, deployment, options.never_enforced)
     return write(output, options, Commit(DeltaSink(options.tables, identity.stream_id)))
@@ -79,10 +80,10 @@ def read_records(spark: SparkSession, options: StreamOptions) -> DataFrame:
     return records.selectExpr("value", "topic", "partition", "offset", "unix_millis(timestamp) AS record_ms")
 
 
-def tally(records: DataFrame, options: StreamOptions) -> DataFrame:
+def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
     grace_ms = round(options.config.late_grace_seconds * 1000)
-    function = tally_function(options.config.quantum_ms, grace_ms, options.max_clock_skew_ms)
+    function = partial(tally, options.config.quantum_ms, grace_ms, options.max_clock_skew_ms)
     return records.mapInArrow(function, TALLY_SCHEMA)
 
 
@@ -124,7 +125,7 @@ def join_quotas(tallies: DataFrame, quotas: DataFrame) -> DataFrame:
 
 def apply_rules(limited: DataFrame, deployment: Deployment, never_enforced: frozenset[str]) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    function = operator_function(deployment, never_enforced)
+    function = partial(operate, deployment, never_enforced)
     grouped = limited.groupBy("principal")
     return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout")
 

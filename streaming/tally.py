@@ -4,7 +4,7 @@ It goes before the shuffle, because the operator behind it costs per principal a
 repeats of a PID within a tick, which change nothing (see `state.ledger`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
@@ -34,23 +34,28 @@ class PackedEvents(msgspec.Struct, array_like=True):
 _packer = msgspec.msgpack.Encoder()
 
 
-def tally_function(
-    quantum_ms: int, late_grace_ms: int, max_clock_skew_ms: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for `DataFrame.mapInArrow`: Kafka records in, rows of `TALLY_SCHEMA` out."""
+def tally(
+    quantum_ms: int, late_grace_ms: int, max_clock_skew_ms: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
-    def tally(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for block in blocks(batches, BLOCK_BYTES):
-            decoded = decode(block, max_clock_skew_ms)
-            rows = list(tally_events(decoded.events, quantum_ms, late_grace_ms))
-            rows += _quarantine_rows(decoded.quarantined)
-            if rows:
-                principals, packed = zip(*rows, strict=True)
-                yield pa.record_batch(
-                    [pa.array(principals, pa.string()), pa.array(packed, pa.binary())], ["principal", "packed"]
-                )
+    Args:
+        quantum_ms: Length of a quantum in milliseconds.
+        late_grace_ms: Grace of the late rule in milliseconds.
+        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
+        batches: Columns as in `streaming.records.decode`.
 
-    return tally
+    Yields:
+        Rows of `TALLY_SCHEMA`.
+    """
+    for block in blocks(batches, BLOCK_BYTES):
+        decoded = decode(block, max_clock_skew_ms)
+        rows = list(tally_events(decoded.events, quantum_ms, late_grace_ms))
+        rows += _quarantine_rows(decoded.quarantined)
+        if rows:
+            principals, packed = zip(*rows, strict=True)
+            columns = [pa.array(principals, pa.string()), pa.array(packed, pa.binary())]
+            yield pa.record_batch(columns, ["principal", "packed"])
 
 
 def tally_events(events: pa.Table, quantum_ms: int, late_grace_ms: int) -> Iterator[tuple[str, bytes]]:

@@ -1,0 +1,79 @@
+"""A running stream whose micro-batches a test cuts itself: each file it adds is one batch of Kafka records."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from quota.config import QuotaConfig
+from state.events import Deployment
+from streaming.pipeline import StreamOptions, apply_rules, join_quotas, latest_quotas, tally_records, write
+from streaming.sinks import Commit, DeltaSink
+from streaming.tables import create_missing
+
+START_MS = 1_790_000_100_000
+RECORD_SCHEMA = pa.schema(
+    [
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("record_ms", pa.int64()),
+    ]
+)
+
+
+def event(pid: int, principal: str = "User:mallory", at_ms: int = 0, **others: object) -> bytes:
+    """Return the value of a produce event, `at_ms` after the start."""
+    return json.dumps({"timestamp_ms": START_MS + at_ms, "principal": principal, "producer_id": pid, **others}).encode()
+
+
+@dataclass
+class Stream:
+    """A stream over a folder of record files instead of a Kafka topic: all else is the job's own code."""
+
+    spark: SparkSession
+    root: Path
+    deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
+    offset: int = 0
+
+    @property
+    def tables(self) -> str:
+        return str(self.root / "tables")
+
+    def batch(self, *values: bytes | None) -> None:
+        """Add the records of one micro-batch."""
+        offsets = range(self.offset, self.offset + len(values))
+        columns = [list(values), ["produce-events"] * len(values), [0] * len(values), list(offsets)]
+        rows = pa.table([*columns, [START_MS] * len(values)], schema=RECORD_SCHEMA)
+        folder = self.root / "records"
+        folder.mkdir(parents=True, exist_ok=True)
+        pq.write_table(rows, folder / f"{self.offset:012d}.parquet")
+        self.offset += len(values)
+
+    def run(self) -> None:
+        """Process all batches added so far, one file at a time, then stop."""
+        create_missing(self.tables)
+        options = StreamOptions(
+            topic="produce-events",
+            kafka_options={},
+            tables=self.tables,
+            checkpoint=str(self.root / "checkpoint"),
+            trigger="available-now",
+            config=self.deployment.config,
+        )
+        schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        tallies = tally_records(reader.parquet(str(self.root / "records")), options)
+        limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
+        output = apply_rules(limited, self.deployment, options.never_enforced)
+        write(output, options, Commit(DeltaSink(self.tables, "test"))).awaitTermination()
+
+    def rows(self, table: str) -> list[dict[str, object]]:
+        """Return the rows of a table in the order of their batches."""
+        content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
+        return sorted(content, key=lambda row: row["batch_id"])

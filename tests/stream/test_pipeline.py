@@ -1,0 +1,148 @@
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from stream_kit import START_MS, Stream, event
+
+from streaming.tables import TABLES, create_missing
+
+
+def set_quota(stream: Stream, rate: float, name: str | None = None, minute: int = 0) -> None:
+    create_missing(stream.tables)
+    row = {
+        "entity_type": "user",
+        "entity_name": name,
+        "producer_ids_rate": rate,
+        "updated_at": datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=minute),
+        "updated_by": "test",
+    }
+    table = pa.Table.from_pylist([row], schema=TABLES["producer_id_quotas"].schema)
+    write_deltalake(f"{stream.tables}/producer_id_quotas", table, mode="append")
+
+
+def test_a_flood_becomes_a_decision_and_a_steady_principal_does_not(stream: Stream) -> None:
+    set_quota(stream, 10)
+    stream.batch(*[event(pid) for pid in range(50)], *[event(900 + n % 3, "User:alice", 1000 * n) for n in range(30)])
+    stream.batch(event(1, at_ms=5000), event(77, at_ms=5000, client_id="loop"), event(900, "User:alice", 6000))
+
+    stream.run()
+
+    decisions = stream.rows("throttle_decisions")
+    assert [(row["principal"], row["action"], row["quota_source"]) for row in decisions] == [
+        ("User:mallory", "THROTTLE", "default")
+    ]
+    assert decisions[0]["refused_pids"] == 39
+    assert decisions[0]["throttle_time_ms"] == 360_000
+    assert decisions[0]["decided_at"] == datetime.fromtimestamp(START_MS / 1000, tz=timezone.utc)
+    metrics = stream.rows("producer_id_metrics")
+    assert {row["principal"]: row["admitted_pids"] for row in metrics} == {"User:mallory": 11, "User:alice": 3}
+    assert metrics[-1]["refused_pids"] == 40
+
+
+def test_a_users_own_quota_goes_before_the_default_and_the_latest_row_before_older_ones(stream: Stream) -> None:
+    set_quota(stream, 10)
+    set_quota(stream, 40, "mallory", minute=2)
+    set_quota(stream, 1, "mallory", minute=1)
+    stream.batch(*[event(pid) for pid in range(50)])
+
+    stream.run()
+
+    (decision,) = stream.rows("throttle_decisions")
+    assert (decision["quota"], decision["quota_source"], decision["refused_pids"]) == (40.0, "user", 9)
+
+
+def test_without_any_quota_principals_are_reported_and_never_throttled(stream: Stream) -> None:
+    stream.batch(*[event(pid) for pid in range(50)])
+
+    stream.run()
+
+    assert stream.rows("throttle_decisions") == []
+    (row,) = stream.rows("producer_id_metrics")
+    assert (row["quota"], row["quota_source"], row["new_pids_window"]) == (None, "none", 50)
+
+
+def test_a_quota_change_acts_in_the_next_batch_without_a_restart(stream: Stream) -> None:
+    stream.batch(*[event(pid) for pid in range(50)])
+    stream.run()
+    set_quota(stream, 5, "mallory")
+    stream.batch(*[event(100 + pid, at_ms=1000) for pid in range(20)])
+
+    stream.run()
+
+    (decision,) = stream.rows("throttle_decisions")
+    assert (decision["refused_pids"], decision["batch_id"]) == (14, 1)
+
+
+def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(stream: Stream) -> None:
+    future = event(3, at_ms=10 * 60_000)
+    bad = [b"not json", None, b"", b'{"principal": "User:a"}', event(2, "no-type"), event(-7), future, b"\xff\xfe"]
+    stream.batch(event(1), *bad, event(2))
+
+    stream.run()
+
+    quarantined = {row["offset"]: row for row in stream.rows("quarantined_events")}
+    assert sorted(quarantined) == list(range(1, 9))
+    assert quarantined[1]["value"] == b"not json"
+    assert "in the future" in str(quarantined[7]["reason"])
+    assert {row["topic"] for row in quarantined.values()} == {"produce-events"}
+    (row,) = stream.rows("producer_id_metrics")
+    assert row["admitted_pids"] == 2
+
+
+def test_producers_without_a_pid_cost_nothing_and_are_not_bad(stream: Stream) -> None:
+    stream.batch(event(-1), event(-1, at_ms=1000))
+
+    stream.run()
+
+    assert stream.rows("quarantined_events") == []
+    assert stream.rows("producer_id_metrics") == []
+
+
+@pytest.mark.parametrize("principal", ["unknown", "User:ANONYMOUS"])
+def test_principals_that_may_be_anybody_are_reported_and_never_throttled(stream: Stream, principal: str) -> None:
+    set_quota(stream, 1)
+    stream.batch(*[event(pid, principal) for pid in range(20)])
+
+    stream.run()
+
+    assert stream.rows("throttle_decisions") == []
+    assert stream.rows("producer_id_metrics")[0]["admitted_pids"] == 20
+
+
+def test_state_survives_a_restart_and_a_repeated_batch_is_not_written_twice(stream: Stream) -> None:
+    set_quota(stream, 10)
+    stream.batch(*[event(pid) for pid in range(50)])
+    stream.run()
+    # The newest commit is lost, as if the driver had died between the tables and the checkpoint's commit.
+    (stream.root / "checkpoint" / "commits" / "0").unlink()
+    Path(stream.root / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    stream.batch(event(3, at_ms=1000))
+
+    stream.run()
+
+    assert len(stream.rows("throttle_decisions")) == 1
+    assert len([row for row in stream.rows("producer_id_metrics") if row["batch_id"] == 0]) == 1
+
+
+def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None:
+    stream.batch(event(1))
+    stream.run()
+    before = DeltaTable(f"{stream.tables}/producer_id_metrics").version()
+    stream.batch(event(1, at_ms=10))
+
+    stream.run()
+
+    assert DeltaTable(f"{stream.tables}/producer_id_metrics").version() == before
+
+
+def test_client_ids_with_hostile_characters_reach_the_decision(stream: Stream) -> None:
+    hostile = 'a"b\\c\n;principal:User:x\x00é'
+    set_quota(stream, 1)
+    stream.batch(*[event(pid, client_id=hostile) for pid in range(5)])
+
+    stream.run()
+
+    (decision,) = stream.rows("throttle_decisions")
+    assert dict(decision["client_ids"]) == {hostile: 3}

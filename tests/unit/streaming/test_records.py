@@ -1,0 +1,101 @@
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.records import decode
+
+SKEW_MS = 300_000
+NOW_MS = 1_790_000_000_000
+
+
+def records(*values: bytes | None) -> pa.Table:
+    size = len(values)
+    return pa.table(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": ["produce-events"] * size,
+            "partition": pa.array([3] * size, pa.int32()),
+            "offset": pa.array(range(size), pa.int64()),
+            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
+        }
+    )
+
+
+def event(**fields: object) -> bytes:
+    base = {"timestamp_ms": NOW_MS, "principal": "User:alice", "producer_id": 4711}
+    return json.dumps(base | fields).encode()
+
+
+def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> None:
+    block = decode(records(event(client_id="app", broker_id=1, nested={"x": [1]})), SKEW_MS)
+
+    assert block.quarantined == []
+    assert block.events.to_pylist() == [
+        {
+            "timestamp_ms": NOW_MS,
+            "principal": "User:alice",
+            "producer_id": 4711,
+            "client_id": "app",
+            "correction": None,
+            "partition": 3,
+            "offset": 0,
+            "record_ms": NOW_MS,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "value is empty"),
+        (b"", "value is empty"),
+        (b"not json", "not an event"),
+        (b"[1, 2]", "not an event"),
+        (b"\xff\xfe\x00", "not an event"),
+        (b'{"a": 1}{"b": 2}', "not an event"),
+        (event(producer_id="7"), "not an event"),
+        (event(producer_id=1.5), "not an event"),
+        (event(producer_id=None), "not an event"),
+        (event(producer_id=2**63), "range of int64"),
+        (event(producer_id=-2), "producer_id is below -1"),
+        (event(timestamp_ms=-1), "timestamp_ms is negative"),
+        (event(timestamp_ms=NOW_MS + SKEW_MS + 1), "timestamp_ms is in the future"),
+        (event(principal="alice"), "principal is not Type:name"),
+        (event(principal="User:"), "principal is not Type:name"),
+        (b'{"principal": "User:a", "producer_id": 1}', "timestamp_ms"),
+    ],
+)
+@pytest.mark.parametrize("neighbours", [(), (event(), b"broken")])
+def test_a_bad_record_is_quarantined_with_its_reason_whatever_its_neighbours(
+    value: bytes | None, reason: str, neighbours: tuple[bytes, ...]
+) -> None:
+    block = decode(records(*neighbours, value), SKEW_MS)
+
+    (bad,) = [record for record in block.quarantined if record.offset == len(neighbours)]
+    assert bad.value == (value or b"")
+    # The block reader says what is missing, the single reader what did not parse: both name the record.
+    assert reason in bad.reason or "is missing" in bad.reason
+    assert block.events.num_rows == (1 if neighbours else 0)
+
+
+def test_an_event_at_the_edge_of_the_allowed_skew_is_good() -> None:
+    assert decode(records(event(timestamp_ms=NOW_MS + SKEW_MS)), SKEW_MS).quarantined == []
+
+
+def test_principals_may_hold_commas_colons_newlines_and_any_script() -> None:
+    names = ["User:CN=a,O=b", "User:a:b", "User:é漢", "User:a\nb", "unknown"]
+
+    block = decode(records(*[event(principal=name) for name in names]), SKEW_MS)
+
+    assert block.events["principal"].to_pylist() == names
+
+
+@given(st.lists(st.one_of(st.binary(max_size=40), st.integers(-2, 5).map(lambda pid: event(producer_id=pid)))))
+def test_every_record_ends_as_an_event_or_in_quarantine(values: list[bytes]) -> None:
+    block = decode(records(*values), SKEW_MS)
+
+    offsets = block.events["offset"].to_pylist() + [record.offset for record in block.quarantined]
+    assert sorted(offsets) == list(range(len(values)))

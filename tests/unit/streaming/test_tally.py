@@ -1,0 +1,89 @@
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quota.limits import Limit
+from quota.timeline import Timeline
+from state.events import Deployment, Events
+from state.ledger import Ledger
+from streaming.operator import unpack
+from streaming.tally import tally_events, ticks_of
+
+NOW_MS = 1_790_000_000_000
+DEPLOYMENT = Deployment(salt=3)
+QUANTUM_MS = DEPLOYMENT.config.quantum_ms
+GRACE_MS = 300_000
+Row = tuple[str, int, int, bool]
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["User:a", "User:b"]), st.integers(-1, 12), st.integers(-400_000, 400_000), st.booleans()
+    ),
+    min_size=1,
+    max_size=150,
+)
+
+
+def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
+    order = order or list(range(len(rows)))
+    return pa.table(
+        {
+            "timestamp_ms": pa.array([NOW_MS + rows[i][2] for i in order], pa.int64()),
+            "principal": pa.array([rows[i][0] for i in order]),
+            "producer_id": pa.array([rows[i][1] for i in order], pa.int64()),
+            "client_id": pa.array([f"c{rows[i][1] % 2}" for i in order]),
+            "correction": pa.array([rows[i][3] for i in order]),
+            "partition": pa.array([0] * len(rows), pa.int32()),
+            "offset": pa.array(order, pa.int64()),
+        }
+    )
+
+
+def ledger_after(principal: str, events: Events) -> bytes:
+    ledger = Ledger(principal, DEPLOYMENT)
+    ledger.process(events, Limit(4.0, "user"))
+    return ledger.to_bytes()
+
+
+@given(rows=ROWS, random=st.randoms(use_true_random=False))
+def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(rows: list[Row], random: Random) -> None:
+    order = list(range(len(rows)))
+    random.shuffle(order)
+
+    tallies = dict(tally_events(table(rows, order), QUANTUM_MS, GRACE_MS))
+
+    for principal in {row[0] for row in rows if row[1] >= 0}:
+        mine = [row for row in rows if row[0] == principal and row[1] >= 0]
+        every = Events(
+            [row[1] for row in mine],
+            [NOW_MS + row[2] for row in mine],
+            [f"c{row[1] % 2}" for row in mine],
+            [row[3] for row in mine],
+        )
+        assert ledger_after(principal, unpack([tallies[principal]])) == ledger_after(principal, every)
+
+
+def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
+    rows = [("User:a", 7, n * 10, False) for n in range(500)]
+
+    ((_, packed),) = tally_events(table(rows), QUANTUM_MS, GRACE_MS)
+
+    assert unpack([packed]).pids == [7]
+
+
+def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
+    first = table([("User:a", 1, 0, False), ("User:a", 2, 0, False)])
+    second = table([("User:a", 3, 0, False)]).set_column(5, "partition", pa.array([1], pa.int32()))
+    packed = [packed for _, packed in tally_events(pa.concat_tables([second, first]), QUANTUM_MS, GRACE_MS)]
+
+    assert unpack(reversed(packed)).pids == [1, 2, 3]
+
+
+@given(times=st.lists(st.integers(0, 4 * 10**12), min_size=1), quantum_ms=st.integers(90, 10**8))
+def test_ticks_of_columns_equal_ticks_of_single_times(times: list[int], quantum_ms: int) -> None:
+    line = Timeline(quantum_ms)
+
+    assert ticks_of(np.array(times), quantum_ms).tolist() == [line.tick(time) for time in times]
