@@ -14,6 +14,9 @@ from rbloom import Bloom
 from quota.config import QuotaConfig
 
 MIN_LAYER_CAPACITY = 32
+MAX_FIRST_CAPACITY = 1000
+"""A first layer is never made larger than this on a promise: a quota is an upper bound, most principals use little."""
+
 EXTENSION_SHARE = 0.3
 """A full layer is extended by this share of what its quantum holds: slack costs at most so many bytes."""
 
@@ -107,7 +110,22 @@ class LayeredBloomFilter:
         True
     """
 
-    def __init__(self, config: QuotaConfig, quantum: int, quanta: list[QuantumState] | None = None) -> None:
+    def __init__(
+        self,
+        config: QuotaConfig,
+        quantum: int,
+        quanta: list[QuantumState] | None = None,
+        expected_pids: float = 0,
+    ) -> None:
+        """Open a filter.
+
+        Args:
+            config: Layer count and false positive rate.
+            quantum: The current quantum.
+            quanta: What `state` returned, oldest first.
+            expected_pids: How many PIDs the first layer should have room for, if that is known.
+        """
+        self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
         # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
@@ -203,7 +221,7 @@ class LayeredBloomFilter:
     def _next_capacity(self, quantum: Quantum) -> int:
         held = quantum.entries()
         # A new quantum will at least be asked to refresh what is known.
-        wanted = held * EXTENSION_SHARE if held else self.active_pids()
+        wanted = held * EXTENSION_SHARE if held else max(self.active_pids(), self._first_capacity)
         return max(MIN_LAYER_CAPACITY, math.ceil(wanted))
 
     def _rate_of_layer(self, position: int) -> float:

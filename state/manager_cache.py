@@ -1,0 +1,96 @@
+"""The KIP's own class: a map of principals to layered Bloom filters, for use in one process."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from quota.config import QuotaConfig
+from state.layers import LayeredBloomFilter
+
+
+class ProducerIdQuotaManagerCache:
+    """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
+
+    Thread-safe. Bounded: a principal's filter holds what was admitted in a window and a quantum, and a principal whose
+    layers all expired is forgotten.
+
+    Args:
+        false_positive_rate: Share of unseen PIDs reported as found, over all layers together.
+        window_seconds: How long a PID is remembered after it was last seen, at least.
+        layer_count: Layers per window; a PID is remembered for at most a window and a `layer_count`-th of it.
+        clock: Returns the time in seconds.
+
+    Raises:
+        InvalidConfigError: If an argument is out of range.
+
+    Examples:
+        >>> cache = ProducerIdQuotaManagerCache(0.01, 3600, 4, clock=lambda: 0.0)
+        >>> cache.track("User:alice", 100, 4711), cache.track("User:alice", 100, 4711)
+        (False, True)
+    """
+
+    def __init__(
+        self,
+        false_positive_rate: float,
+        window_seconds: int,
+        layer_count: int,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = QuotaConfig(
+            false_positive_rate=false_positive_rate, window_seconds=window_seconds, layer_count=layer_count
+        )
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._filters: dict[str, LayeredBloomFilter] = {}
+        self._quantum = 0
+
+    def track(
+        self, principal: str, producer_ids_rate: float, pid: int, *, admit: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Ensure that a PID is remembered as seen now.
+
+        Args:
+            principal: KafkaPrincipal the PID belongs to.
+            producer_ids_rate: PIDs per window expected of the principal. A hint, as in the KIP: layers grow as needed.
+            pid: The producer id.
+            admit: Asked before an unseen PID is stored; if it says no, the PID stays unseen. Called under the lock.
+
+        Returns:
+            True if the PID was found.
+        """
+        with self._lock:
+            seen = self._seen(principal, producer_ids_rate)
+            if seen.holds_in_current(pid):
+                return True
+            source = seen.find(pid)
+            if source is not None:
+                seen.renew(pid, source, self._quantum)
+                return True
+            if admit():
+                seen.store(pid, self._quantum)
+            return False
+
+    def __len__(self) -> int:
+        """Return how many principals are remembered."""
+        with self._lock:
+            self._advance()
+            return len(self._filters)
+
+    def _seen(self, principal: str, producer_ids_rate: float) -> LayeredBloomFilter:
+        self._advance()
+        seen = self._filters.get(principal)
+        if seen is None:
+            expected = max(0.0, producer_ids_rate) / self._config.layer_count
+            seen = self._filters[principal] = LayeredBloomFilter(self._config, self._quantum, expected_pids=expected)
+        return seen
+
+    def _advance(self) -> None:
+        # A clock that is set back must not bring expired layers back.
+        quantum = max(self._quantum, int(self._clock() * 1000) // self._config.quantum_ms)
+        if quantum == self._quantum:
+            return
+        self._quantum = quantum
+        for seen in self._filters.values():
+            seen.advance(quantum)
+        self._filters = {name: seen for name, seen in self._filters.items() if seen.layers()}
