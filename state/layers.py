@@ -90,10 +90,6 @@ class Quantum:
         """Return how many PIDs were written here."""
         return sum(layer.entries for layer in self.layers)
 
-    def holds(self, pid: int) -> bool:
-        """Say whether a layer of this quantum holds the PID."""
-        return any(pid in layer.bloom() for layer in self.layers)
-
 
 class LayeredBloomFilter:
     """The PIDs seen by one principal, in layers that expire.
@@ -135,6 +131,7 @@ class LayeredBloomFilter:
         ]
         self._quantum = quantum
         self._current: list[Bloom] = []
+        self._newest_first: list[tuple[Bloom, Quantum]] = []
         self.advance(quantum)
 
     def advance(self, quantum: int) -> None:
@@ -142,16 +139,20 @@ class LayeredBloomFilter:
         self._quantum = max(quantum, self._quantum)
         oldest_live = self._quantum - self._layer_count
         self._quanta = [each for each in self._quanta if each.number >= oldest_live]
-        self._keep_current()
+        self._keep_lookups()
 
     def holds_in_current(self, pid: int) -> bool:
         """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
-        return any(pid in bloom for bloom in self._current)
+        # Asked for every event: a quantum mostly has one layer, and a generator costs more than a look-up.
+        current = self._current
+        if len(current) == 1:
+            return pid in current[0]
+        return any(pid in bloom for bloom in current)
 
     def find(self, pid: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
-        for quantum in reversed(self._quanta):
-            if quantum.holds(pid):
+        for bloom, quantum in self._newest_first:
+            if pid in bloom:
                 return quantum
         return None
 
@@ -215,7 +216,7 @@ class LayeredBloomFilter:
         layers = quantum.layers
         if not layers or layers[-1].entries >= layers[-1].capacity:
             layers.append(Layer.empty(self._next_capacity(quantum), self._rate_of_layer(len(layers))))
-            self._keep_current()
+            self._keep_lookups()
         layers[-1].add(pid)
 
     def _next_capacity(self, quantum: Quantum) -> int:
@@ -228,6 +229,6 @@ class LayeredBloomFilter:
         # 1/1 + 1/4 + 1/9 + ... = pi^2/6: however often a quantum is extended, its rates sum up to its share.
         return self._rate_per_quantum * 6 / math.pi**2 / (position + 1) ** 2
 
-    def _keep_current(self) -> None:
-        newest = self._quanta[-1] if self._quanta else None
-        self._current = [layer.bloom() for layer in newest.layers] if newest and newest.number == self._quantum else []
+    def _keep_lookups(self) -> None:
+        self._newest_first = [(layer.bloom(), each) for each in reversed(self._quanta) for layer in each.layers]
+        self._current = [bloom for bloom, each in self._newest_first if each.number == self._quantum]

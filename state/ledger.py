@@ -9,18 +9,18 @@ from dataclasses import replace
 from quota.bucket import BucketTerms, TokenBucket
 from quota.decision import Action, Decision, Evidence, decision_id
 from quota.episode import Episode
-from quota.limits import Limit
+from quota.limits import UNLIMITED, Limit
 from state.codec import LedgerState, decode, encode
 from state.events import Deployment, Events, MetricsRow, Outcome
 from state.layers import LayeredBloomFilter
-from state.window import QuantumCounts, new_pids_in_window, throttle_time_avg_ms
+from state.window import QuantumCounts, UnstoredPids, new_pids_in_window, throttle_time_avg_ms
 
 
 class Ledger:
     """What is remembered of one principal. Not thread-safe.
 
     Examples:
-        >>> from quota.limits import Limit
+        >>> from quota.limits import UNLIMITED, Limit
         >>> ledger = Ledger("User:mallory", Deployment())
         >>> flood = Events(list(range(150)), [0] * 150, [""] * 150, [False] * 150)
         >>> outcome = ledger.process(flood, Limit(100.0, "user"))
@@ -47,10 +47,12 @@ class Ledger:
         self._state = decode(content) if content else LedgerState()
         quantum = self._timeline.quantum(max(0, self._state.clock_tick))
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
-        self._begin_batch(Limit(None, "none"))
+        self._unstored: UnstoredPids | None = None
+        self._begin_batch(UNLIMITED)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
+        self._close_unstored()
         self._state.quanta = self._seen.state()
         return encode(self._state)
 
@@ -69,10 +71,13 @@ class Ledger:
         learning_anew = self._changed
         self._begin_batch(limit)
         self._changed = learning_anew
-        tick_of, salt, holds_in_current = self._timeline.tick, self._deployment.salt, self._seen.holds_in_current
+        salt, holds_in_current = self._deployment.salt, self._seen.holds_in_current
+        tick = begin_ms = end_ms = -1
         columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.corrections, strict=True)
         for pid, timestamp_ms, client_id, correction in columns:
-            tick = tick_of(timestamp_ms)
+            if not begin_ms <= timestamp_ms < end_ms:
+                tick = self._timeline.tick(timestamp_ms)
+                begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
             if tick > self._batch_tick:
                 self._advance(tick)
             if tick < self._late_before:
@@ -167,7 +172,7 @@ class Ledger:
             self._store(salted, self._timeline.quantum(tick))
             return True
         counts = self._counts(tick)
-        if counts.add_unstored(salted):
+        if self._add_unstored(counts, salted):
             counts.saturated = self._changed = self._row_due = True
         return False
 
@@ -175,7 +180,7 @@ class Ledger:
         throttle_time_ms = self._throttle_time_ms(tick)
         counts = self._counts(tick)
         self._changed |= counts.count_throttle(tick, throttle_time_ms)
-        weight = counts.add_unstored(pid)
+        weight = self._add_unstored(counts, pid)
         if weight:
             self._state.interval_refused += weight
             self._changed = self._row_due = True
@@ -229,6 +234,7 @@ class Ledger:
         self._row_due = False
         tick, state = max(self._batch_tick, self._state.clock_tick), self._state
         as_of_ms = self._timeline.tick_start_ms(tick)
+        self._close_unstored()
         tokens, counts = self._tokens(tick), self._live_counts(tick)
         self._metrics.append(
             MetricsRow(
@@ -289,6 +295,17 @@ class Ledger:
         clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
         grace_ms = round(self._config.late_grace_seconds * 1000)
         self._late_before = self._timeline.tick(max(0, clock_ms - grace_ms))
+
+    def _add_unstored(self, counts: QuantumCounts, pid: int) -> float:
+        if self._unstored is None or not self._unstored.belongs_to(counts):
+            self._close_unstored()
+            self._unstored = UnstoredPids(counts)
+        return self._unstored.add(pid)
+
+    def _close_unstored(self) -> None:
+        if self._unstored:
+            self._unstored.close()
+            self._unstored = None
 
     def _live_counts(self, tick: int) -> list[QuantumCounts]:
         oldest_live = self._timeline.quantum(tick) - self._config.layer_count

@@ -38,13 +38,27 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         self.throttle_ms_sum += throttle_time_ms
         return True
 
-    def add_unstored(self, pid: int) -> float:
+
+class UnstoredPids:
+    """The sketch of one quantum, open for a flood: its bytes are only written when they are asked for."""
+
+    __slots__ = ("_counts", "_sketch")
+
+    def __init__(self, counts: QuantumCounts) -> None:
+        self._counts = counts
+        self._sketch = DistinctPids(counts.unstored)
+
+    def belongs_to(self, counts: QuantumCounts) -> bool:
+        """Say whether this is the sketch of these counts."""
+        return self._counts is counts
+
+    def add(self, pid: int) -> float:
         """Count a PID that is not stored; return its weight (see `DistinctPids.add`)."""
-        sketch = DistinctPids(self.unstored)
-        weight = sketch.add(pid)
-        if weight:
-            self.unstored = sketch.to_bytes()
-        return weight
+        return self._sketch.add(pid)
+
+    def close(self) -> None:
+        """Write the sketch to its counts."""
+        self._counts.unstored = self._sketch.to_bytes()
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:

@@ -82,8 +82,7 @@ def read_records(spark: SparkSession, options: StreamOptions) -> DataFrame:
 
 def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
-    grace_ms = round(options.config.late_grace_seconds * 1000)
-    function = partial(tally, options.config.quantum_ms, grace_ms, options.max_clock_skew_ms)
+    function = partial(tally, options.config.quantum_ms, options.max_clock_skew_ms)
     return records.mapInArrow(function, TALLY_SCHEMA)
 
 

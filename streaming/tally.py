@@ -34,14 +34,11 @@ class PackedEvents(msgspec.Struct, array_like=True):
 _packer = msgspec.msgpack.Encoder()
 
 
-def tally(
-    quantum_ms: int, late_grace_ms: int, max_clock_skew_ms: int, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def tally(quantum_ms: int, max_clock_skew_ms: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
     Args:
         quantum_ms: Length of a quantum in milliseconds.
-        late_grace_ms: Grace of the late rule in milliseconds.
         max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
         batches: Columns as in `streaming.records.decode`.
 
@@ -50,7 +47,7 @@ def tally(
     """
     for block in blocks(batches, BLOCK_BYTES):
         decoded = decode(block, max_clock_skew_ms)
-        rows = list(tally_events(decoded.events, quantum_ms, late_grace_ms))
+        rows = list(tally_events(decoded.events, quantum_ms))
         rows += _quarantine_rows(decoded.quarantined)
         if rows:
             principals, packed = zip(*rows, strict=True)
@@ -58,30 +55,27 @@ def tally(
             yield pa.record_batch(columns, ["principal", "packed"])
 
 
-def tally_events(events: pa.Table, quantum_ms: int, late_grace_ms: int) -> Iterator[tuple[str, bytes]]:
+def tally_events(events: pa.Table, quantum_ms: int) -> Iterator[tuple[str, bytes]]:
     """Yield principal and `PackedEvents` for each principal and partition of a block.
 
     Args:
         events: Columns of `streaming.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
         quantum_ms: Length of a quantum in milliseconds.
-        late_grace_ms: Grace of the late rule in milliseconds.
     """
     partitions = events["partition"].to_numpy()
     for partition in np.unique(partitions):
         part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
-        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms, late_grace_ms)
+        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms)
 
 
-def _tally_partition(
-    events: pa.Table, partition: int, quantum_ms: int, late_grace_ms: int
-) -> Iterator[tuple[str, bytes]]:
+def _tally_partition(events: pa.Table, partition: int, quantum_ms: int) -> Iterator[tuple[str, bytes]]:
     principals = events["principal"].combine_chunks().dictionary_encode()
     clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
     client_names = clients.dictionary.to_pylist()
     owner = principals.indices.to_numpy()
     pid, timestamp = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy()
     correction = events["correction"].fill_null(False).to_numpy().astype(np.int64)
-    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, timestamp, correction, quantum_ms, late_grace_ms))
+    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, ticks_of(timestamp, quantum_ms), correction))
     kept = kept[np.argsort(owner[kept], kind="stable")]
     starts = np.flatnonzero(np.diff(owner[kept], prepend=-1))
     for rows in np.split(kept, starts[1:]) if len(kept) else []:
@@ -102,33 +96,28 @@ def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
     return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
 
 
-def _repeats(
-    owner: np.ndarray,
-    pid: np.ndarray,
-    timestamp: np.ndarray,
-    correction: np.ndarray,
-    quantum_ms: int,
-    late_grace_ms: int,
-) -> np.ndarray:
-    """Mark events whose PID's event just before it, in offset order, was of the same tick and kind.
+def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, correction: np.ndarray) -> np.ndarray:
+    """Mark events that change nothing, because their PID's event just before them was of the same tick and kind.
 
-    Only the one just before counts, since an event of another tick, or a correction, may have changed what is known
-    of the PID. Events that may be late by now are never marked: the rules treat them differently from their first.
+    Only the one just before counts: an event of another tick, or a correction, may have changed what is known of the
+    PID. And only while the principal's time stood still: an older event counts for the time that has come since.
     """
-    tick = ticks_of(timestamp, quantum_ms)
-    order = np.lexsort((np.arange(len(pid)), pid, owner))
-    same = np.zeros(len(pid), dtype=bool)
-    if len(pid) > 1:
-        here, before = order[1:], order[:-1]
-        same[here] = (
-            (owner[here] == owner[before])
-            & (pid[here] == pid[before])
-            & (tick[here] == tick[before])
-            & (correction[here] == correction[before])
-        )
-    newest = np.maximum.accumulate(timestamp) if len(timestamp) else timestamp
-    # One quantum of slack covers the rounding of the late rule to whole ticks.
-    return same & (newest - timestamp <= late_grace_ms - quantum_ms // TICKS_PER_QUANTUM)
+    by_owner = np.argsort(owner, kind="stable")
+    # Owners come in ascending order here, so an offset per owner makes one running maximum serve them all.
+    base = owner[by_owner].astype(np.int64) << 42
+    newest = np.empty(len(pid), dtype=np.int64)
+    newest[by_owner] = np.maximum.accumulate(base + tick[by_owner]) - base if len(pid) else 0
+    by_pid = np.lexsort((np.arange(len(pid)), pid, owner))
+    here, before = by_pid[1:], by_pid[:-1]
+    repeats = np.zeros(len(pid), dtype=bool)
+    repeats[here] = (
+        (owner[here] == owner[before])
+        & (pid[here] == pid[before])
+        & (tick[here] == tick[before])
+        & (correction[here] == correction[before])
+        & (tick[here] == newest[here])
+    )
+    return repeats
 
 
 def _quarantine_rows(quarantined: list[Quarantined]) -> list[tuple[str, bytes]]:

@@ -8,7 +8,6 @@ from state.events import Deployment, Events
 from state.ledger import Ledger
 
 MINUTE_MS = 60_000
-LIMIT = Limit(5.0, "user")
 DEPLOYMENT = Deployment(salt=99)
 
 EVENTS = st.lists(
@@ -21,9 +20,9 @@ def columns(rows: list[tuple[int, int, str, bool]]) -> Events:
     return Events(pids, times, clients, corrections)
 
 
-@given(steps=EVENTS, cuts=st.sets(st.integers(1, 119), max_size=20))
+@given(steps=EVENTS, rate=st.sampled_from([5.0, 600.0]), cuts=st.sets(st.integers(1, 119), max_size=20))
 def test_any_cut_into_batches_gives_the_same_decisions_and_the_same_bytes(
-    steps: list[tuple[int, int, bool]], cuts: set[int]
+    steps: list[tuple[int, int, bool]], rate: float, cuts: set[int]
 ) -> None:
     time_ms, rows = 1_790_000_000_000, []
     for pid, step_ms, correction in steps:
@@ -32,11 +31,11 @@ def test_any_cut_into_batches_gives_the_same_decisions_and_the_same_bytes(
     bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
 
     whole = Ledger("User:a", DEPLOYMENT)
-    at_once = whole.process(columns(rows), LIMIT).decisions
+    at_once = whole.process(columns(rows), Limit(rate, "user")).decisions
     stored, in_parts = None, []
     for begin, end in pairwise(bounds):
         part = Ledger("User:a", DEPLOYMENT, stored)
-        in_parts += part.process(columns(rows[begin:end]), LIMIT).decisions
+        in_parts += part.process(columns(rows[begin:end]), Limit(rate, "user")).decisions
         stored = part.to_bytes()
 
     assert stored == whole.to_bytes()

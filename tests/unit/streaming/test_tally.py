@@ -15,7 +15,6 @@ from streaming.tally import tally_events, ticks_of
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
-GRACE_MS = 300_000
 Row = tuple[str, int, int, bool]
 
 ROWS = st.lists(
@@ -42,18 +41,20 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
     )
 
 
-def ledger_after(principal: str, events: Events) -> bytes:
+def ledger_after(principal: str, events: Events, rate: float) -> bytes:
     ledger = Ledger(principal, DEPLOYMENT)
-    ledger.process(events, Limit(4.0, "user"))
+    ledger.process(events, Limit(rate, "user"))
     return ledger.to_bytes()
 
 
-@given(rows=ROWS, random=st.randoms(use_true_random=False))
-def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(rows: list[Row], random: Random) -> None:
+@given(rows=ROWS, rate=st.sampled_from([4.0, 700.0]), random=st.randoms(use_true_random=False))
+def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
+    rows: list[Row], rate: float, random: Random
+) -> None:
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    tallies = dict(tally_events(table(rows, order), QUANTUM_MS, GRACE_MS))
+    tallies = dict(tally_events(table(rows, order), QUANTUM_MS))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [row for row in rows if row[0] == principal and row[1] >= 0]
@@ -63,13 +64,13 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(rows
             [f"c{row[1] % 2}" for row in mine],
             [row[3] for row in mine],
         )
-        assert ledger_after(principal, unpack([tallies[principal]])) == ledger_after(principal, every)
+        assert ledger_after(principal, unpack([tallies[principal]]), rate) == ledger_after(principal, every, rate)
 
 
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
     rows = [("User:a", 7, n * 10, False) for n in range(500)]
 
-    ((_, packed),) = tally_events(table(rows), QUANTUM_MS, GRACE_MS)
+    ((_, packed),) = tally_events(table(rows), QUANTUM_MS)
 
     assert unpack([packed]).pids == [7]
 
@@ -77,7 +78,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, False), ("User:a", 2, 0, False)])
     second = table([("User:a", 3, 0, False)]).set_column(5, "partition", pa.array([1], pa.int32()))
-    packed = [packed for _, packed in tally_events(pa.concat_tables([second, first]), QUANTUM_MS, GRACE_MS)]
+    packed = [packed for _, packed in tally_events(pa.concat_tables([second, first]), QUANTUM_MS)]
 
     assert unpack(reversed(packed)).pids == [1, 2, 3]
 

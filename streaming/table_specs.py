@@ -1,0 +1,130 @@
+"""What each Delta table holds: the one place where columns are named, typed and explained."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+_TIME = pa.timestamp("us", tz="UTC")
+_MAX_RATE = 1_000_000_000_000
+"""`quota.limits.MAX_PRODUCER_IDS_RATE` as both SQL dialects write it; NaN and infinity fail `<` in both."""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One Delta table.
+
+    Attributes:
+        name: Table name, also the folder's name in the path layout.
+        comment: What a row is.
+        schema: Columns; the comment of each is in its field's metadata under `comment`.
+        constraints: CHECK constraints, name to SQL expression.
+    """
+
+    name: str
+    comment: str
+    schema: pa.Schema
+    constraints: dict[str, str] = field(default_factory=dict)
+
+
+def _required(name: str, kind: pa.DataType, comment: str) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"comment": comment})
+
+
+def _column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
+    return pa.field(name, kind, metadata={"comment": comment})
+
+
+_QUOTAS = TableSpec(
+    "producer_id_quotas",
+    "A quota per row. Of several rows of an entity the one with the greatest updated_at holds.",
+    pa.schema(
+        [
+            _required("entity_type", pa.string(), "Always 'user'."),
+            _column("entity_name", pa.string(), "Bare user name without 'User:'; null is the default quota."),
+            _required("producer_ids_rate", pa.float64(), "New producer ids per window, above 0 and below 1e12."),
+            _required("updated_at", _TIME, "When the quota was last set."),
+            _column("updated_by", pa.string(), "Who set it."),
+        ]
+    ),
+    {
+        "producer_ids_rate_in_range": f"producer_ids_rate > 0 AND producer_ids_rate < {_MAX_RATE}",
+        "entity_type_is_user": "entity_type = 'user'",
+    },
+)
+
+_METRICS = TableSpec(
+    "producer_id_metrics",
+    "A principal per metrics interval, written again in each batch that brings it new producer ids. Of the rows of "
+    "one (principal, broker_id, window_end) the one with the greatest as_of, then batch_id, holds the interval's "
+    "final counts; the view principal_metrics picks it. A silent principal writes no row.",
+    pa.schema(
+        [
+            _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
+            _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
+            _column("window_end", _TIME, "End of the metrics interval, in event time."),
+            _column("as_of", _TIME, "Event time up to which this row counts; tokens and throttle time are of then."),
+            _column("rate", pa.float64(), "Kafka's sampled rate of new producer ids, per window (KIP-936)."),
+            _column("tokens", pa.float64(), "Tokens left at as_of, below 0 when exhausted; null without a quota."),
+            _column("throttle_time_ms", pa.int64(), "Milliseconds from as_of until tokens reach 0; 0 unless below 0."),
+            _column("throttle_time_avg_ms", pa.float64(), "Average throttle time in milliseconds (KIP-936's metric)."),
+            _column("new_pids_window", pa.int64(), "Admitted and distinct refused producer ids of the last window."),
+            _column("quota", pa.float64(), "Quota in force, new producer ids per window; null where none is."),
+            _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
+            _column("admitted_pids", pa.int64(), "Producer ids admitted so far in this interval (cumulative)."),
+            _column("refused_pids", pa.int64(), "Distinct producer ids refused so far in this interval (cumulative)."),
+            _column("late_pids", pa.int64(), "Late producer ids of this batch, remembered and not charged."),
+            _column("active_pids", pa.int64(), "Producer ids remembered now."),
+            _column("layers", pa.int32(), "Bloom filter layers alive."),
+            _column("state_bytes", pa.int64(), "Size of the principal's state in bytes."),
+            _column("phase", pa.string(), "learning, or enforcing."),
+            _column("saturated", pa.bool_(), "Whether the state reached its cap and no longer stores unseen ids."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+)
+
+_DECISIONS = TableSpec(
+    "throttle_decisions",
+    "A THROTTLE or a RELEASE per row. Passing throttled_until is the release: the RELEASE row only records it, with "
+    "the principal's next event.",
+    pa.schema(
+        [
+            _column("decision_id", pa.string(), "Same decision, same id, also after a replay."),
+            _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
+            _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
+            _column("action", pa.string(), "THROTTLE or RELEASE."),
+            _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, the throttled_until it passed."),
+            _column("throttle_time_ms", pa.int64(), "Milliseconds until tokens reach 0 again."),
+            _column("throttled_until", _TIME, "When the throttle ends unless it is renewed."),
+            _column("tokens", pa.float64(), "Tokens at decided_at."),
+            _column("rate", pa.float64(), "Kafka's sampled rate of new producer ids, per window."),
+            _column("quota", pa.float64(), "Quota in force, new producer ids per window."),
+            _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
+            _column("quota_updated_at", _TIME, "When that quota was last set."),
+            _column("refused_pids", pa.int64(), "Distinct producer ids refused in the episode so far."),
+            _column("sample_pids", pa.list_(pa.int64()), "The first few of them."),
+            _column(
+                "client_ids", pa.map_(pa.string(), pa.int64()), "Refused ids per client.id: at most 16, then other."
+            ),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+)
+
+_QUARANTINE = TableSpec(
+    "quarantined_events",
+    "An input record that is no valid event.",
+    pa.schema(
+        [
+            _column("value", pa.binary(), "The record's value as it came."),
+            _column("reason", pa.string(), "What is wrong with it."),
+            _column("topic", pa.string(), "Topic it came from."),
+            _column("partition", pa.int32(), "Partition it came from."),
+            _column("offset", pa.int64(), "Its offset there."),
+            _column("record_timestamp", _TIME, "Kafka's own timestamp of the record."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+)
+
+TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE)}

@@ -1,0 +1,177 @@
+"""The Delta tables: where they are, how they are made, and their columns in Spark's words. Needs no JVM."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from streaming.errors import TableError, TableNotFoundError, TableVersionError
+from streaming.table_specs import TABLES, TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = [
+    "TABLES",
+    "TableSpec",
+    "create_missing",
+    "is_catalog",
+    "open_table",
+    "spark_ddl",
+    "table_path",
+]
+
+_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
+_SPARK_TYPES = {
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+}
+
+
+def is_catalog(tables: str) -> bool:
+    """Say whether `--tables` names `catalog.schema`; anything else is a path.
+
+    Examples:
+        >>> is_catalog("main.pid_quota"), is_catalog("./demo.data"), is_catalog("/data/tables"), is_catalog("s3://b/t")
+        (True, False, False, False)
+    """
+    return _CATALOG_SCHEMA.fullmatch(tables) is not None
+
+
+def table_path(tables: str, name: str) -> str:
+    """Return where a table is: a path below the root, or a three-part name in a catalog.
+
+    Examples:
+        >>> table_path("./demo-data/", "throttle_decisions"), table_path("main.pid_quota", "throttle_decisions")
+        ('./demo-data/throttle_decisions', 'main.pid_quota.throttle_decisions')
+        >>> table_path("my-catalog.q", "throttle_decisions")
+        '`my-catalog`.q.throttle_decisions'
+    """
+    if is_catalog(tables):
+        parts = [part if "-" not in part else f"`{part}`" for part in tables.split(".")]
+        return ".".join([*parts, name])
+    return f"{tables.rstrip('/')}/{name}"
+
+
+def spark_ddl(name: str) -> str:
+    """Return a table's columns and types as Spark SQL writes them.
+
+    Examples:
+        >>> spark_ddl("producer_id_quotas")
+        'entity_type STRING, entity_name STRING, producer_ids_rate DOUBLE, updated_at TIMESTAMP, updated_by STRING'
+    """
+    return ", ".join(f"{column.name} {_spark_type(column.type)}" for column in TABLES[name].schema)
+
+
+def _spark_type(kind: pa.DataType) -> str:
+    if pa.types.is_map(kind):
+        return f"MAP<{_spark_type(kind.key_type)}, {_spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_spark_type(kind.value_type)}>"
+    return _SPARK_TYPES[kind]
+
+
+def create_missing(root: str) -> None:
+    """Make the path tables that are not there yet; tables that are there stay as they are.
+
+    Only what `deltalake` reads and writes is used: no deletion vectors, clustering or row tracking.
+
+    Args:
+        root: Folder (or object store address) of the tables.
+
+    Raises:
+        TableError: If the folder is not writable.
+        TableVersionError: If a table is there but lacks columns.
+    """
+    from deltalake.exceptions import DeltaError
+
+    _require_writable(root)
+    for spec in TABLES.values():
+        try:
+            _create(spec, table_path(root, spec.name))
+        except (DeltaError, OSError) as error:
+            msg = f"can't make table {spec.name} in {root}: {_first_line(error)}. Check the folder given by --tables"
+            raise TableError(msg) from error
+
+
+def open_table(root: str, name: str) -> "DeltaTable":
+    """Open a path table at its newest version.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If it can't be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+    from deltalake.exceptions import TableNotFoundError as NoSuchTable
+
+    try:
+        return DeltaTable(table_path(root, name))
+    except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
+        msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); `pid-quota stream` makes the tables"
+        raise TableNotFoundError(msg) from error
+    except (DeltaError, OSError) as error:
+        msg = f"can't read table {name} in {root}: {_first_line(error)}. Check the folder given by --tables"
+        raise TableError(msg) from error
+
+
+def _create(spec: TableSpec, path: str) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not DeltaTable.is_deltatable(path):
+        try:
+            DeltaTable.create(path, spec.schema, mode="ignore", name=spec.name, description=spec.comment)
+        except DeltaError:
+            # Another process may have won the race for version 0: then the table is there.
+            if not DeltaTable.is_deltatable(path):
+                raise
+    table = DeltaTable(path)
+    _require_columns(spec, table, path)
+    # A process that died after the first commit leaves a table without its constraints: heal it.
+    have = table.metadata().configuration
+    for name, expression in spec.constraints.items():
+        if f"delta.constraints.{name}" not in have:
+            _add_constraint(path, name, expression)
+
+
+def _add_constraint(path: str, name: str, expression: str) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        DeltaTable(path).alter.add_constraint({name: expression})
+    except DeltaError:
+        if f"delta.constraints.{name}" not in DeltaTable(path).metadata().configuration:
+            raise
+
+
+def _require_columns(spec: TableSpec, table: "DeltaTable", path: str) -> None:
+    have = {column.name for column in table.schema().fields}
+    missing = [name for name in spec.schema.names if name not in have]
+    if missing:
+        msg = f"table {path} lacks {', '.join(missing)}: it is of another version. Choose a new folder with --tables"
+        raise TableVersionError(msg)
+
+
+def _require_writable(root: str) -> None:
+    if "://" in root:
+        return
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        msg = f"tables path {root} is not writable ({error.strerror}). Choose another folder with --tables"
+        raise TableError(msg) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

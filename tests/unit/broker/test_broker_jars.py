@@ -1,0 +1,100 @@
+import hashlib
+import importlib.util
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from broker import jars
+from broker.errors import JarsError, PysparkMissingError
+from broker.log_lines import LogLine
+from broker.server_files import LOG_TEMPLATE
+from broker.topics import OWN_TOPICS
+
+IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
+
+
+def complete(folder: Path) -> Path:
+    for name in ("spark", "kafka"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / f"{name}.jar").touch()
+    (folder / ".complete").write_text(hashlib.sha256(IVY_FILE).hexdigest(), encoding="ascii")
+    return folder
+
+
+@pytest.fixture
+def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries to fetch fails at once."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_complete_folder_needs_neither_java_nor_network(tmp_path: Path) -> None:
+    folder = complete(tmp_path / "jars")
+
+    assert jars.ensure_jars(folder) == jars.JarSets((folder / "spark/spark.jar",), (folder / "kafka/kafka.jar",))
+    assert jars.spark_jars(folder) == [str(folder / "spark/spark.jar")]
+    assert jars.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
+    assert jars.main([str(folder)]) == 0
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("damage", ["no stamp", "other ivy.xml", "no jars"])
+def test_an_incomplete_folder_is_fetched_anew(damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = complete(tmp_path / "jars")
+    if damage == "no stamp":
+        (folder / ".complete").unlink()
+    elif damage == "other ivy.xml":
+        (folder / ".complete").write_text("0" * 64, encoding="ascii")
+    else:
+        (folder / "kafka/kafka.jar").unlink()
+
+    assert jars.main([str(folder)]) == 1
+
+    assert "JAVA_HOME" in capsys.readouterr().err
+    with pytest.raises(JarsError, match=r"run `python -m broker\.jars"):
+        jars.spark_jars(folder)
+
+
+def test_without_pyspark_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+
+    with pytest.raises(PysparkMissingError, match=r"pip install 'pid-quota\[local\]'"):
+        jars.ensure_jars(tmp_path)
+
+
+def test_a_failed_fetch_gives_ivys_reason_and_leaves_no_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    # A resolver that knows nothing: what a machine without network sees, only at once.
+    settings.write_text(
+        f"""<ivysettings><settings defaultResolver="none"/><resolvers><filesystem name="none">
+        <artifact pattern="{tmp_path}/none/[artifact].[ext]"/></filesystem></resolvers></ivysettings>""",
+        encoding="ascii",
+    )
+    monkeypatch.setenv("PID_QUOTA_IVY_SETTINGS", str(settings))
+
+    with pytest.raises(JarsError, match=r"exit code 1.*(not found|unresolved).*check the network"):
+        jars.ensure_jars(tmp_path / "jars")
+    assert not (tmp_path / "jars/.complete").exists()
+
+
+def test_the_folder_is_chosen_by_the_environment_then_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("PID_QUOTA_JARS", raising=False)
+    assert jars.jars_folder() == tmp_path / ".cache/pid-quota/jars"
+    (tmp_path / ".jars").mkdir()
+    assert jars.jars_folder() == tmp_path / ".jars"
+    monkeypatch.setenv("PID_QUOTA_JARS", str(tmp_path / "mine"))
+    assert jars.jars_folder() == tmp_path / "mine"
+
+
+def test_the_log_filter_names_each_own_topic() -> None:
+    template = resources.files("broker").joinpath(LOG_TEMPLATE).read_text(encoding="utf-8")
+
+    for topic in OWN_TOPICS:
+        assert topic in template
+    for field in LogLine.__struct_fields__:
+        assert f'"{field}":' in template
