@@ -48,7 +48,7 @@ def operate(
     rows = pd.concat(list(frames), copy=False)
     if principal.startswith(QUARANTINE_PREFIX):
         records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
-        yield _output([("quarantined_events", record._asdict()) for record in records])
+        yield _output([("quarantined_events", quarantined_row(record)) for record in records])
         return
     stored = bytes(state.get[0]) if state.exists else None
     events = unpack(rows["packed"])
@@ -96,7 +96,7 @@ def _open_ledger(
         ledger = Ledger(principal, deployment)
         ledger.learn_again(events.timestamps_ms[0] + deployment.config.window_ms)
         lost = Quarantined(stored or b"", f"ledger of {principal} lost: {error}", "", -1, -1, events.timestamps_ms[0])
-        return ledger, [("quarantined_events", lost._asdict())]
+        return ledger, [("quarantined_events", quarantined_row(lost))]
 
 
 def _limit(rows: pd.DataFrame) -> Limit:
@@ -118,6 +118,12 @@ def metrics_row(metrics: MetricsRow) -> dict[str, Any]:
     """Return metrics as a row of `producer_id_metrics`, times still in milliseconds."""
     row = asdict(metrics)
     return row | {"window_end": row.pop("window_end_ms"), "as_of": row.pop("as_of_ms")}
+
+
+def quarantined_row(record: Quarantined) -> dict[str, Any]:
+    """Return a bad record as a row of `quarantined_events`, its time still in milliseconds."""
+    row = record._asdict()
+    return row | {"record_timestamp": row.pop("record_ms")}
 
 
 def _without_unit(row: dict[str, Any]) -> dict[str, Any]:

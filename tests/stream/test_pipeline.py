@@ -87,6 +87,9 @@ def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(st
     assert quarantined[1]["value"] == b"not json"
     assert "in the future" in str(quarantined[7]["reason"])
     assert {row["topic"] for row in quarantined.values()} == {"produce-events"}
+    assert {row["record_timestamp"] for row in quarantined.values()} == {
+        datetime.fromtimestamp(START_MS / 1000, tz=timezone.utc)
+    }
     (row,) = stream.rows("producer_id_metrics")
     assert row["admitted_pids"] == 2
 
