@@ -7,13 +7,13 @@ at once, or in a thousand steps, gives the same bucket.
 
 from dataclasses import dataclass
 
-import msgspec
-
 from quota.config import QuotaConfig
 from quota.timeline import Timeline
 
 _UNITS_PER_PID_RATE = 1_000_000
 """Quotas count to a millionth of a PID per window."""
+
+_PART_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class BucketTerms:
         return cls(refill_per_ms, units_per_token, burst_units)
 
 
-class TokenBucket(msgspec.Struct, array_like=True):
+@dataclass(slots=True)
+class TokenBucket:
     """Tokens of one principal: starts full, is exhausted below zero (`org.apache.kafka...TokenBucket`).
 
     Attributes:
@@ -63,6 +64,16 @@ class TokenBucket(msgspec.Struct, array_like=True):
     def full(cls, terms: BucketTerms, tick: int) -> "TokenBucket":
         """Return a full bucket."""
         return cls(terms.burst_units, tick)
+
+    @classmethod
+    def from_parts(cls, parts: tuple[int, int, int]) -> "TokenBucket":
+        """Return the bucket that `to_parts` stored."""
+        high, low, tick = parts
+        return cls((high << _PART_BITS) + low, tick)
+
+    def to_parts(self) -> tuple[int, int, int]:
+        """Return the bucket as integers of 64 bits: a full one of a large quota has more units than those can tell."""
+        return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
         """Bring the bucket to a tick; also clamps it to the burst of a quota that was lowered."""

@@ -8,7 +8,6 @@ import zlib
 
 import msgspec
 
-from quota.bucket import TokenBucket
 from quota.episode import Episode
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
@@ -29,7 +28,7 @@ class LedgerState(msgspec.Struct, array_like=True):
         interval_admitted: PIDs admitted in it.
         interval_refused: Distinct PIDs refused in it (an estimate).
         learn_until_ms: End of a learning time of this ledger's own, after its predecessor was lost.
-        bucket: None until a quota first applied.
+        bucket: `TokenBucket.to_parts`; None until a quota first applied.
         rate: The sampled rate.
         quanta: The layered filter.
         counts: Counts of the live quanta.
@@ -41,7 +40,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     interval_admitted: int = 0
     interval_refused: float = 0.0
     learn_until_ms: int = 0
-    bucket: TokenBucket | None = None
+    bucket: tuple[int, int, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
     quanta: list[QuantumState] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)

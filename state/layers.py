@@ -17,6 +17,9 @@ MIN_LAYER_CAPACITY = 32
 MAX_FIRST_CAPACITY = 1000
 """A first layer is never made larger than this on a promise: a quota is an upper bound, most principals use little."""
 
+FIRST_LAYER_SHARE = 0.8
+"""Of a quantum's false positives, what its first layer may use: mostly it is the only one."""
+
 EXTENSION_SHARE = 0.3
 """A full layer is extended by this share of what its quantum holds: slack costs at most so many bytes."""
 
@@ -221,13 +224,18 @@ class LayeredBloomFilter:
 
     def _next_capacity(self, quantum: Quantum) -> int:
         held = quantum.entries()
-        # A new quantum will at least be asked to refresh what is known.
-        wanted = held * EXTENSION_SHARE if held else max(self.active_pids(), self._first_capacity)
+        # A new quantum most likely holds as much as the one before it.
+        wanted = held * EXTENSION_SHARE if held else max(self._entries_before(quantum), self._first_capacity)
         return max(MIN_LAYER_CAPACITY, math.ceil(wanted))
 
+    def _entries_before(self, quantum: Quantum) -> int:
+        return next((each.entries() for each in reversed(self._quanta) if each.number < quantum.number), 0)
+
     def _rate_of_layer(self, position: int) -> float:
+        if position == 0:
+            return self._rate_per_quantum * FIRST_LAYER_SHARE
         # 1/1 + 1/4 + 1/9 + ... = pi^2/6: however often a quantum is extended, its rates sum up to its share.
-        return self._rate_per_quantum * 6 / math.pi**2 / (position + 1) ** 2
+        return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
     def _keep_lookups(self) -> None:
         self._newest_first = [(layer.bloom(), each) for each in reversed(self._quanta) for layer in each.layers]

@@ -47,6 +47,7 @@ class Ledger:
         self._state = decode(content) if content else LedgerState()
         quantum = self._timeline.quantum(max(0, self._state.clock_tick))
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
+        self._bucket = TokenBucket.from_parts(self._state.bucket) if self._state.bucket else None
         self._unstored: UnstoredPids | None = None
         self._begin_batch(UNLIMITED)
 
@@ -54,6 +55,7 @@ class Ledger:
         """Return the ledger as it is stored."""
         self._close_unstored()
         self._state.quanta = self._seen.state()
+        self._state.bucket = self._bucket.to_parts() if self._bucket else None
         return encode(self._state)
 
     def learn_again(self, until_ms: int) -> None:
@@ -154,10 +156,10 @@ class Ledger:
         self._changed = True
 
     def _take_token(self, terms: BucketTerms, tick: int) -> bool:
-        if self._state.bucket is None:
-            self._state.bucket = TokenBucket.full(terms, tick)
-        self._state.bucket.refill(terms, tick, self._timeline)
-        return self._state.bucket.take(terms)
+        if self._bucket is None:
+            self._bucket = TokenBucket.full(terms, tick)
+        self._bucket.refill(terms, tick, self._timeline)
+        return self._bucket.take(terms)
 
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
@@ -262,7 +264,7 @@ class Ledger:
 
     def _bucket_at(self, terms: BucketTerms, tick: int) -> TokenBucket:
         """Return the bucket as it is at a tick; one that no event has asked for yet is full."""
-        bucket = self._state.bucket
+        bucket = self._bucket
         return (
             TokenBucket(bucket.units_at(terms, tick, self._timeline), tick) if bucket else TokenBucket.full(terms, tick)
         )

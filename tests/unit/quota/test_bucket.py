@@ -75,3 +75,12 @@ def test_bucket_is_no_longer_exhausted_after_its_throttle_time(quota: float) -> 
     bucket.refill(terms, LINE.tick(wait_ms) + 1, LINE)
 
     assert bucket.units >= 0
+
+
+@given(units=st.integers(-(10**30), 10**30), tick=st.integers(0, 2**40))
+def test_a_bucket_of_any_size_fits_into_its_stored_parts(units: int, tick: int) -> None:
+    bucket = TokenBucket(units, tick)
+    parts = bucket.to_parts()
+
+    assert TokenBucket.from_parts(parts) == bucket
+    assert all(-(2**63) <= part < 2**63 for part in parts)

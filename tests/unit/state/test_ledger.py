@@ -174,6 +174,24 @@ def test_late_events_are_remembered_and_neither_charged_nor_refused(mallory: Pri
     assert refused(on_time) == 0
 
 
+def test_a_late_event_of_a_known_pid_extends_how_long_it_is_remembered(mallory: Principal) -> None:
+    mallory.produces([1], 0)
+    mallory.produces([2], HOUR_MS)
+    mallory.produces([1], 2 * QUANTUM_MS)
+
+    outcome = mallory.produces([1], 6 * QUANTUM_MS)
+
+    assert admitted(outcome) == 0
+
+
+def test_an_event_late_by_more_than_is_remembered_is_counted_and_changes_nothing(mallory: Principal) -> None:
+    mallory.produces([1], 3 * HOUR_MS)
+
+    late = mallory.produces([2], 0)
+
+    assert (late.metrics[-1].late_pids, late.changed) == (1, False)
+
+
 def test_a_correction_adds_its_pid_without_charge(mallory: Principal) -> None:
     mallory.produces(list(range(101)), 0)
 
@@ -220,6 +238,15 @@ def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: P
     again = mallory.produces([9002], 2000)
 
     assert again.metrics[-1].tokens == -1.0
+
+
+@pytest.mark.parametrize("rate", [0.001, 1e6, 9.9e11])
+def test_a_ledger_of_a_tiny_or_a_huge_quota_can_be_stored(mallory: Principal, rate: float) -> None:
+    mallory.produces([1, 2, 3], 0, Limit(rate, "user"))
+
+    assert mallory.produces([4], 1000, Limit(rate, "user")).metrics[-1].tokens == pytest.approx(
+        rate - 4 if rate > 1 else rate - 1
+    )
 
 
 def test_interval_counts_are_reported_for_each_interval_of_a_batch(mallory: Principal) -> None:

@@ -1,0 +1,132 @@
+"""What the filter promises over millions of look-ups."""
+
+from math import log, log2, sqrt
+
+import numpy as np
+import pytest
+
+from quota.config import QuotaConfig
+from quota.limits import Limit
+from state.events import Deployment, Events
+from state.layers import LayeredBloomFilter
+from state.ledger import Ledger
+
+MILLION = 1_000_000
+QUANTUM_MS = 900_000
+START_MS = 1_790_000_100_000 // QUANTUM_MS * QUANTUM_MS
+SALT = 0x1F3D5B79A2C4E688
+
+
+def sequential(count: int, begin: int) -> list[int]:
+    """PIDs as a broker hands them out: one block of 1000 after another."""
+    return list(range(begin, begin + count))
+
+
+def strided(count: int, begin: int) -> list[int]:
+    """PIDs as one client sees them when 16 brokers take turns with blocks."""
+    return [begin + (n // 1000) * 16_000 + n % 1000 for n in range(count)]
+
+
+def random(count: int, begin: int) -> list[int]:
+    return np.random.default_rng(begin).integers(begin, 2**62, count).tolist()
+
+
+def full_filter(config: QuotaConfig, pids: list[int]) -> LayeredBloomFilter:
+    """Spread PIDs over all live quanta, so that every layer answers look-ups."""
+    seen = LayeredBloomFilter(config, quantum=0)
+    quanta = config.layer_count + 1
+    for quantum in range(quanta):
+        seen.advance(quantum)
+        for pid in pids[quantum::quanta]:
+            seen.store(pid ^ SALT, quantum)
+    return seen
+
+
+@pytest.mark.parametrize("rate", [0.01, 1e-4])
+@pytest.mark.parametrize("pids", [sequential, strided, random])
+def test_unseen_pids_are_taken_for_known_ones_at_most_at_the_configured_rate(rate: float, pids: object) -> None:
+    assert callable(pids)
+    held, unseen = pids(10_000, 5000), pids(MILLION + 10_000, 123_000_000)
+    seen = full_filter(QuotaConfig(false_positive_rate=rate), held)
+    known = set(held)
+    probes = [pid for pid in unseen if pid not in known][:MILLION]
+
+    found = sum(seen.find(pid ^ SALT) is not None for pid in probes)
+
+    # Four standard deviations of a binomial: once in 30,000 runs, were the filter exactly at its rate.
+    assert found <= rate * MILLION + 4 * sqrt(rate * MILLION)
+
+
+def test_no_pid_seen_within_the_window_is_ever_taken_for_a_new_one() -> None:
+    seen = LayeredBloomFilter(QuotaConfig(false_positive_rate=1e-9), quantum=0)
+    pids = [pid ^ SALT for pid in sequential(100_000, 5000)]
+    for pid in pids:
+        seen.store(pid, 0)
+    looked_up = not_renewed = 0
+    for quantum in range(1, 101):
+        seen.advance(quantum)
+        # Most PIDs produce in every quantum, a tenth only once in a window.
+        due = [pid for n, pid in enumerate(pids) if n % 10 or n // 10 % 4 == quantum % 4]
+        sources = [seen.find(pid) for pid in due]
+        assert None not in sources
+        not_renewed += sum(
+            not seen.renew(pid, source, quantum) for pid, source in zip(due, sources, strict=True) if source
+        )
+        looked_up += len(due)
+
+    assert (looked_up, not_renewed) == (9_250_000, 0)
+    assert seen.active_pids() == 100_000
+
+
+def flood(ledger: Ledger, first_pid: int, count: int, at_ms: int) -> None:
+    for begin in range(first_pid, first_pid + count, 100_000):
+        pids = list(range(begin, min(begin + 100_000, first_pid + count)))
+        size = len(pids)
+        ledger.process(Events(pids, [at_ms] * size, ["loop"] * size, [False] * size), Limit(100.0, "user"))
+
+
+def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
+    """Produce with each PID and return how many of them were admitted or refused as new."""
+    before = ledger.to_bytes()
+    size = len(pids)
+    outcome = Ledger("User:probe", Deployment(salt=SALT), before).process(
+        Events(pids, [at_ms] * size, [""] * size, [False] * size), Limit(1e9, "user")
+    )
+    ledger.process(Events(pids, [at_ms] * size, [""] * size, [False] * size), Limit(100.0, "user"))
+    return sum(row.admitted_pids for row in outcome.metrics)
+
+
+@pytest.mark.parametrize("attack", [MILLION, 3 * MILLION])
+def test_an_attack_neither_grows_the_state_nor_pushes_out_long_lived_pids(attack: int) -> None:
+    full = Ledger("User:full", Deployment(salt=SALT))
+    for quantum in range(5):
+        flood(full, quantum * 10**6, 1000, START_MS + quantum * QUANTUM_MS)
+    ledger = Ledger("User:mallory", Deployment(salt=SALT, learn_until_ms=START_MS + 1000))
+    long_lived = sequential(1000, 10**9)
+    produce(ledger, long_lived, START_MS)
+    with_long_lived = len(ledger.to_bytes())
+
+    # The long-lived PIDs produce once in each quantum, at its end, after the attack had all of it.
+    lost = 0
+    for quantum in range(1, 9):
+        flood(ledger, quantum * 10**7, attack // 8, START_MS + quantum * QUANTUM_MS)
+        lost += produce(ledger, long_lived, START_MS + (quantum + 1) * QUANTUM_MS - 1)
+
+    assert lost <= 0.001 * len(long_lived) * 8
+    assert len(ledger.to_bytes()) <= 2 * len(full.to_bytes()) + 5 * with_long_lived
+
+
+@pytest.mark.parametrize("quanta", [5, 10], ids=["first window", "later window"])
+@pytest.mark.parametrize("entries", [1000, 5000, 50_000])
+@pytest.mark.parametrize("kind", ["all new", "long-lived"])
+def test_a_ledger_is_at_most_1_6_times_the_bloom_optimum_and_300_bytes(entries: int, quanta: int, kind: str) -> None:
+    config = QuotaConfig()
+    ledger = Ledger("User:a", Deployment(config, salt=SALT))
+    size = entries // (config.layer_count + 1)
+    for quantum in range(quanta):
+        pids = sequential(size, 5000 + (quantum * entries if kind == "all new" else 0))
+        events = Events(pids, [START_MS + quantum * QUANTUM_MS] * size, [""] * size, [False] * size)
+        ledger.process(events, Limit(1e9, "user"))
+
+    optimum = entries * log2(1 / config.false_positive_rate) / log(2) / 8
+    assert len(ledger.to_bytes()) <= 1.6 * optimum + 300
