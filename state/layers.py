@@ -33,10 +33,14 @@ class LayerState(NamedTuple):
 
 
 class QuantumState(NamedTuple):
-    """The layers of one quantum as they are stored; `renewed` of its entries were written again in a later one."""
+    """The layers of one quantum as they are stored.
+
+    `renewed` of its entries were written again in a later quantum, `renewals` of them come from an earlier one.
+    """
 
     quantum: int
     renewed: int
+    renewals: int
     layers: list[LayerState]
 
 
@@ -82,11 +86,12 @@ class Layer:
 class Quantum:
     """The layers written to during one quantum."""
 
-    __slots__ = ("layers", "number", "renewed")
+    __slots__ = ("layers", "number", "renewals", "renewed")
 
-    def __init__(self, number: int, renewed: int, layers: list[Layer]) -> None:
+    def __init__(self, number: int, renewed: int, renewals: int, layers: list[Layer]) -> None:
         self.number = number
         self.renewed = renewed
+        self.renewals = renewals
         self.layers = layers
 
     def entries(self) -> int:
@@ -129,7 +134,7 @@ class LayeredBloomFilter:
         # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
         self._quanta = [
-            Quantum(state.quantum, state.renewed, [Layer(*layer, None) for layer in state.layers])
+            Quantum(state.quantum, state.renewed, state.renewals, [Layer(*layer, None) for layer in state.layers])
             for state in quanta or []
         ]
         self._quantum = quantum
@@ -170,8 +175,8 @@ class LayeredBloomFilter:
     def renew(self, pid: int, source: Quantum, quantum: int) -> bool:
         """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
 
-        Each entry can be renewed once, by an exact counter: an entry is then worth one PID at any time, and the false
-        positives of a flood can't grow the state, however long it lasts.
+        A quantum takes at most as many renewals as the live quanta before it have entries, by exact counters. So even
+        the false positives of a flood, each of which looks like a known PID, can't grow the state without end.
 
         Args:
             pid: The PID.
@@ -179,17 +184,19 @@ class LayeredBloomFilter:
             quantum: A live quantum later than the source.
 
         Returns:
-            False if all entries of the source were renewed before and nothing was written.
+            False if that cap was reached and nothing was written.
         """
-        if source.renewed >= source.entries():
+        target = self._open(quantum)
+        if target.renewals >= sum(each.entries() for each in self._quanta if each.number < quantum):
             return False
         source.renewed += 1
-        self._write(pid, self._open(quantum))
+        target.renewals += 1
+        self._write(pid, target)
         return True
 
     def active_pids(self) -> int:
         """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
-        return sum(quantum.entries() - quantum.renewed for quantum in self._quanta)
+        return sum(max(0, quantum.entries() - quantum.renewed) for quantum in self._quanta)
 
     def layers(self) -> int:
         """Return how many layers there are."""
@@ -202,14 +209,15 @@ class LayeredBloomFilter:
     def state(self) -> list[QuantumState]:
         """Return the filter as it is stored."""
         return [
-            QuantumState(each.number, each.renewed, [layer.state() for layer in each.layers]) for each in self._quanta
+            QuantumState(each.number, each.renewed, each.renewals, [layer.state() for layer in each.layers])
+            for each in self._quanta
         ]
 
     def _open(self, number: int) -> Quantum:
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
-        quantum = Quantum(number, 0, [])
+        quantum = Quantum(number, 0, 0, [])
         self._quanta.append(quantum)
         # Late PIDs may open a quantum that is not the newest.
         self._quanta.sort(key=lambda each: each.number)

@@ -213,14 +213,15 @@ def test_a_flood_does_not_grow_the_state_nor_push_out_long_lived_pids(mallory: P
     assert refused(known) == 0
 
 
-def test_a_flood_of_false_positives_does_not_grow_the_state_over_quanta() -> None:
-    principal = Principal(Deployment(QuotaConfig(false_positive_rate=0.3)))
-    sizes = []
-    for quantum in range(12):
-        outcome = principal.produces(list(range(quantum * 5000, quantum * 5000 + 5000)), quantum * QUANTUM_MS)
-        sizes.append(outcome.metrics[-1].active_pids)
+def test_false_positives_of_a_flood_do_not_add_up_over_quanta() -> None:
+    principal = Principal(Deployment(QuotaConfig(false_positive_rate=0.01)))
+    flood, active = 10_000, []
+    for quantum in range(24):
+        pids = list(range(quantum * flood, (quantum + 1) * flood))
+        active.append(principal.produces(pids, quantum * QUANTUM_MS).metrics[-1].active_pids)
 
-    assert max(sizes) <= 101 + 25 * 12
+    live_quanta = 5
+    assert max(active) <= 101 + live_quanta * (25 + 1.5 * 0.01 * flood)
 
 
 def test_a_raised_quota_refills_from_the_next_tick_on(mallory: Principal) -> None:
