@@ -31,7 +31,7 @@ FREE_TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     [
         ";securityProtocol:SASL_PLAINTEXT,principal:User:alice",
         "a, correlationId=1, headerVersion=2) -- {acks=1,timeout=1,partitionSizes=[A:o-0=1]} from connection c",
-        "a, correlationId=1, headerVersion=2) -- InitProducerIdRequestData(transactionalId='v', transactionTimeoutMs=1)",
+        "a, correlationId=1, headerVersion=2) -- InitProducerIdRequestData(transactionalId='v', transactionTimeoutMs=1",
         "[ProducerStateManager partition=orders-0] Updated producer 1 state to",
         '"}\n{"ts":1,',
     ]

@@ -1,0 +1,80 @@
+"""Everything that can go wrong on the Kafka side, as one tree.
+
+Each message says what happened, names both values where two disagree, and ends with what to do about it.
+"""
+
+
+class BrokerError(Exception):
+    """Root of all errors of this package."""
+
+
+# What the machine lacks
+
+
+class JavaError(BrokerError):
+    """Root of the errors about the Java installation."""
+
+
+class JavaMissingError(JavaError):
+    """Raised when no usable java was found."""
+
+
+class JavaTooOldError(JavaError):
+    """Raised when the java that was found is older than what is needed."""
+
+
+class JarsError(BrokerError):
+    """Raised when the JVM dependencies cannot be fetched or are not complete."""
+
+
+class PysparkMissingError(JarsError):
+    """Raised when pyspark, which brings the fetcher of the jars, is not installed."""
+
+
+# The embedded broker
+
+
+class LocalBrokerError(BrokerError):
+    """Raised when the embedded broker is asked for something it cannot do."""
+
+
+class BrokerStartError(LocalBrokerError):
+    """Raised when the embedded broker does not come up."""
+
+
+class PortTakenError(BrokerStartError):
+    """Raised when another process listens on a port of the embedded broker."""
+
+
+# A broker we talk to
+
+
+class BrokerUnreachableError(BrokerError):
+    """Raised when no broker answers in time."""
+
+
+class KafkaConfigError(BrokerError):
+    """Raised when the client settings of a Kafka cluster cannot be read or are not supported."""
+
+
+class TopicError(BrokerError):
+    """Raised when a topic cannot be created or does not look as it has to."""
+
+
+class TopicMissingError(TopicError):
+    """Raised when a topic that must be there is not."""
+
+
+# The tap
+
+
+class LogLineError(BrokerError):
+    """Raised when a line of the tapped log is not what the log4j2 settings of this project write."""
+
+
+class TapError(BrokerError):
+    """Raised when the tap cannot go on."""
+
+
+class TapDeliveryError(TapError):
+    """Raised when Kafka did not take an event of the tap."""

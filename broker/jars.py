@@ -1,0 +1,221 @@
+"""Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m broker.jars FOLDER`.
+
+Ivy comes with pyspark and resolves from its built-in default settings. Behind a mirror, point the environment variable
+`PID_QUOTA_IVY_SETTINGS` at an `ivysettings.xml` of your own; proxies are set with `JAVA_TOOL_OPTIONS`, as for any JVM.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from rich.console import Console
+
+from broker.errors import BrokerError, JarsError, PysparkMissingError
+from broker.java import find_java
+from broker.process import start_reading
+
+_SETS = ("spark", "kafka")
+_COMPLETE = ".complete"
+_CACHE = ".ivy"
+_DOWNLOADING = re.compile(r"downloading \S*/([^/\s]+) \.\.\.")
+# What Ivy prints when it gives up, in the order of how much it helps.
+_FAILURE = re.compile(r"unresolved dependency|not found|FAILED|[Ee]xception|ERROR")
+_LAST_LINES = 200
+
+
+@dataclass(frozen=True)
+class JarSets:
+    """The jars of the two configurations of `jvm/ivy.xml`, each sorted by name."""
+
+    spark: tuple[Path, ...]
+    kafka: tuple[Path, ...]
+
+
+def jars_folder() -> Path:
+    """Where the jars are: `PID_QUOTA_JARS`, else `./.jars` if that exists, else a folder in the user's cache."""
+    chosen = os.environ.get("PID_QUOTA_JARS")
+    if chosen:
+        return Path(chosen).expanduser()
+    local = Path(".jars")
+    if local.is_dir():
+        return local.resolve()
+    return Path("~/.cache/pid-quota/jars").expanduser()
+
+
+def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
+    """Fetch what is not there yet; a complete folder is taken as it is, without network or Java.
+
+    Args:
+        folder: where they go, `jars_folder()` if left out.
+        console: where the progress is shown, stderr if left out.
+
+    Raises:
+        JavaError: no Java, or too old.
+        JarsError: pyspark is missing, or the fetch failed.
+    """
+    folder = folder or jars_folder()
+    if not _is_complete(folder):
+        console = console or Console(stderr=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _one_at_a_time(folder):
+            # The one who held the lock before us may have fetched them.
+            if not _is_complete(folder):
+                _fetch(folder, console)
+    return JarSets(*(_jars_of(folder, name) for name in _SETS))
+
+
+def spark_jars(folder: Path | None = None) -> list[str]:
+    """Paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship."""
+    return [str(jar) for jar in _complete_jars(folder).spark]
+
+
+def kafka_classpath(folder: Path | None = None) -> str:
+    """Class path of a whole Kafka broker."""
+    return os.pathsep.join(str(jar) for jar in _complete_jars(folder).kafka)
+
+
+def _complete_jars(folder: Path | None) -> JarSets:
+    folder = folder or jars_folder()
+    if not _is_complete(folder):
+        msg = f"the jars in {folder} are missing or of another version: run `python -m broker.jars {folder}`"
+        raise JarsError(msg)
+    return JarSets(*(_jars_of(folder, name) for name in _SETS))
+
+
+def _jars_of(folder: Path, name: str) -> tuple[Path, ...]:
+    return tuple(sorted((folder / name).glob("*.jar")))
+
+
+def _ivy_file() -> bytes:
+    return resources.files("jvm").joinpath("ivy.xml").read_bytes()
+
+
+def _digest() -> str:
+    return hashlib.sha256(_ivy_file()).hexdigest()
+
+
+def _is_complete(folder: Path) -> bool:
+    try:
+        stamp = (folder / _COMPLETE).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return stamp == _digest() and all(_jars_of(folder, name) for name in _SETS)
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    # `make jars` and a test run may start together; the second then waits for the first instead of fetching twice.
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(folder: Path, console: Console) -> None:
+    java, ivy_jar = find_java(), _ivy_jar()
+    # Whatever a former version or an interrupted run left must not end up on a class path. Ivy's cache stays: its
+    # finished downloads are not repeated.
+    (folder / _COMPLETE).unlink(missing_ok=True)
+    for name in _SETS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    ivy_file = folder / "ivy.xml"
+    ivy_file.write_bytes(_ivy_file())
+
+    console.print(f"fetching the JVM parts into {folder}, about 70 MB, once")
+    _run_ivy([java, "-jar", str(ivy_jar), *_ivy_arguments(folder, ivy_file)], console)
+    empty = [name for name in _SETS if not _jars_of(folder, name)]
+    if empty:
+        msg = f"the fetch into {folder} ended without jars for {', '.join(empty)}: delete the folder and repeat"
+        raise JarsError(msg)
+
+    # Last, and atomic: whoever sees the stamp sees everything.
+    stamp = folder / (_COMPLETE + ".new")
+    stamp.write_text(_digest() + "\n", encoding="ascii")
+    stamp.replace(folder / _COMPLETE)
+    shutil.rmtree(folder / _CACHE, ignore_errors=True)
+    console.print(f"fetched {sum(len(_jars_of(folder, name)) for name in _SETS)} jars")
+
+
+def _ivy_arguments(folder: Path, ivy_file: Path) -> list[str]:
+    settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
+    return [
+        *(["-settings", settings] if settings else []),
+        *["-ivy", str(ivy_file), "-cache", str(folder / _CACHE), "-confs", *_SETS],
+        *["-retrieve", f"{folder}/[conf]/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"],
+    ]
+
+
+def _run_ivy(command: list[str], console: Console) -> None:
+    last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+    jars = 0
+    process = start_reading(command)
+    try:
+        with console.status("asking for the versions") as status:
+            for line in process.stdout or ():
+                last_lines.append(line.strip())
+                download = _DOWNLOADING.search(line)
+                if download:
+                    jars += download[1].endswith(".jar")
+                    status.update(f"{download[1]} (jar {jars})")
+        code = process.wait()
+    finally:
+        # Also on Ctrl-C: a fetch nobody waits for must not go on writing.
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
+    if code != 0:
+        reason = next((line for line in reversed(last_lines) if _FAILURE.search(line)), "no reason given")
+        msg = f"ivy could not fetch the jars (exit code {code}: {reason}): check the network or proxy and repeat"
+        raise JarsError(msg)
+
+
+def _ivy_jar() -> Path:
+    # Only located, not imported: importing pyspark takes a second, and a base installation has none.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        msg = (
+            "pyspark is not installed, and the jars are fetched with the Ivy it brings: pip install 'pid-quota[local]'"
+        )
+        raise PysparkMissingError(msg)
+    jars = sorted(Path(spec.submodule_search_locations[0], "jars").glob("ivy-*.jar"))
+    if not jars:
+        msg = f"pyspark at {spec.submodule_search_locations[0]} has no jars/ivy-*.jar: pip install 'pid-quota[local]'"
+        raise JarsError(msg)
+    return jars[-1]
+
+
+def main(arguments: list[str]) -> int:
+    """Entry point of `python -m broker.jars FOLDER`; exit code 1 and one line on any error of ours."""
+    console = Console(stderr=True)
+    if len(arguments) > 1:
+        console.print("usage: python -m broker.jars [FOLDER]", markup=False)
+        return 2
+    try:
+        folder = Path(arguments[0]).resolve() if arguments else jars_folder()
+        ensure_jars(folder, console)
+        # `make` compares times: a stamp older than ivy.xml would bring us here on every call.
+        (folder / _COMPLETE).touch()
+    except BrokerError as error:
+        console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("pid-quota: interrupted; run it again to go on", markup=False)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+"""The one module that starts other programs: always by argument list, never through a shell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+# -I -S: no site packages, no user settings. The watchdog needs the standard library only.
+_WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
+
+
+def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
+    """Run a program and hand back its exit code and all it wrote, stdout and stderr as one text.
+
+    Args:
+        command: path of the program and its arguments.
+        timeout_s: after so many seconds it is killed and `subprocess.TimeoutExpired` raised.
+    """
+    done = subprocess.run(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start a program that dies with us, whose lines (stdout and stderr as one) the caller reads from `stdout`."""
+    return subprocess.Popen(
+        [*_WATCHED, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+
+
+def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
+    """Start a program that dies with us, also when we are killed by SIGKILL (see `broker.watchdog`).
+
+    Args:
+        command: path of the program and its arguments.
+        output: file that its stdout and stderr are appended to.
+
+    Returns:
+        The process; its `pid` is that of the program itself, and closing its `stdin` ends it.
+    """
+    with output.open("ab") as log:
+        return subprocess.Popen(
+            [*_WATCHED, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )

@@ -1,0 +1,127 @@
+"""The files a local broker starts from: server.properties and the two log4j2 files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from broker.errors import LocalBrokerError
+
+HOST = "127.0.0.1"
+LOG_TEMPLATE = "log4j2-pid-quota.yaml"
+"""The log4j2 settings that the tap needs, in this package; users copy it to their brokers."""
+
+_USER_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+# Small enough for a laptop, and nothing waits for replicas that cannot exist.
+_DEFAULTS: dict[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "inter.broker.listener.name": "INNER",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "default.replication.factor": 1,
+    "min.insync.replicas": 1,
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "transaction.state.log.num.partitions": 4,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    # After a crash the controller waits so long before it lets the same broker in again; the default is 9 s.
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+    # The default takes 128 MB of the 512 MB heap.
+    "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
+}
+
+_SERVER_LOG = """\
+Configuration:
+  Appenders:
+    File:
+      name: KafkaAppender
+      fileName: "${sys:kafka.logs.dir}/server.log"
+      PatternLayout:
+        pattern: "[%d] %p %m (%c)%n"
+  Loggers:
+    Root:
+      level: INFO
+      AppenderRef:
+        ref: KafkaAppender
+"""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """TCP ports on the loopback address."""
+
+    clients: int
+    inner: int
+    controller: int
+
+
+def write_log_settings(folder: Path) -> str:
+    """Write both log4j2 files into `folder`; hands back the value of `log4j2.configurationFile`."""
+    server = folder / "log4j2.yaml"
+    server.write_text(_SERVER_LOG, encoding="utf-8")
+    tapped = folder / LOG_TEMPLATE
+    tapped.write_bytes(resources.files("broker").joinpath(LOG_TEMPLATE).read_bytes())
+    return f"{server},{tapped}"
+
+
+def write_server_properties(
+    path: Path, ports: Ports, users: Mapping[str, str], super_users: Sequence[str], extra: Mapping[str, object]
+) -> None:
+    """Write server.properties, readable by its owner only: it holds the users' passwords.
+
+    Args:
+        path: the file; logs of the topics go into `data` beside it.
+        ports: where to listen.
+        users: password by user name, for SASL/PLAIN.
+        super_users: names that pass every ACL. `ANONYMOUS`, the inner listener, always does.
+        extra: server properties that replace or add to ours.
+    """
+    properties = {
+        **_DEFAULTS,
+        "log.dirs": path.parent / "data",
+        "listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner},CONTROLLER://{HOST}:{ports.controller}",
+        "advertised.listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner}",
+        "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
+        "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", *super_users)),
+        "listener.name.clients.plain.sasl.jaas.config": _plain_login(users),
+        **extra,
+    }
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items()), encoding="ascii")
+
+
+def _plain_login(users: Mapping[str, str]) -> str:
+    for name in users:
+        if not _USER_NAME.fullmatch(name):
+            msg = f"user name {name!r} cannot be set up, only letters, digits, '_' and '-': choose another"
+            raise LocalBrokerError(msg)
+    quoted = {name: password.replace("\\", "\\\\").replace('"', '\\"') for name, password in users.items()}
+    entries = "".join(f' user_{name}="{password}"' for name, password in quoted.items())
+    return f"org.apache.kafka.common.security.plain.PlainLoginModule required{entries};"
+
+
+def _escaped(value: str) -> str:
+    # Java reads properties as Latin-1 with backslash escapes.
+    return "".join(
+        char if 32 <= ord(char) < 127 and char != "\\" else "".join(f"\\u{unit:04x}" for unit in _utf16(char))
+        for char in value
+    )
+
+
+def _utf16(char: str) -> list[int]:
+    raw = char.encode("utf-16-be")
+    return [int.from_bytes(raw[at : at + 2], "big") for at in range(0, len(raw), 2)]

@@ -1,0 +1,126 @@
+"""Helpers of the tests on a real broker: wait for conditions, produce, run a tap, read what it wrote."""
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.local import LocalBroker
+from broker.tap import Tap
+
+# Only a limit for what went wrong; a healthy run waits for milliseconds.
+LIMIT_S = 60.0
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < give_up_at, f"never happened: {what}"
+        time.sleep(0.02)
+
+
+def new_topic(broker: LocalBroker, name: str, partitions: int = 1, **settings: str) -> str:
+    topic = f"{name}-{uuid.uuid4().hex[:8]}"
+    # Held by a name: an AdminClient that is collected takes its answers with it.
+    admin = AdminClient(broker.admin_config())
+    for created in admin.create_topics(
+        [NewTopic(topic, partitions, 1, config={k.replace("_", "."): v for k, v in settings.items()})]
+    ).values():
+        created.result()
+    return topic
+
+
+def produce(settings: dict[str, str], topic: str, messages: int = 1, **more: str) -> None:
+    """One idempotent producer, one batch per message."""
+    producer = Producer({"enable.idempotence": True, "log_level": 3, **settings, **more})
+    for _ in range(messages):
+        producer.produce(topic, b"value", partition=0)
+        assert producer.flush(LIMIT_S) == 0
+
+
+def transactional_producer(settings: dict[str, str], transactional_id: str) -> Producer:
+    producer = Producer({"transactional.id": transactional_id, "log_level": 3, **settings})
+    producer.init_transactions(LIMIT_S)
+    return producer
+
+
+def produce_in_transactions(producer: Producer, topic: str, transactions: int = 1) -> None:
+    for _ in range(transactions):
+        producer.begin_transaction()
+        producer.produce(topic, b"value", partition=0)
+        producer.commit_transaction(LIMIT_S)
+
+
+def end_offset(broker: LocalBroker, topic: str) -> int:
+    """Of all partitions together."""
+    consumer = Consumer({**broker.admin_config(), "group.id": "test"})
+    partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), LIMIT_S)[1] for number in partitions]
+    consumer.close()
+    return sum(ends)
+
+
+def read_events(broker: LocalBroker, topic: str) -> list[tuple[str, dict[str, Any]]]:
+    """All that a topic holds now: key and JSON value."""
+    expected = end_offset(broker, topic)
+    consumer = Consumer({**broker.admin_config(), "group.id": f"test-{uuid.uuid4()}", "auto.offset.reset": "earliest"})
+    partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+    events = []
+    while len(events) < expected:
+        message = consumer.poll(LIMIT_S)
+        assert message is not None, f"{len(events)} of {expected} events came"
+        assert message.error() is None
+        events.append(((message.key() or b"").decode(), json.loads(message.value() or b"")))
+    consumer.close()
+    return events
+
+
+@contextmanager
+def running(tap: Tap, ended: threading.Event | None = None) -> Iterator[Tap]:
+    """Run a tap in a thread of its own; its error is raised at the end of the block. `ended` is set when it returns."""
+    stop, errors = threading.Event(), []
+
+    def run() -> None:
+        try:
+            tap.run(stop)
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            if ended:
+                ended.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield tap
+    finally:
+        stop.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def wait_until_idle(tap: Tap, rounds: int = 3) -> None:
+    """Until the tap has found nothing new that often in a row, all events delivered."""
+    wait_until(lambda: tap.idle_rounds >= rounds, f"{tap} idle")
+
+
+def processes_naming(folder: Path) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in command:
+            found.append(int(process.name))
+    return found

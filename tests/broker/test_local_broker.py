@@ -1,0 +1,104 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from broker_kit import end_offset, new_topic, processes_naming, produce, wait_until
+
+from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
+from broker.local import LocalBroker
+
+
+def test_users_produce_with_idempotence(broker: LocalBroker) -> None:
+    topic = new_topic(broker, "orders")
+
+    for user in ("alice", "mallory", "admin"):
+        produce(broker.client_config(user), topic)
+
+    assert end_offset(broker, topic) == 3
+
+
+def test_an_unknown_user_is_named_with_the_known_ones(broker: LocalBroker) -> None:
+    with pytest.raises(LocalBrokerError, match="no user 'bob' on this broker, only admin, alice, mallory"):
+        broker.client_config("bob")
+
+
+def test_passwords_are_shown_nowhere(broker: LocalBroker) -> None:
+    assert "alice-secret" not in repr(broker)
+    properties = broker.log_file.with_name("server.properties")
+    assert properties.stat().st_mode & 0o077 == 0
+    for log in (broker.log_file, broker.server_log):
+        assert b"alice-secret" not in log.read_bytes()
+
+
+def test_the_broker_logs_nothing_about_requests_but_what_the_tap_reads(broker: LocalBroker) -> None:
+    produce(broker.client_config("alice"), new_topic(broker, "orders"))
+
+    assert b"Handling request" not in broker.server_log.read_bytes()
+    assert b"apiKey=METADATA" not in broker.log_file.read_bytes()
+
+
+def test_data_survives_a_crash_and_nothing_survives_the_block(jars: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kafka"
+    odd = {"alice": 'q"u\\o te;ü=#'}
+
+    def use_it_then_fail() -> None:
+        with LocalBroker(folder, odd, jars=jars, num_partitions=3) as broker:
+            address = broker.bootstrap_servers
+            topic = new_topic(broker, "orders")
+            produce(broker.client_config("alice"), topic)
+            broker.kill()
+            assert broker.pid is None
+            broker.restart()
+            assert broker.bootstrap_servers == address
+            assert end_offset(broker, topic) == 1
+            assert broker.pid in processes_naming(folder)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        use_it_then_fail()
+    wait_until(lambda: processes_naming(folder) == [], "all processes gone")
+
+
+def test_the_broker_dies_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kafka"
+    program = (
+        "import pathlib, sys, time; from broker.local import LocalBroker\n"
+        "with LocalBroker(pathlib.Path(sys.argv[1]), jars=pathlib.Path(sys.argv[2])):\n"
+        "    print('up', flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, folder, jars], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"up\n"
+    assert len(processes_naming(folder)) >= 2
+
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+
+    wait_until(lambda: processes_naming(folder) == [], "the broker gone")
+
+
+def test_a_taken_port_is_named_and_nothing_stays_behind(jars: Path, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(PortTakenError, match=rf"{port}.*is taken: stop its owner or choose another port"):
+            LocalBroker(tmp_path / "kafka", jars=jars, port=port).start()
+
+    wait_until(lambda: processes_naming(tmp_path / "kafka") == [], "all processes gone")
+
+
+def test_a_setting_the_broker_refuses_is_quoted(jars: Path, tmp_path: Path) -> None:
+    with pytest.raises(BrokerStartError, match=r"log\.retention\.hours"):
+        LocalBroker(tmp_path / "kafka", jars=jars, log_retention_hours="soon").start()
+
+
+def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LocalBrokerError, match="not started yet"):
+        _ = LocalBroker(tmp_path).bootstrap_servers

@@ -1,0 +1,228 @@
+import threading
+from pathlib import Path
+
+import pytest
+from broker_kit import (
+    end_offset,
+    new_topic,
+    produce,
+    produce_in_transactions,
+    read_events,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
+
+from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
+from broker.local import LocalBroker
+from broker.tap import Tap
+from broker.topics import PRODUCE_EVENTS, ensure_topics
+
+
+@pytest.fixture
+def events_topic(broker: LocalBroker) -> str:
+    return new_topic(broker, "events", partitions=2)
+
+
+@pytest.fixture
+def tap(broker: LocalBroker, events_topic: str) -> Tap:
+    return Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
+
+
+def test_each_batch_is_one_event_of_the_user_who_sent_it(broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+    orders = new_topic(broker, "orders")
+    with running(tap):
+        wait_until_idle(tap)
+        produce(broker.client_config("alice"), orders, messages=5, **{"client.id": "steady"})
+        for _ in range(5):
+            produce(broker.client_config("mallory"), orders, **{"client.id": "one-per-message"})
+        wait_until(lambda: tap.counters.events >= 10, "10 events")
+        wait_until_idle(tap)
+
+    events = read_events(broker, events_topic)
+
+    assert len(events) == 10
+    alices = [event for key, event in events if key == "User:alice"]
+    mallorys = [event for key, event in events if key == "User:mallory"]
+    assert len({event["producer_id"] for event in alices}) == 1
+    assert len({event["producer_id"] for event in mallorys}) == len(mallorys) == 5
+    for key, event in events:
+        assert event["principal"] == key
+        assert (event["topic"], event["partition"], event["broker_id"]) == (orders, 0, broker.broker_id)
+        assert event["producer_epoch"] == 0
+        assert event["client_id"] == ("steady" if key == "User:alice" else "one-per-message")
+    assert tap.counters.unplaced == 0
+    assert tap.counters.bad_lines == 0
+
+
+def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
+    broker: LocalBroker, tap: Tap, events_topic: str
+) -> None:
+    orders = new_topic(broker, "orders")
+    with running(tap):
+        wait_until_idle(tap)
+        for number in range(5):
+            alices = transactional_producer(broker.client_config("alice"), f"{orders}-a{number}")
+            produce_in_transactions(alices, orders, transactions=3)
+            produce(broker.client_config("mallory"), orders)
+            mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m{number}")
+            produce_in_transactions(mallorys, orders)
+        # A batch and the marker of its end each, and 5 plain batches.
+        wait_until(lambda: tap.counters.events >= 2 * 5 * 4 + 5, "all events")
+        wait_until_idle(tap)
+
+    events = read_events(broker, events_topic)
+
+    transactional = [event for _, event in events if "transactional_id" in event]
+    for event in transactional:
+        owner = "User:alice" if f"{orders}-a" in event["transactional_id"] else "User:mallory"
+        assert event["principal"] == owner
+    assert len({event["producer_id"] for event in transactional}) == 10
+    assert {event["principal"] for _, event in events if "transactional_id" not in event} == {"User:mallory"}
+    assert tap.counters.unplaced == 0
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "two\nlines",
+        'q"u}o{te\\',
+        "x;securityProtocol:SASL_PLAINTEXT,principal:User:alice",
+        "x, correlationId=1, headerVersion=2) -- {acks=-1,timeout=1,partitionSizes=[A:orders-0=1]} from connection y",
+        "[ProducerStateManager partition=produce-events-0] Updated producer 1 state to",
+    ],
+)
+def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+    orders = new_topic(broker, "orders")
+    with running(tap):
+        wait_until_idle(tap)
+        produce(broker.client_config("mallory"), orders, **{"client.id": client_id})
+        wait_until(lambda: tap.counters.events >= 1, "the event")
+
+    assert [(key, event["client_id"]) for key, event in read_events(broker, events_topic)] == [
+        ("User:mallory", client_id)
+    ]
+
+
+def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
+    ensure_topics(broker.admin_config())
+    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=tmp_path / "position")
+    with running(tap):
+        produce(broker.client_config("alice"), new_topic(broker, "orders"), messages=3)
+        wait_until(lambda: tap.counters.events >= 3, "events of the client")
+        wait_until_idle(tap)
+        stood_at = end_offset(broker, PRODUCE_EVENTS)
+        assert stood_at >= 3
+        lines = tap.counters.lines
+
+        # A writer of an own topic, and readers as the stream is one: groups, fetches, commits.
+        produce(broker.admin_config(), "broker-logs", messages=3)
+        assert len(read_events(broker, PRODUCE_EVENTS)) == stood_at
+        wait_until(lambda: tap.counters.lines > lines, "the tap reads on")
+        wait_until_idle(tap, rounds=20)
+
+        assert end_offset(broker, PRODUCE_EVENTS) == stood_at
+
+
+def test_a_topic_of_any_name_makes_no_events_of_its_own(broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+    with running(tap):
+        wait_until_idle(tap)
+        produce(broker.client_config("alice"), new_topic(broker, "orders"))
+        wait_until(lambda: tap.counters.own_topics >= 1, "the tap's own batch in the log")
+        wait_until_idle(tap, rounds=5)
+
+    assert end_offset(broker, events_topic) == 1
+
+
+def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
+    def next_tap() -> Tap:
+        return Tap(
+            broker.log_file,
+            broker.broker_id,
+            broker.admin_config(),
+            topic=events_topic,
+            from_end=True,
+            position_file=tmp_path / "position",
+        )
+
+    orders = new_topic(broker, "orders")
+    with running(next_tap()) as first:
+        wait_until_idle(first)
+        produce(broker.client_config("alice"), orders)
+        # Its producer id is handed out before the change of taps, and used after it too.
+        mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m")
+        produce_in_transactions(mallorys, orders)
+        wait_until(lambda: first.counters.events >= 3, "the events of the first tap")
+        wait_until_idle(first)
+    produce(broker.client_config("alice"), orders)
+    produce_in_transactions(mallorys, orders)
+    with running(next_tap()) as second:
+        wait_until(lambda: second.counters.events >= 3, "the events in between")
+        wait_until_idle(second)
+
+    events = read_events(broker, events_topic)
+
+    # Two batches of alice; of mallory two with the marker of their transaction each.
+    assert sorted(key for key, _ in events) == ["User:alice"] * 2 + ["User:mallory"] * 4
+    assert len({event["producer_id"] for _, event in events}) == 3
+    assert second.counters.unplaced == 0
+
+
+def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        ensure_topics(broker.admin_config())
+        orders = new_topic(broker, "orders")
+        tap = Tap(broker.log_file, broker.broker_id, broker.admin_config())
+        with running(tap):
+            produce(broker.client_config("alice"), orders, messages=3)
+            wait_until(lambda: tap.counters.events == 3, "events before the crash")
+            wait_until_idle(tap)
+            broker.kill()
+            broker.restart()
+            wait_until(lambda: tap.counters.recovered >= 3, "the replay")
+            produce(broker.client_config("mallory"), orders)
+            wait_until(lambda: tap.counters.events == 4, "the event after the crash")
+            wait_until_idle(tap)
+
+        assert [key for key, _ in read_events(broker, PRODUCE_EVENTS)].count("User:alice") == 3
+
+
+def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: LocalBroker, tmp_path: Path) -> None:
+    narrow = new_topic(broker, "events", max_message_bytes="50")
+
+    def next_tap(topic: str) -> Tap:
+        position_file = tmp_path / "position"
+        return Tap(broker.log_file, 1, broker.admin_config(), topic=topic, from_end=True, position_file=position_file)
+
+    def run_until_refused() -> None:
+        ended = threading.Event()
+        with running(next_tap(narrow), ended) as first:
+            wait_until_idle(first)
+            produce(broker.client_config("alice"), new_topic(broker, "orders"))
+            wait_until(ended.is_set, "the tap has ended")
+
+    with pytest.raises(
+        TapDeliveryError, match=rf"refused by topic '{narrow}' \(.*too large.*check the topic's settings"
+    ):
+        run_until_refused()
+    wide = new_topic(broker, "events")
+    with running(next_tap(wide)) as second:
+        wait_until_idle(second)
+
+    assert [key for key, _ in read_events(broker, wide)] == ["User:alice"]
+
+
+def test_a_missing_topic_is_named(broker: LocalBroker) -> None:
+    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
+
+    with pytest.raises(TopicMissingError, match=r"'no-such-topic' is not on 127\.0\.0\.1"), running(tap):
+        pass
+
+
+def test_an_unreachable_broker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.topics.require_topic.__defaults__", (0.5,))
+    tap = Tap(tmp_path / "log", 1, {"bootstrap.servers": "127.0.0.1:1"})
+
+    with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"), running(tap):
+        pass

@@ -1,0 +1,47 @@
+import pytest
+from broker_kit import new_topic
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.local import LocalBroker
+from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, ensure_topics, require_topic
+
+
+def setting(broker: LocalBroker, topic: str, name: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient(broker.admin_config())
+    (found,) = admin.describe_configs([resource]).values()
+    return str(found.result()[name].value)
+
+
+def test_the_topics_are_created_once_with_their_settings(broker: LocalBroker) -> None:
+    ensure_topics(broker.admin_config())
+    ensure_topics(broker.admin_config(), partitions=9)
+
+    assert require_topic(broker.admin_config(), PRODUCE_EVENTS) == 4
+    assert setting(broker, PRODUCE_EVENTS, "message.timestamp.type") == "LogAppendTime"
+    assert setting(broker, PRODUCER_PRINCIPALS, "cleanup.policy") == "compact"
+
+
+def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None:
+    assert require_topic(broker.client_config("alice"), new_topic(broker, "three", partitions=3)) == 3
+
+
+def test_a_missing_topic_is_said_in_one_line(broker: LocalBroker) -> None:
+    with pytest.raises(TopicMissingError, match=r"'nothing' is not on .*start `pid-quota tap`") as caught:
+        require_topic(broker.admin_config(), "nothing")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreachable_broker_is_said_in_one_line() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1 within 0\.5 s .*check the address") as caught:
+        require_topic({"bootstrap.servers": "127.0.0.1:1"}, "any", timeout_s=0.5)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_password_is_not_waited_for_forever(broker: LocalBroker) -> None:
+    wrong = {**broker.client_config("alice"), "sasl.password": "wrong"}
+
+    with pytest.raises(BrokerUnreachableError, match="security settings") as caught:
+        require_topic(wrong, "any", timeout_s=2.0)
+    assert "wrong" not in str(caught.value)

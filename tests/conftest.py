@@ -1,0 +1,26 @@
+"""What costs seconds to get and is shared by the whole run: the jars and one real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.jars import ensure_jars, jars_folder
+from broker.local import LocalBroker
+
+
+@pytest.fixture(scope="session")
+def jars() -> Path:
+    """Folder of the JVM parts; fetched on the first run, offline afterwards."""
+    folder = jars_folder()
+    ensure_jars(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A real Kafka broker with the users alice, mallory and admin; use topics of your own."""
+    with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars) as running:
+        yield running
