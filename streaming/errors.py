@@ -15,3 +15,18 @@ class TableNotFoundError(TableError):
 
 class TableVersionError(TableError):
     """Raised when a table lacks columns that this version writes."""
+
+
+# The running stream
+
+
+class CheckpointError(StreamingError):
+    """Raised when a checkpoint folder can't be used, or belongs to a stream of other settings."""
+
+
+class StreamFailedError(StreamingError):
+    """Raised when Spark ended the stream with an error."""
+
+
+class SparkMissingError(StreamingError):
+    """Raised when a command needs Spark and pyspark is not installed."""

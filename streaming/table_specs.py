@@ -72,7 +72,7 @@ _METRICS = TableSpec(
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
             _column("admitted_pids", pa.int64(), "Producer ids admitted so far in this interval (cumulative)."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused so far in this interval (cumulative)."),
-            _column("late_pids", pa.int64(), "Late producer ids of this batch, remembered and not charged."),
+            _column("late_pids", pa.int64(), "Late producer ids since the previous row, not charged. Not cumulative."),
             _column("active_pids", pa.int64(), "Producer ids remembered now."),
             _column("layers", pa.int32(), "Bloom filter layers alive."),
             _column("state_bytes", pa.int64(), "Size of the principal's state in bytes."),

@@ -24,6 +24,9 @@ __all__ = [
 ]
 
 _CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
+_CONFLICTS = 10
+"""Commits of others that a change of a table's settings puts up with."""
+
 _SPARK_TYPES = {
     pa.string(): "STRING",
     pa.binary(): "BINARY",
@@ -92,6 +95,9 @@ def create_missing(root: str) -> None:
     """
     from deltalake.exceptions import DeltaError
 
+    if is_catalog(root):
+        msg = f"{root} is a catalog, and only path tables are made here. Give a path, such as ./{root}"
+        raise TableError(msg)
     _require_writable(root)
     for spec in TABLES.values():
         try:
@@ -146,11 +152,17 @@ def _add_constraint(path: str, name: str, expression: str) -> None:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    try:
-        DeltaTable(path).alter.add_constraint({name: expression})
-    except DeltaError:
-        if f"delta.constraints.{name}" not in DeltaTable(path).metadata().configuration:
-            raise
+    for last in (*[False] * (_CONFLICTS - 1), True):
+        try:
+            DeltaTable(path).alter.add_constraint({name: expression})
+        except DeltaError:
+            # Another process may have added it, or something else, at the same moment.
+            if f"delta.constraints.{name}" in DeltaTable(path).metadata().configuration:
+                return
+            if last:
+                raise
+        else:
+            return
 
 
 def _require_columns(spec: TableSpec, table: "DeltaTable", path: str) -> None:

@@ -1,0 +1,5 @@
+"""`python -m jobs` is `pid-quota`."""
+
+from jobs.cli import main
+
+main()

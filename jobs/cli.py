@@ -1,0 +1,92 @@
+"""The command `pid-quota`: names its commands, and loads only the one that is called.
+
+So `pid-quota sql` starts without Spark and Kafka, and works where they are not installed.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from jobs import __version__, console
+
+_COMMANDS = {
+    "stream": ("jobs.stream", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
+    "tap": ("jobs.tap", "tap", "Turn a broker's log into produce events."),
+    "quotas": ("jobs.quotas", "quotas", "Set, delete and describe quotas."),
+    "sql": ("jobs.tables_sql", "sql", "Query the tables and views, without a JVM."),
+    "demo": ("jobs.demo", "demo", "Show it all on a real broker on this machine."),
+    "demo-clients": ("jobs.demo_clients", "demo_clients", "The demo's producers alone, for a broker of yours."),
+}
+_HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
+
+
+def application(called: str | None = None) -> typer.Typer:
+    """Make the application with the code of one command loaded; the others only have their line in the help.
+
+    Args:
+        called: Name of the command that will run.
+    """
+    app = typer.Typer(help=_HELP, add_completion=False)
+    app.callback()(_root)
+    for name, (module, function, summary) in _COMMANDS.items():
+        if name == called:
+            app.command(name)(getattr(import_module(module), function))
+        else:
+            app.command(name, help=summary)(_not_loaded)
+    return app
+
+
+def main() -> NoReturn:
+    """Run `pid-quota` with the process's arguments."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run `pid-quota` and return its exit code."""
+    arguments = _without_debug(arguments) or ["--help"]
+    called = next((argument for argument in arguments if not argument.startswith("-")), None)
+    # The module itself may fail to load, so that has to happen where errors become one line.
+    return console.run(lambda: application(called), arguments, "pid-quota")
+
+
+def run_command(function: Callable[..., Any]) -> NoReturn:
+    """Run one command as a program of its own, as `python -m jobs.stream` does."""
+    sys.exit(console.run(lambda: _single(function), _without_debug(sys.argv[1:])))
+
+
+def _single(function: Callable[..., Any]) -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command()(function)
+    return app
+
+
+def _without_debug(arguments: Sequence[str]) -> list[str]:
+    # People append --debug to the command that just failed, so it is taken wherever it stands.
+    console.want_debug("--debug" in arguments)
+    return [argument for argument in arguments if argument != "--debug"]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pid-quota {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """Take the options before the command; both have done their work by now."""
+
+
+def _not_loaded() -> None:
+    """Stand in for a command that is not called."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The demo's producers: alice keeps hers open, mallory makes a new one for every message.
+
+Also `pid-quota demo-clients`, for a broker that somebody else started (see `compose.yaml`).
+"""
+
+import signal
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from broker.kafka_config import KafkaConfig
+from broker.topics import require_topic
+
+ORDERS = "orders"
+"""Where the demo's users produce to."""
+
+_ALICE_PRODUCERS = 3
+_ALICE_PAUSE_S = 0.1
+_MALLORY_PAUSE_S = 0.05
+_FLUSH_S = 10.0
+
+
+@dataclass
+class Traffic:
+    """What a client did so far.
+
+    Attributes:
+        producers: Producers made, each with a producer id of its own.
+        delivered: Messages that Kafka took.
+        failed: Messages and producers that failed; the demo goes on.
+    """
+
+    producers: int = 0
+    delivered: int = 0
+    failed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.delivered} messages with {self.producers} producers, {self.failed} failed"
+
+    def count(self, error: KafkaError | None, _message: Message) -> None:
+        """Count a delivery report."""
+        if error is None:
+            self.delivered += 1
+        else:
+            self.failed += 1
+
+    def count_error(self, _error: KafkaError) -> None:
+        """Take an error of the client as a whole; what it costs shows in the delivery reports."""
+
+
+class Clients:
+    """Runs alice and mallory in threads, from entering the context to leaving it."""
+
+    def __init__(self, alice: Mapping[str, str], mallory: Mapping[str, str], topic: str = ORDERS) -> None:
+        """Nothing is started yet.
+
+        Args:
+            alice: confluent-kafka settings of the client that behaves.
+            mallory: Settings of the client that does not.
+            topic: Topic they produce to.
+        """
+        self.alice, self.mallory = Traffic(), Traffic()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=run_steady, args=(alice, topic, self._stop, self.alice), name="alice"),
+            threading.Thread(target=run_careless, args=(mallory, topic, self._stop, self.mallory), name="mallory"),
+        ]
+
+    def __enter__(self) -> "Clients":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
+    """Keep three producers open and send with each in turn."""
+    producers = [_producer(config, f"alice-app-{number}", traffic) for number in range(_ALICE_PRODUCERS)]
+    turn = 0
+    while not stop.wait(_ALICE_PAUSE_S):
+        _send(producers[turn % len(producers)], topic, traffic)
+        turn += 1
+    _flush(producers)
+
+
+def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
+    """Make a new producer for every message: the bug that the quota is for."""
+    while not stop.wait(_MALLORY_PAUSE_S):
+        producer = _producer(config, "mallory-batch", traffic)
+        _send(producer, topic, traffic)
+        _flush([producer])
+
+
+def _producer(config: Mapping[str, str], client_id: str, traffic: Traffic) -> Producer:
+    traffic.producers += 1
+    settings: dict[str, Any] = {
+        "message.timeout.ms": 15_000,
+        **config,
+        "client.id": client_id,
+        "enable.idempotence": True,
+        "on_delivery": traffic.count,
+        "error_cb": traffic.count_error,
+        # Else librdkafka writes each lost connection to stderr, across the live view.
+        "log_level": 0,
+    }
+    return Producer(settings)
+
+
+def _send(producer: Producer, topic: str, traffic: Traffic) -> None:
+    try:
+        producer.produce(topic, b"one order")
+        producer.poll(0)
+    except (BufferError, KafkaException):
+        traffic.failed += 1
+
+
+def _flush(producers: Iterable[Producer]) -> None:
+    for producer in producers:
+        producer.flush(_FLUSH_S)
+
+
+def demo_clients(
+    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    alice: Annotated[Path, typer.Option(help="Client settings of the user that behaves, as name=value lines.")],
+    mallory: Annotated[Path, typer.Option(help="Client settings of the user that makes a producer per message.")],
+    topic: Annotated[str, typer.Option(help="Topic they produce to; it must exist.")] = ORDERS,
+    seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 90,
+) -> None:
+    """Run the demo's two clients against a broker of yours."""
+    alice_config, mallory_config = (KafkaConfig.load(bootstrap_servers, file).client() for file in (alice, mallory))
+    require_topic(alice_config, topic)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with Clients(alice_config, mallory_config, topic) as clients:
+        time.sleep(seconds)
+    typer.echo(f"sent by alice: {clients.alice}; by mallory: {clients.mallory}")

@@ -1,0 +1,127 @@
+"""What the demo starts and waits for: its folder, its child processes, and how far the stream is."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import Consumer, TopicPartition
+
+from broker.process import start_watched
+from jobs.console import one_line
+from jobs.errors import DemoError
+
+MARKER = ".made-by-pid-quota-demo"
+"""Only a folder with this file is ever replaced."""
+
+_STOP_S = 20.0
+_KAFKA_TIMEOUT_S = 10.0
+_QUOTED_CHARS = 400
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make an empty folder for the demo's tables, in place of an earlier demo's.
+
+    Raises:
+        DemoError: If the folder holds something else, or can't be made.
+    """
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            if not (folder / MARKER).is_file():
+                msg = f"{folder} is not empty and was not made by the demo. Choose another folder with --tables"
+                raise DemoError(msg)
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARKER).write_text("`pid-quota demo` made this folder and will replace it.\n", encoding="utf-8")
+    except OSError as error:
+        msg = f"tables path {folder} is not writable ({error.strerror}). Choose another folder with --tables"
+        raise DemoError(msg) from error
+
+
+class Child:
+    """A process of our own that runs from entering the context to leaving it."""
+
+    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
+        """Nothing is started yet.
+
+        Args:
+            name: What it is called in messages.
+            arguments: Of the Python interpreter that runs us.
+            log: File that its output goes to.
+        """
+        self._name = name
+        self._command = [sys.executable, *arguments]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Child":
+        self._process = start_watched(self._command, self._log)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin:
+            # Ends its watchdog.
+            process.stdin.close()
+
+    def require_alive(self) -> None:
+        """Make sure that it runs.
+
+        Raises:
+            DemoError: If it has ended; quotes the end of its log.
+        """
+        code = self._process.poll() if self._process else None
+        if code is not None:
+            last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])
+            msg = f"the {self._name} ended with exit code {code}: {last or 'it said nothing'}. Its log: {self._log}"
+            raise DemoError(msg)
+
+
+class StreamProgress:
+    """Compares what the stream has committed with what its topic holds."""
+
+    def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            checkpoint: The stream's checkpoint folder.
+            config: confluent-kafka settings of someone who may read the topic.
+            topic: The topic it reads.
+        """
+        self._checkpoint = checkpoint
+        self._config = {**config, "group.id": "pid-quota-demo", "enable.auto.commit": "false", "log_level": 0}
+        self._topic = topic
+
+    def committed(self) -> dict[int, int] | None:
+        """Return the next offset of each partition after the last finished batch, None before the first."""
+        finished = [int(file.name) for file in self._checkpoint.glob("commits/*") if file.name.isdigit()]
+        if not finished:
+            return None
+        lines = (self._checkpoint / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
+        # A version, the batch's settings, then one line per source: ours is the only one.
+        return {int(partition): offset for partition, offset in json.loads(lines[2])[self._topic].items()}
+
+    def ends(self) -> dict[int, int]:
+        """Return the offset that the next record of each partition will get."""
+        consumer = Consumer(self._config)
+        try:
+            partitions = consumer.list_topics(self._topic, _KAFKA_TIMEOUT_S).topics[self._topic].partitions
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(self._topic, number), _KAFKA_TIMEOUT_S)[1]
+                for number in partitions
+            }
+        finally:
+            consumer.close()

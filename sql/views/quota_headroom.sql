@@ -1,0 +1,43 @@
+-- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
+-- its tokens refill by quota / window and its window empties.
+SELECT
+    principal,
+    broker_id,
+    quota,
+    quota_source,
+    new_pids_window,
+    quota - new_pids_window AS headroom_pids,
+    new_pids_window / quota AS used_share,
+    tokens_now,
+    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
+    rate,
+    active_pids,
+    phase,
+    saturated,
+    age_ms / 1000.0 AS age_seconds,
+    as_of
+FROM (
+    SELECT
+        principal,
+        broker_id,
+        quota,
+        quota_source,
+        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
+        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
+        window_ms,
+        rate,
+        active_pids,
+        phase,
+        saturated,
+        age_ms,
+        as_of
+    FROM (
+        SELECT *,
+            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
+            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
+        FROM principal_metrics
+        CROSS JOIN settings
+    )
+    WHERE newest = 1
+)
+ORDER BY used_share DESC NULLS LAST, principal

@@ -1,0 +1,88 @@
+"""`compose.yaml` without a container engine: it loads, what it names exists, and its commands are those of the CLI."""
+
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from jobs.cli import application
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES = COMPOSE["services"]
+OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-quota:demo"]
+DEMO_PASSWORDS = {"alice-secret", "mallory-secret", "pidquota-secret"}
+
+
+def sources(service):
+    return [volume.split(":")[0] for volume in service.get("volumes", [])]
+
+
+def dockerfile_lines(word):
+    lines = (ROOT / "docs/compose/Dockerfile").read_text(encoding="utf-8").splitlines()
+    return [line.split()[1:] for line in lines if line.startswith(f"{word} ")]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_file_and_volume_that_a_service_mounts_exists(name):
+    for source in sources(SERVICES[name]):
+        assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name):
+    called, *arguments = SERVICES[name]["command"]
+    arguments += [] if "--tables" in arguments or called not in ("stream", "quotas") else ["--tables", "/data/tables"]
+
+    command = typer.main.get_command(application(called)).commands[called]
+
+    assert command.make_context(called, arguments).params
+
+
+def test_all_services_of_ours_are_there():
+    assert set(OURS) == {"quotas", "tap", "stream", "clients"}
+
+
+def test_images_are_pinned():
+    images = [service["image"] for service in SERVICES.values() if "build" not in service]
+    images += [line[0] for line in dockerfile_lines("FROM")]
+    for image in images:
+        version = image.partition(":")[2]
+        assert version.split("-")[0].count(".") == 2, image
+
+
+def test_what_the_image_copies_exists():
+    for *copied, _target in dockerfile_lines("COPY"):
+        for source in copied:
+            assert (ROOT / source).exists(), source
+
+
+def test_no_port_is_published():
+    assert not any("ports" in service or service.get("network_mode") for service in SERVICES.values())
+
+
+def test_only_the_demo_s_passwords_are_in_the_files():
+    files = [*(ROOT / "docs/compose/clients").iterdir(), ROOT / "docs/compose/kafka/server.properties"]
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if "assword=" in line or "user_" in line:
+                assert any(password in line for password in DEMO_PASSWORDS), line
+
+
+def test_a_dependency_is_a_service():
+    for service in SERVICES.values():
+        assert set(service.get("depends_on", {})) <= set(SERVICES)
+
+
+def test_the_users_of_the_clients_are_those_of_the_broker():
+    server = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8")
+    for file in (ROOT / "docs/compose/clients").iterdir():
+        settings = dict(line.split("=", 1) for line in file.read_text(encoding="utf-8").splitlines() if "=" in line)
+        assert f'user_{settings["sasl.username"]}="{settings["sasl.password"]}"' in server
+
+
+def test_the_log_is_written_where_the_tap_reads_it():
+    written = next(part for part in SERVICES["kafka"]["environment"]["KAFKA_LOG4J_OPTS"].split() if "pid.quota" in part)
+    read = SERVICES["tap"]["command"][SERVICES["tap"]["command"].index("--log-file") + 1]
+    assert Path(written.partition("=")[2]).name == Path(read).name

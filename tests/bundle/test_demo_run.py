@@ -1,0 +1,94 @@
+"""The demo as users run it: a real broker, real producers, the tap and the stream."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs.demo_processes import MARKER
+
+
+@pytest.fixture
+def environment(jars, tmp_path):
+    # The demo's own folder goes below TMPDIR: by that its processes are found.
+    (tmp_path / "tmp").mkdir()
+    return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PID_QUOTA_JARS": str(jars)}
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "jobs", *map(str, arguments)]
+
+
+def processes_of(folder):
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = file.read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in line and int(file.parent.name) != os.getpid():
+            found.append(line)
+    return found
+
+
+def gone(folder):
+    """Wait a little: what was killed may still be on its way out."""
+    for _ in range(50):
+        if not processes_of(folder):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_mallory_is_throttled_and_alice_is_not(environment, tmp_path):
+    demo = command("demo", "--seconds", 30, "--tables", tmp_path / "demo-data")
+    done = subprocess.run(demo, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    for said in ("first decision", "Query the tables yourself", "User:alice", "User:mallory", "waiting for Spark"):
+        assert said in done.stdout
+    assert gone(tmp_path)
+    assert not list((tmp_path / "tmp").glob("pid-quota-demo-*"))
+
+    query = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
+    sql = command("sql", "--json", "--tables", tmp_path / "demo-data", query)
+    decisions = json.loads(subprocess.run(sql, capture_output=True, text=True, check=True).stdout)
+    assert {row["principal"] for row in decisions} == {"User:mallory"}
+    assert decisions[0]["action"] == "THROTTLE"
+    assert decisions[0]["refused_pids"] >= 1
+    assert (tmp_path / "demo-data" / MARKER).is_file()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, number):
+    demo = command("demo", "--tables", tmp_path / "demo-data")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(demo, env=environment, start_new_session=True, **pipes) as running:
+        for line in running.stdout:
+            if "waiting for Spark" in line:
+                break
+        # A terminal sends Ctrl-C to the whole group, `kill` to one process.
+        (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
+        _, err = running.communicate(timeout=60)
+
+    assert running.returncode == 130
+    assert err == "error: interrupted\n"
+    assert gone(tmp_path)
+
+
+def test_a_child_that_fails_stops_the_demo_with_its_words(environment, tmp_path):
+    # The stream is the one that needs the jars of Spark; the broker gets along without them.
+    demo = command("demo", "--tables", tmp_path / "demo-data")
+    environment["PYSPARK_SUBMIT_ARGS"] = "--no-such-option pyspark-shell"
+    done = subprocess.run(demo, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 1
+    assert "the stream ended with exit code" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "all logs are in" in done.stdout
+    assert gone(tmp_path)

@@ -1,0 +1,105 @@
+"""Spark and `deltalake` on the same tables: Spark appends to tables made without a JVM, and runs the same views."""
+
+from datetime import datetime, timezone
+
+import pytest
+from deltalake import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from broker.jars import spark_jars
+from jobs.query import SETTINGS, query, views
+from quota.config import QuotaConfig
+from streaming.session import stream_session
+from streaming.tables import TABLES, create_missing, open_table, spark_ddl, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def spark(jars):
+    # Not stopped: other tests of this process may hold the same session.
+    return stream_session(spark_jars(jars))
+
+
+@pytest.fixture
+def tables(tmp_path):
+    create_missing(str(tmp_path))
+    return str(tmp_path)
+
+
+def append(spark, tables, name, *rows):
+    frame = spark.createDataFrame(list(rows), spark_ddl(name))
+    frame.coalesce(1).write.format("delta").mode("append").save(table_path(tables, name))
+
+
+def quota(rate, kind="user"):
+    return (kind, None, rate, NOON, "test")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_spark_sees_the_columns_that_its_ddl_says(spark, tables, name):
+    seen = spark.read.format("delta").load(table_path(tables, name)).schema
+    said = spark.createDataFrame([], spark_ddl(name)).schema
+    assert [(field.name, field.dataType) for field in seen] == [(field.name, field.dataType) for field in said]
+
+
+def test_what_spark_appends_deltalake_reads(spark, tables):
+    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, 7))
+    (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
+    assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
+
+
+@pytest.mark.parametrize("row", [quota(0.0), quota(float("nan")), quota(float("inf")), quota(5.0, "ip")])
+def test_the_constraints_hold_for_spark_too(spark, tables, row):
+    # pyspark hands on errors of classes that it does not know, such as Delta's, as py4j's.
+    with pytest.raises((PySparkException, Py4JJavaError), match="DELTA_VIOLATE_CONSTRAINT"):
+        append(spark, tables, "producer_id_quotas", row)
+
+
+def test_spark_writes_a_quota_that_the_constraints_allow(spark, tables):
+    append(spark, tables, "producer_id_quotas", quota(5.0))
+    assert DeltaTable(table_path(tables, "producer_id_quotas")).to_pyarrow_table().num_rows == 1
+
+
+def test_spark_runs_the_views_and_answers_as_duckdb_does(spark, tables):
+    until = NOON.replace(minute=5)
+    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, 7))
+    counts = (21, 9, 0, 21, 1, 100, "enforcing", False)
+    rows = [
+        (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, "default", *counts, batch)
+        for principal, tokens, batch in (("User:m", -1.0, 7), ("User:m", -0.5, 6), ("User:a", 3.0, 7))
+    ]
+    append(spark, tables, "producer_id_metrics", *rows)
+
+    now = NOON.replace(minute=1)
+    for name in ("throttle_decisions", "producer_id_metrics"):
+        spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+    window_ms = QuotaConfig().window_ms
+    settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {window_ms} AS window_ms, 1.0D AS burst_windows"
+    spark.sql(settings).createOrReplaceTempView(SETTINGS)
+    for name in ("principal_metrics", "current_throttles", "quota_headroom", "top_offenders"):
+        spark.sql(views()[name]).createOrReplaceTempView(name)
+
+    for name in views():
+        by_spark = spark.table(name).toArrow().to_pylist()
+        by_duckdb = query(tables, f"TABLE {name}", now).records()
+        assert comparable(by_spark) == comparable(by_duckdb), name
+
+
+def comparable(records):
+    """Return records without the order of rows and the form of maps and decimals, which differ by engine."""
+    plain = [{name: plain_value(value) for name, value in record.items()} for record in records]
+    return sorted(plain, key=str)
+
+
+def plain_value(value):
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return dict(value)
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, bool | str | list | dict) or value is None:
+        return value
+    return round(float(value), 6)

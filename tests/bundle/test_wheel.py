@@ -1,0 +1,88 @@
+"""The built wheel: what it needs, what is in it, and that it runs from a fresh virtual environment."""
+
+import email
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from streaming.tables import create_missing
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*command, cwd):
+    return subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    (built,) = folder.glob("pid_quota-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """A virtual environment with the wheel itself; its dependencies come from ours, without a download."""
+    folder = tmp_path_factory.mktemp("fresh")
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    python = folder / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel, cwd=folder)
+    # A folder named in a .pth file is put on the path, but the .pth files in it are not read: so our editable
+    # install, which is one, stays out, and the wheel has to bring every module itself.
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return folder
+
+
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as content:
+        (name,) = [name for name in content.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_string(content.read(name).decode())
+
+
+def test_the_base_package_requires_neither_spark_nor_delta(wheel):
+    requirements = metadata(wheel).get_all("Requires-Dist")
+    spark = [line for line in requirements if line.startswith(("pyspark", "delta-spark", "delta_spark"))]
+    assert sorted(line.partition("=")[0] for line in spark) == ["delta-spark", "pyspark"]
+    assert all("extra == 'local'" in line.replace('"', "'") for line in spark)
+
+
+def test_data_files_are_in_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as content:
+        names = set(content.namelist())
+    data = [path for folder in ("sql", "jvm", "broker") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    expected = {path.relative_to(ROOT).as_posix() for path in data if path.suffix not in (".py", ".pyc")}
+    assert {"jvm/ivy.xml", "sql/views/top_offenders.sql", "broker/log4j2-pid-quota.yaml"} <= expected
+    assert expected <= names
+
+
+def test_nothing_but_our_packages_is_in_the_wheel(wheel):
+    with zipfile.ZipFile(wheel) as content:
+        top = {name.partition("/")[0] for name in content.namelist() if ".dist-info/" not in name}
+    assert top == {"quota", "state", "broker", "streaming", "jobs", "sql", "jvm"}
+
+
+def test_the_modules_come_from_the_wheel(fresh):
+    python = fresh / "venv" / "bin" / "python"
+    packages = "quota, state, broker, streaming, jobs, sql, jvm"
+    code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
+    files = run(python, "-c", code, cwd=fresh).split()
+    assert len(files) == 7
+    assert all(file.startswith(str(fresh)) for file in files)
+
+
+def test_the_version_is_that_of_the_wheel(fresh, wheel):
+    out = run(fresh / "venv" / "bin" / "pid-quota", "--version", cwd=fresh)
+    assert out == f"pid-quota {metadata(wheel)['Version']}\n"
+
+
+def test_the_command_sql_works_there_with_its_views(fresh, tmp_path):
+    create_missing(str(tmp_path))
+    query = ("sql", "--tables", tmp_path, "--json", "SELECT count(*) AS n FROM top_offenders")
+    assert run(fresh / "venv" / "bin" / "pid-quota", *query, cwd=fresh) == '[\n  {\n    "n": 0\n  }\n]\n'

@@ -1,0 +1,18 @@
+"""Shared by the tests of the commands."""
+
+import pytest
+
+from jobs import cli
+
+
+@pytest.fixture
+def pid_quota(capsys, monkeypatch):
+    """Run `pid-quota` in this process; returns exit code, standard output and standard error."""
+    monkeypatch.delenv("PID_QUOTA_TABLES", raising=False)
+
+    def run(*arguments):
+        code = cli.run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

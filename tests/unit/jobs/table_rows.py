@@ -1,0 +1,70 @@
+"""Rows of the tables, written by hand: what a test does not name gets a harmless value."""
+
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from streaming.tables import TABLES, create_missing, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+
+
+def seconds(count):
+    return timedelta(seconds=count)
+
+
+def append(tables, name, *rows):
+    create_missing(str(tables))
+    table = pa.Table.from_pylist(list(rows), schema=TABLES[name].schema)
+    write_deltalake(table_path(str(tables), name), table, mode="append")
+
+
+def metrics(principal, window_end, **values):
+    row = {
+        "principal": principal,
+        "broker_id": None,
+        "window_end": window_end,
+        "as_of": window_end,
+        "rate": 1.0,
+        "tokens": 10.0,
+        "throttle_time_ms": 0,
+        "throttle_time_avg_ms": None,
+        "new_pids_window": 0,
+        "quota": 100.0,
+        "quota_source": "default",
+        "admitted_pids": 0,
+        "refused_pids": 0,
+        "late_pids": 0,
+        "active_pids": 0,
+        "layers": 1,
+        "state_bytes": 100,
+        "phase": "enforcing",
+        "saturated": False,
+        "batch_id": 0,
+    }
+    assert set(values) <= set(row)
+    return row | values
+
+
+def decision(principal, decided_at, **values):
+    row = {
+        "decision_id": f"{principal}/{decided_at:%H%M%S}",
+        "principal": principal,
+        "broker_id": None,
+        "action": "THROTTLE",
+        "decided_at": decided_at,
+        "throttle_time_ms": 60_000,
+        "throttled_until": decided_at + seconds(60),
+        "tokens": -1.0,
+        "rate": 1.0,
+        "quota": 60.0,
+        "quota_source": "default",
+        "quota_updated_at": None,
+        "refused_pids": 1,
+        "sample_pids": [1, 2],
+        "client_ids": [("rdkafka", 1)],
+        "batch_id": 0,
+    }
+    assert set(values) <= set(row)
+    return row | values

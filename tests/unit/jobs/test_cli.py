@@ -1,0 +1,145 @@
+"""The root of `pid-quota`: help, version, and every error in one line with the right exit code."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from jobs import console
+from jobs.errors import JobError
+
+COMMANDS = ("stream", "tap", "quotas", "sql", "demo", "demo-clients")
+
+
+def one_error(err):
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_the_version_is_shown(pid_quota):
+    from jobs import __version__
+
+    assert pid_quota("--version") == (0, f"pid-quota {__version__}\n", "")
+
+
+def test_without_arguments_the_help_names_every_command(pid_quota):
+    code, out, _ = pid_quota()
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(pid_quota, command):
+    code, out, err = pid_quota(command, "--help")
+    assert (code, err) == (0, "")
+    assert f"pid-quota {command}" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nope",), "No such command 'nope'"),
+        (("--nope",), "--nope"),
+        (("sql", "--tables", "tables"), "SELECT"),
+        (("sql", "SELECT 1"), "--tables"),
+        (("sql", "--tables"), "--tables"),
+        (("tap", "--log-file", "x", "--broker-id", "one", "--bootstrap-servers", "b:1"), "--broker-id"),
+        (("demo", "--seconds", "0"), "--seconds"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(pid_quota, arguments, said):
+    code, out, err = pid_quota(*arguments)
+    assert (code, out) == (2, "")
+    assert said in one_error(err)
+    assert "--help" in err
+
+
+def application_raising(error):
+    app = typer.Typer()
+
+    @app.command()
+    def fail():
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize("error_class", [*console.OUR_ERRORS])
+def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(capsys, error_class):
+    code = console.run(lambda: application_raising(error_class("tables\nare gone. Bring\n  them back")), [])
+    assert code == 1
+    assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
+
+
+def test_a_bug_is_one_line_too_and_says_how_to_see_more(capsys):
+    code = console.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
+    assert code == 1
+    assert "--debug" in one_error(capsys.readouterr().err)
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(capsys):
+    assert console.run(lambda: application_raising(KeyboardInterrupt()), []) == 130
+    one_error(capsys.readouterr().err)
+
+
+def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys):
+    console.run(lambda: application_raising(JobError("topic \x1b[2J")), [])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def program(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "jobs", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_program_s_exit_code_and_streams(tmp_path):
+    done = program("sql", "SELECT * FROM throttle_decisions", PID_QUOTA_TABLES=str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--tables" in one_error(done.stderr)
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_debug_shows_the_trace_before_the_line(tmp_path, place):
+    arguments = ["sql", "--tables", tmp_path, "SELECT * FROM throttle_decisions"]
+    done = program(*(["--debug", *arguments] if place == "first" else [*arguments, "--debug"]))
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: no table throttle_decisions")
+
+
+def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path):
+    code = (
+        "import sys; from jobs import cli; cli.run(['sql', '--tables', sys.argv[1], 'SELECT 1']); "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'delta', 'confluent_kafka'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_a_password_in_a_settings_file_is_never_shown(tmp_path):
+    settings = tmp_path / "client.properties"
+    settings.write_text("sasl.username=tap\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")
+    server = ("--bootstrap-servers", "127.0.0.1:1", "--kafka-config", settings)
+
+    done = program("--debug", "tap", "--log-file", tmp_path / "log", "--broker-id", "1", *server)
+
+    assert done.returncode == 1
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_no_pyspark_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    code, _, err = pid_quota(
+        "stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path, "--checkpoint", tmp_path / "c"
+    )
+    assert code == 1
+    assert "pid-quota[local]" in one_error(err)

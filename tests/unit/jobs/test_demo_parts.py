@@ -1,0 +1,160 @@
+"""The parts of the demo, each without a broker."""
+
+import io
+import threading
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from table_rows import NOON, append, decision, metrics
+
+from jobs.demo import Result
+from jobs.demo_clients import Clients
+from jobs.demo_processes import MARKER, Child, StreamProgress, prepare_folder
+from jobs.demo_view import DemoView, PrincipalRow, read_principals
+from jobs.errors import DemoError
+
+
+class TestFolder:
+    def test_a_new_folder_is_made_and_marked(self, tmp_path):
+        prepare_folder(tmp_path / "a" / "b")
+        assert (tmp_path / "a" / "b" / MARKER).is_file()
+
+    def test_a_folder_of_an_earlier_demo_is_replaced(self, tmp_path):
+        prepare_folder(tmp_path / "demo")
+        (tmp_path / "demo" / "old").touch()
+        prepare_folder(tmp_path / "demo")
+        assert [file.name for file in (tmp_path / "demo").iterdir()] == [MARKER]
+
+    def test_a_folder_of_somebody_else_stays_as_it_is(self, tmp_path):
+        (tmp_path / "thesis").touch()
+        with pytest.raises(DemoError, match="--tables"):
+            prepare_folder(tmp_path)
+        assert [file.name for file in tmp_path.iterdir()] == ["thesis"]
+
+    def test_a_file_in_the_way_is_one_line(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(DemoError, match="not writable"):
+            prepare_folder(tmp_path / "file")
+
+
+class TestChild:
+    def test_it_runs_until_the_context_ends(self, tmp_path):
+        child = Child("sleeper", ["-c", "import time; time.sleep(600)"], tmp_path / "log")
+        with child:
+            child.require_alive()
+
+    def test_one_that_ended_is_quoted_in_one_line(self, tmp_path):
+        ended = threading.Event()
+        with Child("tap", ["-c", "print('first\\nno broker'); raise SystemExit(3)"], tmp_path / "log") as child:
+            message = ""
+            while not message:
+                try:
+                    child.require_alive()
+                except DemoError as error:
+                    message = str(error)
+                ended.wait(0.02)
+        assert "tap ended with exit code 3: first no broker" in message
+        assert str(tmp_path / "log") in message
+
+    def test_one_that_does_not_listen_is_killed(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("jobs.demo_processes._STOP_S", 0.1)
+        ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
+        with Child("deaf", ["-c", f"{ignore}; time.sleep(600)"], tmp_path / "log"):
+            while "deaf" not in (tmp_path / "log").read_text(encoding="utf-8"):
+                threading.Event().wait(0.02)
+
+
+class TestStreamProgress:
+    @pytest.fixture
+    def checkpoint(self, tmp_path):
+        for folder in ("offsets", "commits"):
+            (tmp_path / folder).mkdir()
+        return tmp_path
+
+    def offsets(self, checkpoint, batch, text):
+        (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{text}", encoding="utf-8")
+
+    def test_before_the_first_batch_nothing_is_committed(self, checkpoint):
+        self.offsets(checkpoint, 0, '{"events":{"0":5}}')
+        assert StreamProgress(checkpoint, {}, "events").committed() is None
+
+    def test_the_last_finished_batch_counts_by_number(self, checkpoint):
+        for batch in (2, 9, 10, 11):
+            self.offsets(checkpoint, batch, f'{{"events":{{"0":{batch},"1":0}}}}')
+        for batch in ("2", "9", "10", ".11.crc"):
+            (checkpoint / "commits" / batch).touch()
+        assert StreamProgress(checkpoint, {}, "events").committed() == {0: 10, 1: 0}
+
+
+class TestResult:
+    ALICE = PrincipalRow("User:alice", 0.3, 17.0, 0, 3, 0, None)
+    GOOD = Result([ALICE], frozenset({"User:mallory"}), 9.0, True)
+
+    def test_mallory_throttled_and_alice_not_is_as_expected(self):
+        assert self.GOOD.as_expected
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"throttled": frozenset()},
+            {"throttled": frozenset({"User:alice"})},
+            {"throttled": frozenset({"User:alice", "User:mallory"})},
+            {"principals": []},
+        ],
+    )
+    def test_anything_else_is_not(self, change):
+        assert not replace(self.GOOD, **change).as_expected
+
+
+def test_delivery_errors_are_counted_and_crash_nothing():
+    nowhere = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "200"}
+    with Clients(nowhere, nowhere) as clients:
+        while not clients.mallory.producers:
+            threading.Event().wait(0.02)
+    assert clients.alice.delivered == clients.mallory.delivered == 0
+    assert clients.alice.producers == 3
+
+
+class TestView:
+    @pytest.fixture
+    def clock(self):
+        return iter(range(0, 10_000, 4)).__next__
+
+    def shown(self, terminal, clock):
+        text = io.StringIO()
+        console = Console(file=text, force_terminal=terminal, width=120, color_system=None)
+        rows = [PrincipalRow("User:mallory\x1b[2J", 2.1, -0.78, 140_000, 21, 33, NOON)]
+        with DemoView(console, clock) as view:
+            view.stage("traffic")
+            for _ in range(5):
+                view.update(rows, "left")
+        return text.getvalue()
+
+    def test_without_a_terminal_there_are_plain_lines_now_and_then(self, clock):
+        lines = self.shown(False, clock).splitlines()
+        assert "traffic" in lines[0]
+        assert "admitted 21, refused 33" in lines[1]
+        assert 2 <= len(lines) <= 4
+        assert not any("\x1b" in line for line in lines)
+
+    def test_on_a_terminal_there_is_a_live_table(self, clock):
+        shown = self.shown(True, clock)
+        assert "throttled until" in shown
+        assert "12:00:00 UTC" in shown
+        assert "\x1b[2J" not in shown
+
+
+def test_the_principals_come_from_the_tables(tmp_path):
+    append(
+        tmp_path,
+        "producer_id_metrics",
+        metrics("User:m", NOON.replace(minute=1), admitted_pids=20, refused_pids=1),
+        metrics("User:m", NOON.replace(minute=2), refused_pids=2, tokens=-0.5, throttle_time_ms=90, batch_id=1),
+        metrics("User:a", NOON.replace(minute=1), admitted_pids=3),
+    )
+    append(tmp_path, "throttle_decisions", decision("User:m", NOON))
+    alice, mallory = read_principals(str(tmp_path), NOON)
+    assert (alice.principal, alice.admitted, alice.throttled_until) == ("User:a", 3, None)
+    assert (mallory.admitted, mallory.refused, mallory.tokens, mallory.throttle_time_ms) == (20, 3, -0.5, 90)
+    assert mallory.throttled_until == NOON.replace(minute=1)

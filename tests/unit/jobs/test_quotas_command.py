@@ -1,0 +1,177 @@
+"""`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and two admins at once."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from jobs.quota_table import QuotaEntry, delete_quota, quotas_in_force, set_quota
+from streaming.tables import TABLES, create_missing, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def quotas(pid_quota, tmp_path):
+    def run(*arguments):
+        return pid_quota("quotas", "--tables", tmp_path / "tables", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def described(quotas):
+    def read(*arguments):
+        code, out, err = quotas("--describe", "--json", *arguments)
+        assert (code, err) == (0, "")
+        return {entry["entity_name"]: entry["producer_ids_rate"] for entry in json.loads(out)}
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "name", ["user1", "CN=a,O=b c", "two  spaces", "łódź 🚚", "*", "it's", 'a"b', "%_\\", "x" * 500]
+)
+def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(quotas, described, name):
+    entity = ("--entity-type", "users", "--entity-name", name)
+
+    assert quotas("--alter", "--add-config", "producer_ids_rate=50", *entity)[0] == 0
+    assert quotas("--alter", "--add-config", "producer_ids_rate=[0.5]", *entity)[0] == 0
+    assert described("--entity-name", name) == {name: 0.5}
+
+    assert quotas("--alter", "--delete-config", "producer_ids_rate", *entity)[0] == 0
+    assert described() == {}
+
+
+def test_the_default_is_apart_from_the_users(quotas, described):
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
+    quotas("--alter", "--add-config", "producer_ids_rate=50", "--entity-name", "user1")
+    assert described() == {None: 20, "user1": 50}
+    assert described("--entity-default") == {None: 20}
+
+    quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-default")
+    assert described() == {"user1": 50}
+
+
+def test_describe_for_people_names_entity_and_rate(quotas):
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default", "--updated-by", "ops")
+    quotas("--alter", "--add-config", "producer_ids_rate=999999999999", "--entity-name", "big\x1b[2J")
+    code, out, _ = quotas("--describe")
+    assert code == 0
+    assert "the default" in out
+    assert "ops" in out
+    assert "999999999999" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf", "-inf", "1e12", "many", "", "1,5"])
+def test_a_rate_that_is_no_quota_is_refused_in_one_line(quotas, described, rate):
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
+    code, out, err = quotas("--alter", "--add-config", f"producer_ids_rate={rate}", "--entity-default")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert described() == {None: 20}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--alter", "--add-config", "producer_byte_rate=5", "--entity-default"), 1, "producer_ids_rate"),
+        (("--alter", "--add-config", "producer_ids_rate", "--entity-default"), 1, "no value"),
+        (("--alter", "--delete-config", "rate", "--entity-default"), 1, "producer_ids_rate"),
+        (("--alter", "--add-config", "producer_ids_rate=5"), 2, "--entity-name"),
+        (("--alter", "--entity-default"), 2, "--add-config"),
+        (("--alter", "--describe"), 2, "--describe"),
+        ((), 2, "--describe"),
+        (("--describe", "--entity-type", "clients"), 2, "clients"),
+        (("--describe", "--entity-name", "a", "--entity-default"), 2, "--entity-default"),
+        (("--describe", "--add-config", "producer_ids_rate=5"), 2, "--alter"),
+        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "<default>"), 2, "--entity-default"),
+        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "User:alice"), 2, "'alice'"),
+        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", ""), 2, "--entity-default"),
+        (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
+    ],
+)
+def test_what_can_t_be_done_is_said_in_one_line(quotas, arguments, code, said):
+    result = quotas(*arguments)
+    assert result[:2] == (code, "")
+    assert said in result[2]
+    assert result[2].count("\n") == 1
+
+
+def test_an_unknown_user_is_one_line_that_tells_what_holds(quotas):
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
+    code, out, err = quotas("--describe", "--entity-name", "nobody")
+    assert (code, out) == (1, "")
+    assert "'nobody' has no quota" in err
+    assert "20" in err
+
+
+def test_a_quota_that_is_not_there_can_t_be_deleted(quotas):
+    quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
+    code, _, err = quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-name", "nobody")
+    assert code == 1
+    assert "nobody" in err
+
+
+def test_a_missing_table_is_one_line(quotas):
+    code, _, err = quotas("--describe")
+    assert code == 1
+    assert "no table producer_id_quotas" in err
+
+
+def test_a_path_that_is_not_writable_is_one_line(pid_quota, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = pid_quota(
+        *("quotas", "--tables", tmp_path / "file" / "tables"),
+        *("--alter", "--add-config", "producer_ids_rate=5", "--entity-default"),
+    )
+    assert code == 1
+    assert "not writable" in err
+    assert err.count("\n") == 1
+
+
+def test_quotas_of_a_catalog_are_set_by_sql(pid_quota):
+    code, _, err = pid_quota("quotas", "--tables", "main.pid_quota", "--describe")
+    assert code == 1
+    assert "main.pid_quota.producer_id_quotas" in err
+
+
+def test_of_duplicate_rows_the_newest_holds(tmp_path):
+    create_missing(str(tmp_path))
+    rows = [("a", 1.0, NOON.replace(hour=13)), ("a", 2.0, NOON), (None, 3.0, NOON)]
+    row_dicts = [
+        {"entity_type": "user", "entity_name": name, "producer_ids_rate": rate, "updated_at": at, "updated_by": None}
+        for name, rate, at in rows
+    ]
+    table = pa.Table.from_pylist(row_dicts, schema=TABLES["producer_id_quotas"].schema)
+    write_deltalake(table_path(str(tmp_path), "producer_id_quotas"), table, mode="append")
+
+    assert [(entry.entity_name, entry.producer_ids_rate) for entry in quotas_in_force(str(tmp_path))] == [
+        (None, 3.0),
+        ("a", 1.0),
+    ]
+
+
+def test_admins_at_once_lose_no_update(tmp_path):
+    tables = str(tmp_path)
+    set_quota(tables, QuotaEntry("shared", 1.0, NOON, "before"))
+    set_quota(tables, QuotaEntry("to delete", 1.0, NOON, "before"))
+
+    def admin(number):
+        for turn in range(4):
+            set_quota(tables, QuotaEntry(f"user {number}.{turn}", number + 1.0, NOON, f"admin {number}"))
+            set_quota(tables, QuotaEntry("shared", number + 1.0, NOON, f"admin {number}"))
+        if number == 0:
+            delete_quota(tables, "to delete")
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(admin, range(3)))
+
+    found = {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(tables)}
+    assert found.pop("shared") in (1.0, 2.0, 3.0)
+    assert found == {f"user {number}.{turn}": number + 1.0 for number in range(3) for turn in range(4)}

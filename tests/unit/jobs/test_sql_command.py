@@ -1,0 +1,154 @@
+"""`pid-quota sql` over real Delta tables: answers, JSON, and everything that it refuses."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from table_rows import NOON, append, decision, metrics
+
+from streaming.tables import create_missing, table_path
+
+
+@pytest.fixture
+def ask(pid_quota, tmp_path):
+    def run(*arguments):
+        return pid_quota("sql", "--tables", tmp_path, *arguments)
+
+    return run
+
+
+def test_a_table_for_people(ask, tmp_path):
+    append(tmp_path, "throttle_decisions", decision("User:mallory", NOON, refused_pids=33))
+    code, out, err = ask("SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions")
+    assert (code, err) == (0, "")
+    header, row = out.splitlines()
+    assert header.split() == ["principal", "action", "refused_pids", "throttle_time_ms"]
+    assert row.split() == ["User:mallory", "THROTTLE", "33", "60000"]
+
+
+def test_json_holds_every_type_of_the_tables(ask, tmp_path):
+    append(tmp_path, "throttle_decisions", decision("User:ł\x1b", NOON, tokens=float("nan"), quota=float("inf")))
+    value = {"value": b"\xff{", "reason": "bad", "topic": "t", "partition": 0, "offset": 2**60}
+    append(tmp_path, "quarantined_events", value | {"record_timestamp": None, "batch_id": 0})
+
+    code, out, _ = ask("--json", 'SELECT * FROM throttle_decisions, (SELECT value, "offset" FROM quarantined_events)')
+
+    assert code == 0
+    (row,) = json.loads(out)
+    assert row["principal"] == "User:ł\x1b"
+    assert row["tokens"] is row["quota"] is row["broker_id"] is None
+    assert row["decided_at"] == "2026-01-15T12:00:00+00:00"
+    assert (row["sample_pids"], row["client_ids"]) == ([1, 2], {"rdkafka": 1})
+    assert (row["value"], row["offset"]) == ("ff7b", 2**60)
+
+
+def test_an_empty_table_is_an_empty_answer(ask, tmp_path):
+    create_missing(str(tmp_path))
+    assert json.loads(ask("--json", "SELECT * FROM throttle_decisions")[1]) == []
+    assert ask("SELECT principal FROM throttle_decisions")[:2] == (0, "principal\n")
+
+
+def test_names_are_known_in_any_case_and_quoted(ask, tmp_path):
+    create_missing(str(tmp_path))
+    assert ask('SELECT * FROM Throttle_Decisions, "producer_id_quotas"')[0] == 0
+
+
+def test_show_tables_names_tables_and_views(ask, tmp_path):
+    create_missing(str(tmp_path))
+    code, out, _ = ask("SHOW TABLES")
+    assert code == 0
+    assert {"producer_id_quotas", "quarantined_events", "current_throttles"} <= set(out.split())
+
+
+def test_the_tables_come_from_the_environment_too(pid_quota, monkeypatch, tmp_path):
+    create_missing(str(tmp_path))
+    monkeypatch.setenv("PID_QUOTA_TABLES", str(tmp_path))
+    assert pid_quota("sql", "SELECT * FROM throttle_decisions")[0] == 0
+
+
+def test_only_the_tables_named_have_to_be_there(ask, tmp_path):
+    write_deltalake(table_path(str(tmp_path), "producer_id_quotas"), pa.table({"entity_name": ["a"]}))
+    assert ask("SELECT entity_name FROM producer_id_quotas WHERE entity_name <> 'throttle_decisions'")[0] == 0
+
+
+@pytest.mark.parametrize("relation", ["throttle_decisions", "current_throttles", "top_offenders"])
+def test_a_missing_table_is_one_line(ask, relation):
+    code, out, err = ask(f"TABLE {relation}")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: no table ")
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_is_no_delta_table_is_one_line(ask, tmp_path):
+    (tmp_path / "throttle_decisions" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "throttle_decisions" / "_delta_log" / f"{0:020}.json").write_text("garbage\n", encoding="utf-8")
+    code, _, err = ask("SELECT * FROM throttle_decisions")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM nowhere",
+        "SELECT nothing FROM throttle_decisions",
+        "SELEC 1",
+        "",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP VIEW throttle_decisions",
+        "CREATE TABLE t AS SELECT 1",
+        "DELETE FROM throttle_decisions",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "PRAGMA database_list",
+    ],
+)
+def test_what_is_no_answerable_select_is_one_line(ask, tmp_path, sql):
+    create_missing(str(tmp_path))
+    code, out, err = ask(sql)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('{secret}')",
+        "SELECT * FROM '{secret}'",
+        "SELECT content FROM read_text('{secret}')",
+        "SELECT * FROM glob('{folder}/*')",
+        "COPY (SELECT 1) TO '{folder}/written.csv'",
+        "ATTACH '{folder}/written.db'",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{folder}/written.csv'",
+        "SELECT * FROM delta_scan('{folder}')",
+        "SELECT * FROM sys",
+    ],
+)
+def test_a_query_reaches_no_file_and_no_python_object(ask, tmp_path, sql):
+    secret = tmp_path / "secret.csv"
+    secret.write_text("hunter2\n", encoding="utf-8")
+    code, out, err = ask(sql.format(secret=secret, folder=tmp_path))
+    assert code == 1
+    assert "hunter2" not in out + err
+    assert not list(tmp_path.glob("written*"))
+
+
+def test_text_from_strangers_can_t_steer_the_terminal(ask, tmp_path):
+    append(tmp_path, "throttle_decisions", decision("User:\x1b[2J[red]", NOON, client_ids=[("\x1b]0;x\x07", 1)]))
+    _, out, _ = ask("SELECT principal, client_ids FROM throttle_decisions")
+    assert "\x1b" not in out
+    assert "[red]" in out
+
+
+def test_wide_answers_are_not_cut_in_a_pipe(ask, tmp_path):
+    append(tmp_path, "producer_id_metrics", metrics("User:" + "x" * 300, NOON))
+    assert "x" * 300 in ask("SELECT * FROM producer_id_metrics")[1]
+
+
+def test_a_catalog_is_queried_elsewhere(pid_quota):
+    code, _, err = pid_quota("sql", "--tables", "main.pid_quota", "SELECT 1")
+    assert code == 1
+    assert "catalog" in err

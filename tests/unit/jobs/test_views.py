@@ -1,0 +1,153 @@
+"""The views of `sql/views` on rows made by hand, at a time of the test's choice."""
+
+import pytest
+from table_rows import NOON, append, decision, metrics, seconds
+
+from jobs.query import query, views
+from quota.config import QuotaConfig
+
+
+def ask(tables, sql, now=NOON, **config):
+    return query(str(tables), sql, now, QuotaConfig(**config)).records()
+
+
+def test_all_views_are_shipped():
+    assert set(views()) == {"current_throttles", "principal_metrics", "quota_headroom", "top_offenders"}
+
+
+@pytest.mark.parametrize("view", ["current_throttles", "principal_metrics", "quota_headroom", "top_offenders"])
+def test_a_view_of_empty_tables_is_empty(tmp_path, view):
+    append(tmp_path, "throttle_decisions")
+    assert ask(tmp_path, f"TABLE {view}") == []
+
+
+def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path):
+    append(
+        tmp_path,
+        "producer_id_metrics",
+        metrics("User:a", NOON, as_of=NOON - seconds(9), admitted_pids=1, batch_id=7),
+        metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=3, batch_id=9),
+        metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=2, batch_id=8),
+        metrics("User:a", NOON, broker_id=1, admitted_pids=5),
+        metrics("User:a", NOON + seconds(60), admitted_pids=4),
+    )
+    rows = ask(tmp_path, "SELECT window_end, broker_id, admitted_pids FROM principal_metrics ORDER BY admitted_pids")
+    assert [row["admitted_pids"] for row in rows] == [3, 4, 5]
+
+
+class TestCurrentThrottles:
+    def test_a_throttle_holds_until_its_time_has_passed_and_needs_no_release_row(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON))
+
+        def at(passed):
+            (row,) = ask(tmp_path, "SELECT * FROM current_throttles", NOON + seconds(passed))
+            return row["throttled_now"], row["seconds_left"]
+
+        assert at(0) == (True, 60)
+        assert at(59.5) == (True, 0.5)
+        assert at(60) == (False, 0)
+        assert at(86_400) == (False, 0)
+
+    def test_the_latest_decision_counts(self, tmp_path):
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:renewed", NOON, batch_id=1),
+            decision("User:renewed", NOON + seconds(60), refused_pids=9, batch_id=2),
+            decision("User:released", NOON, batch_id=1),
+            decision("User:released", NOON + seconds(60), action="RELEASE", batch_id=3),
+        )
+        rows = ask(tmp_path, "SELECT * FROM current_throttles", NOON + seconds(61))
+        assert [(row["principal"], row["throttled_now"], row["refused_pids"]) for row in rows] == [
+            ("User:renewed", True, 9),
+            ("User:released", False, 1),
+        ]
+
+    def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path):
+        until = NOON + seconds(60)
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", until, action="THROTTLE", batch_id=5),
+            decision("User:m", until, action="RELEASE", throttled_until=until, batch_id=5),
+        )
+        (row,) = ask(tmp_path, "SELECT * FROM current_throttles", until)
+        assert (row["action"], row["throttled_now"]) == ("THROTTLE", True)
+
+    def test_brokers_are_apart(self, tmp_path):
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, broker_id=1),
+            decision("User:m", NOON - seconds(100), broker_id=2),
+        )
+        rows = ask(tmp_path, "SELECT broker_id, throttled_now FROM current_throttles ORDER BY broker_id")
+        assert [row["throttled_now"] for row in rows] == [True, False]
+
+    def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
+
+        def tokens(passed, **config):
+            sql = "SELECT tokens_now FROM current_throttles"
+            return ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"]
+
+        assert tokens(0) == -2
+        assert tokens(120) == 0
+        assert tokens(60, window_seconds=60) == 58
+        assert tokens(1_000_000) == 60
+        assert tokens(1_000_000, burst_windows=2.0) == 120
+
+
+class TestQuotaHeadroom:
+    def test_a_silent_principal_s_tokens_and_window_are_brought_to_now(self, tmp_path):
+        row = metrics("User:a", NOON, as_of=NOON, quota=100.0, tokens=-1.0, new_pids_window=80)
+        append(tmp_path, "producer_id_metrics", row)
+
+        (fresh,) = ask(tmp_path, "SELECT * FROM quota_headroom", NOON)
+        assert (fresh["tokens_now"], fresh["headroom_pids"], fresh["used_share"]) == (-1, 20, 0.8)
+        assert (fresh["throttle_time_ms_now"], fresh["age_seconds"]) == (36_000, 0)
+
+        (silent,) = ask(tmp_path, "SELECT * FROM quota_headroom", NOON + seconds(3600))
+        assert (silent["tokens_now"], silent["headroom_pids"], silent["used_share"]) == (99, 100, 0)
+        assert (silent["throttle_time_ms_now"], silent["age_seconds"]) == (0, 3600)
+
+    def test_without_a_quota_there_is_no_headroom_to_tell(self, tmp_path):
+        row = metrics("User:a", NOON, quota=None, tokens=None, quota_source="none", new_pids_window=80)
+        append(tmp_path, "producer_id_metrics", row, metrics("User:b", NOON, new_pids_window=1))
+        rows = ask(tmp_path, "SELECT * FROM quota_headroom")
+        assert [row["principal"] for row in rows] == ["User:b", "User:a"]
+        assert rows[1]["headroom_pids"] is rows[1]["tokens_now"] is rows[1]["used_share"] is None
+        assert rows[1]["new_pids_window"] == 80
+
+    def test_only_the_newest_interval_counts(self, tmp_path):
+        append(
+            tmp_path,
+            "producer_id_metrics",
+            metrics("User:a", NOON - seconds(60), new_pids_window=1),
+            metrics("User:a", NOON, new_pids_window=2),
+        )
+        assert [row["new_pids_window"] for row in ask(tmp_path, "SELECT * FROM quota_headroom")] == [2]
+
+
+class TestTopOffenders:
+    def test_counts_of_the_intervals_add_up_and_the_worst_comes_first(self, tmp_path):
+        append(
+            tmp_path,
+            "producer_id_metrics",
+            metrics("User:good", NOON, admitted_pids=3),
+            metrics("User:bad", NOON - seconds(60), admitted_pids=20, refused_pids=5),
+            metrics("User:bad", NOON, refused_pids=4, batch_id=1),
+            metrics("User:bad", NOON, refused_pids=7, batch_id=2),
+        )
+        append(tmp_path, "throttle_decisions", decision("User:bad", NOON), decision("User:bad", NOON - seconds(300)))
+        rows = ask(tmp_path, "SELECT * FROM top_offenders", NOON + seconds(1))
+        assert [(row["principal"], row["admitted_pids"], row["refused_pids"]) for row in rows] == [
+            ("User:bad", 20, 12),
+            ("User:good", 3, 0),
+        ]
+        assert [(row["throttles"], row["throttled_now"]) for row in rows] == [(2, True), (0, False)]
+
+    def test_what_is_older_than_brokers_keep_producer_ids_is_left_out(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
+        append(tmp_path, "throttle_decisions")
+        assert ask(tmp_path, "SELECT * FROM top_offenders") == []
