@@ -227,7 +227,8 @@ class LocalBroker:
     def _format(self, java: str, classpath: str, properties: Path) -> None:
         if (self._folder / "data" / "meta.properties").exists():
             return
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+        # Without dashes: an id that begins with one is taken for an option, once in 64 times.
+        cluster_id = base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(properties)]
         code, answer = run_to_end(
             [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath, *tool], _START_TIMEOUT_S

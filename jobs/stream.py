@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.offsets import first_record_ms
 from broker.topics import PRODUCE_EVENTS, require_topic
@@ -45,9 +46,7 @@ def stream(
     max_offsets_per_trigger: Annotated[int, typer.Option(min=1, help="Most records of a micro-batch.")] = 500_000,
 ) -> None:
     """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
-    if importlib.util.find_spec("pyspark") is None:
-        msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
-        raise SparkMissingError(msg)
+    _require_spark()
     from streaming.pipeline import StreamOptions
 
     config = QuotaConfig(
@@ -58,21 +57,38 @@ def stream(
         min_throttle_seconds=min_throttle_seconds,
         metrics_interval_seconds=metrics_interval_seconds,
     )
+    if not is_catalog(tables):
+        create_missing(tables)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     require_topic(kafka.client(), topic)
-    first_ms = first_record_ms(kafka.client(), topic)
-    learn_ms = (config.window_seconds if learn_seconds is None else learn_seconds) * 1000
     options = StreamOptions(
         topic=topic,
         kafka_options=kafka.spark_options(),
         tables=tables,
         checkpoint=checkpoint,
         trigger=trigger,
-        learn_until_ms=(round(time.time() * 1000) if first_ms is None else first_ms) + learn_ms if learn_ms else 0,
+        learn_until_ms=_learn_until_ms(kafka, topic, window_seconds if learn_seconds is None else learn_seconds),
         max_offsets_per_trigger=max_offsets_per_trigger,
         config=config,
     )
     run(options)
+
+
+def _require_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
+        raise SparkMissingError(msg)
+    # Without it Spark ends in a stack trace of its own.
+    find_java()
+
+
+def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int) -> int:
+    """Return the end of the learning time: it begins with the oldest record, or now if there is none."""
+    if not learn_seconds:
+        return 0
+    first_ms = first_record_ms(kafka.client(), topic)
+    begin_ms = round(time.time() * 1000) if first_ms is None else first_ms
+    return begin_ms + learn_seconds * 1000
 
 
 def run(options: StreamOptions) -> None:
@@ -87,8 +103,6 @@ def run(options: StreamOptions) -> None:
     from streaming.pipeline import start
     from streaming.session import stream_session
 
-    if not is_catalog(options.tables):
-        create_missing(options.tables)
     spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()))
     query = start(spark, options)
     try:

@@ -76,8 +76,7 @@ def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, number):
         (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
         _, err = running.communicate(timeout=60)
 
-    assert running.returncode == 130
-    assert err == "error: interrupted\n"
+    assert (running.returncode, err) == (130, "error: interrupted\n")
     assert gone(tmp_path)
 
 

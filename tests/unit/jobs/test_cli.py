@@ -136,6 +136,44 @@ def test_a_password_in_a_settings_file_is_never_shown(tmp_path):
     assert "hunter2" not in done.stdout + done.stderr
 
 
+def stream_arguments(tmp_path):
+    return ("stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path / "t", "--checkpoint", tmp_path / "c")
+
+
+def test_no_java_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    code, out, err = pid_quota(*stream_arguments(tmp_path))
+
+    assert (code, out) == (1, "")
+    assert "install a JDK 17 or newer" in one_error(err)
+
+
+def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota, tmp_path):
+    (tmp_path / "t").write_text("a file, not a folder")
+
+    code, out, err = pid_quota(*stream_arguments(tmp_path))
+
+    assert (code, out) == (1, "")
+    assert str(tmp_path / "t") in one_error(err)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--window-seconds", "0", "window_seconds=0"),
+        ("--layer-count", "7", "whole quanta"),
+        ("--false-positive-rate", "1.5", "false_positive_rate=1.5"),
+    ],
+)
+def test_a_setting_out_of_range_is_one_line_for_the_stream(pid_quota, tmp_path, option, value, said):
+    code, _, err = pid_quota(*stream_arguments(tmp_path), option, value)
+
+    assert code == 1
+    assert said in one_error(err)
+
+
 def test_no_pyspark_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     code, _, err = pid_quota(

@@ -1,0 +1,29 @@
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.errors import BrokerUnreachableError
+from broker.local import LocalBroker
+from broker.offsets import first_record_ms
+
+
+def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: LocalBroker) -> None:
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
+    admin.create_topics([NewTopic("begins", num_partitions=3)])["begins"].result()
+    assert first_record_ms(broker.admin_config(), "begins") is None
+
+    oldest_ms = round(time.time() * 1000) - 60_000
+    producer = Producer(broker.admin_config())
+    producer.produce("begins", b"newer", partition=0, timestamp=oldest_ms + 30_000)
+    producer.produce("begins", b"oldest", partition=2, timestamp=oldest_ms)
+    producer.flush()
+
+    assert first_record_ms(broker.admin_config(), "begins") == oldest_ms
+
+
+def test_an_unreachable_broker_is_said_in_one_line() -> None:
+    with pytest.raises(BrokerUnreachableError, match="can't be read"):
+        first_record_ms({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins", timeout_s=1)
