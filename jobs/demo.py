@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -202,7 +203,15 @@ def _report(view: DemoView, result: Result, tables: str) -> None:
         view.stage(f"the stream had not caught up {_DRAIN_S:g} s after the traffic: the numbers are not final")
     first = "none" if result.first_decision_s is None else f"{result.first_decision_s:.1f} s"
     view.stage(f"first decision after {first} of traffic, {view.seconds:.0f} s in all. Query the tables yourself:")
-    view.stage(f'pid-quota sql --tables {tables} "{_DECISIONS}"')
+    view.stage(f'{_program()} sql --tables {tables} "{_DECISIONS}"')
+
+
+def _program() -> str:
+    """Return how this user calls `pid-quota`: `make demo` leaves it in a virtual environment that is not on PATH."""
+    if shutil.which("pid-quota"):
+        return "pid-quota"
+    program = Path(sys.executable).with_name("pid-quota")
+    return str(program.relative_to(Path.cwd())) if program.is_relative_to(Path.cwd()) else str(program)
 
 
 def _now() -> datetime:
