@@ -2,8 +2,8 @@
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -50,10 +50,16 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
         QuotaCommandError: If the tables are in a catalog.
         TableError: If the table can't be written.
     """
-    validate_rate(entry.producer_ids_rate)
+    set_quotas(tables, [entry])
+
+
+def set_quotas(tables: str, entries: Sequence[QuotaEntry]) -> None:
+    """Set the quotas of several entities in one commit: all or none; otherwise as `set_quota`."""
+    for entry in entries:
+        validate_rate(entry.producer_ids_rate)
     _require_path(tables)
     create_missing(tables)
-    _merge(tables, entry, lambda merge: merge.when_matched_update_all().when_not_matched_insert_all())
+    _merge(tables, entries, lambda merge: merge.when_matched_update_all().when_not_matched_insert_all())
 
 
 def delete_quota(tables: str, entity_name: str | None) -> None:
@@ -67,7 +73,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
     if existing is None:
         msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
         raise QuotaCommandError(msg)
-    _merge(tables, existing, lambda merge: merge.when_matched_delete())
+    _merge(tables, [existing], lambda merge: merge.when_matched_delete())
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:
@@ -96,17 +102,11 @@ def entity_words(entity_name: str | None) -> str:
     return "the default" if entity_name is None else f"user {entity_name!r}"
 
 
-def _merge(tables: str, entry: QuotaEntry, clauses: "Callable[[TableMerger], TableMerger]") -> None:
+def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[TableMerger], TableMerger]") -> None:
     from deltalake.exceptions import CommitFailedError, DeltaError
 
-    row = {
-        "entity_type": ["user"],
-        "entity_name": [entry.entity_name],
-        "producer_ids_rate": [float(entry.producer_ids_rate)],
-        "updated_at": [entry.updated_at],
-        "updated_by": [entry.updated_by],
-    }
-    source = pa.table(row, schema=TABLES[_TABLE].schema)
+    rows = [{"entity_type": "user"} | asdict(entry) for entry in entries]
+    source = pa.Table.from_pylist(rows, schema=TABLES[_TABLE].schema)
     for last in (*[False] * (_TRIES - 1), True):
         merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")
         try:

@@ -3,6 +3,7 @@
 import getpass
 import json
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ from rich.table import Table
 
 from jobs.console import output, printable
 from jobs.errors import QuotaCommandError
-from jobs.quota_table import QuotaEntry, delete_quota, entity_words, quotas_in_force, set_quota
+from jobs.quota_file import read_quotas
+from jobs.quota_table import QuotaEntry, delete_quota, entity_words, quotas_in_force, set_quota, set_quotas
 from jobs.tables_sql import JsonOption, TablesOption
 
 _KEY = "producer_ids_rate"
@@ -20,6 +22,9 @@ def quotas(
     tables: TablesOption,
     alter: Annotated[bool, typer.Option("--alter", help="Change a quota.")] = False,
     describe: Annotated[bool, typer.Option("--describe", help="Show quotas.")] = False,
+    import_file: Annotated[
+        Path | None, typer.Option("--import", help="Set the quotas of a .csv or .yaml file, all or nothing.")
+    ] = None,
     add_config: Annotated[
         str | None, typer.Option(help="The quota to set: producer_ids_rate=50, new producer ids per window.")
     ] = None,
@@ -31,8 +36,15 @@ def quotas(
     updated_by: Annotated[str | None, typer.Option(help="Who does it. [default: the system's user name]")] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
-    if alter == describe:
-        _usage("give one of --alter and --describe")
+    if [alter, describe, import_file is not None].count(True) != 1:
+        _usage("give one of --alter, --describe and --import")
+    now = datetime.now(timezone.utc)
+    who = updated_by or getpass.getuser()
+    if import_file is not None:
+        lines = read_quotas(import_file)
+        set_quotas(tables, [QuotaEntry(line.entity_name, line.producer_ids_rate, now, who) for line in lines])
+        output().print(printable(f"set: {_KEY} of {len(lines)} entities"), soft_wrap=True)
+        return
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
         if add_config is not None or delete_config is not None:
@@ -45,8 +57,7 @@ def quotas(
         _usage("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
         rate = _parse_rate(add_config)
-        now = datetime.now(timezone.utc)
-        set_quota(tables, QuotaEntry(entity_name, rate, now, updated_by or getpass.getuser()))
+        set_quota(tables, QuotaEntry(entity_name, rate, now, who))
         _say(as_json, "set", entity_name, rate)
     else:
         _check_key(delete_config or "")
