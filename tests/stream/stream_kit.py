@@ -1,6 +1,9 @@
 """A running stream whose micro-batches a test cuts itself: each file it adds is one batch of Kafka records."""
 
 import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -52,18 +56,41 @@ class Stream:
         rows = pa.table([*columns, [START_MS] * len(values)], schema=RECORD_SCHEMA)
         folder = self.root / "records"
         folder.mkdir(parents=True, exist_ok=True)
-        pq.write_table(rows, folder / f"{self.offset:012d}.parquet")
+        # Spark passes over names that begin with a dot: a running stream never sees half a file.
+        pq.write_table(rows, folder / ".being-written")
+        (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
         self.offset += len(values)
 
     def run(self) -> None:
         """Process all batches added so far, one file at a time, then stop."""
+        self._start("available-now").awaitTermination()
+
+    @contextmanager
+    def running(self) -> Iterator[StreamingQuery]:
+        """Process batches as they are added, until the block ends."""
+        query = self._start("500 milliseconds")
+        try:
+            yield query
+        finally:
+            query.stop()
+
+    def wait_for(self, condition: Callable[[], bool], query: StreamingQuery) -> None:
+        """Wait until a condition holds, as long as the query lives."""
+        give_up_at = time.monotonic() + 120
+        while not condition():
+            assert query.isActive, query.exception()
+            assert time.monotonic() < give_up_at, "the condition did not come true in two minutes"
+            time.sleep(0.2)
+
+    def _start(self, trigger: str) -> StreamingQuery:
         create_missing(self.tables)
+        (self.root / "records").mkdir(parents=True, exist_ok=True)
         options = StreamOptions(
             topic="produce-events",
             kafka_options={},
             tables=self.tables,
             checkpoint=str(self.root / "checkpoint"),
-            trigger="available-now",
+            trigger=trigger,
             config=self.deployment.config,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
@@ -71,7 +98,7 @@ class Stream:
         tallies = tally_records(reader.parquet(str(self.root / "records")), options)
         limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
         output = apply_rules(limited, self.deployment, options.never_enforced)
-        write(output, options, Commit(DeltaSink(self.tables, "test"))).awaitTermination()
+        return write(output, options, Commit(DeltaSink(self.tables, "test")))
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """Return the rows of a table in the order of their batches."""

@@ -1,0 +1,65 @@
+"""Quotas that change while the stream runs, set and deleted by the code behind `pid-quota quotas`."""
+
+from datetime import datetime, timezone
+
+from stream_kit import Stream, event
+
+from jobs.quota_table import QuotaEntry, delete_quota, set_quota
+
+
+def change(stream: Stream, name: str | None, rate: float) -> None:
+    set_quota(stream.tables, QuotaEntry(name, rate, datetime.now(timezone.utc), "test"))
+
+
+def latest(stream: Stream, principal: str = "User:mallory") -> dict[str, object]:
+    rows = [row for row in stream.rows("producer_id_metrics") if row["principal"] == principal]
+    return rows[-1] if rows else {}
+
+
+def test_each_change_acts_in_the_next_batch_of_the_running_stream(stream: Stream) -> None:
+    first_pid = 0
+
+    def quota_seen(at_ms: int) -> tuple[object, object]:
+        nonlocal first_pid
+        before = stream.offset
+        stream.batch(event(first_pid, at_ms=at_ms))
+        first_pid += 1
+        batches = before + 1
+        stream.wait_for(lambda: len(stream.rows("producer_id_metrics")) >= batches, query)
+        return latest(stream)["quota"], latest(stream)["quota_source"]
+
+    with stream.running() as query:
+        assert quota_seen(0) == (None, "none")
+
+        change(stream, None, 50)
+        assert quota_seen(1000) == (50.0, "default")
+
+        change(stream, "mallory", 10)
+        assert quota_seen(2000) == (10.0, "user")
+
+        change(stream, "mallory", 2000)
+        assert quota_seen(3000) == (2000.0, "user")
+
+        change(stream, "mallory", 5)
+        assert quota_seen(4000) == (5.0, "user")
+
+        delete_quota(stream.tables, "mallory")
+        assert quota_seen(5000) == (50.0, "default")
+
+        delete_quota(stream.tables, None)
+        assert quota_seen(6000) == (None, "none")
+
+
+def test_a_lowered_quota_throttles_and_known_pids_stay_known(stream: Stream) -> None:
+    change(stream, None, 100)
+    with stream.running() as query:
+        stream.batch(*[event(pid) for pid in range(50)])
+        stream.wait_for(lambda: bool(latest(stream)), query)
+
+        change(stream, "mallory", 1)
+        known = [event(pid, at_ms=20_000) for pid in range(50)]
+        stream.batch(*known, *[event(pid, at_ms=20_000) for pid in range(100, 110)])
+        stream.wait_for(lambda: bool(stream.rows("throttle_decisions")), query)
+
+    (decision,) = stream.rows("throttle_decisions")
+    assert (decision["quota"], decision["refused_pids"]) == (1.0, 8)

@@ -1,0 +1,98 @@
+"""The examples of KIP-936's own text."""
+
+import pytest
+
+from quota.limits import Limit
+from state import ProducerIdQuotaManagerCache
+from state.events import Deployment, Events, Outcome
+from state.ledger import Ledger
+
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+START_MS = 1_790_002_800_000
+HUNDRED_PER_HOUR = Limit(100.0, "user")
+
+
+def produce(ledger: Ledger, pids: list[int], at_ms: int) -> Outcome:
+    size = len(pids)
+    events = Events(pids, [START_MS + at_ms] * size, ["app"] * size, [False] * size)
+    return ledger.process(events, HUNDRED_PER_HOUR)
+
+
+def admitted_by_second(seconds: int, new_pids_per_second: int) -> list[int]:
+    """Return how many PIDs of a flood are admitted in each second."""
+    ledger, before, admitted = Ledger("User:A", Deployment(salt=11)), (0, 0), []
+    for second in range(seconds):
+        first = 10**6 + second * new_pids_per_second
+        outcome = produce(ledger, list(range(first, first + new_pids_per_second)), second * SECOND_MS)
+        count = 0
+        for row in outcome.metrics:
+            same_interval = row.window_end_ms == before[0]
+            count += row.admitted_pids - (before[1] if same_interval else 0)
+            before = (row.window_end_ms, row.admitted_pids)
+        admitted.append(count)
+    return admitted
+
+
+def test_100_pids_per_hour_lets_101_through_at_once_and_never_more_than_201_in_any_hour() -> None:
+    admitted = admitted_by_second(seconds=3 * 3600, new_pids_per_second=3)
+
+    assert sum(admitted[:60]) == 102
+    in_any_hour = [sum(admitted[begin : begin + 3600]) for begin in range(2 * 3600)]
+    assert max(in_any_hour) <= 201
+    assert sum(admitted[-3600:]) == 100
+
+
+def test_the_four_layers_of_the_timeline_fill_and_expire_one_after_the_other() -> None:
+    now_s = [START_MS / SECOND_MS]
+    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
+    for quarter in range(4):
+        now_s[0] += 900 if quarter else 0
+        cache.track("User:A", 100, quarter)
+
+    now_s[0] = START_MS / SECOND_MS + 6 * 900
+
+    assert [cache.track("User:A", 100, pid) for pid in range(4)] == [False, False, True, True]
+
+
+def test_an_idle_user_is_removed_from_the_cache() -> None:
+    now_s = [START_MS / SECOND_MS]
+    cache = ProducerIdQuotaManagerCache(1e-9, 3600, 4, clock=lambda: now_s[0])
+    cache.track("User:A", 100, 1)
+
+    now_s[0] += 75 * 60
+
+    assert len(cache) == 0
+
+
+def test_a_user_idle_for_longer_than_the_window_starts_afresh() -> None:
+    ledger = Ledger("User:A", Deployment(salt=11))
+    produce(ledger, list(range(300)), 0)
+
+    outcome = produce(ledger, [1], 3 * HOUR_MS)
+
+    assert outcome.decisions[0].action == "RELEASE"
+    assert (outcome.metrics[-1].active_pids, outcome.metrics[-1].tokens) == (1, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("client", "messages", "pause_ms"),
+    [
+        ("restart loop", 400, 10 * SECOND_MS),
+        ("producer per error", 600, 5 * SECOND_MS),
+        ("producer per batch", 5000, 100),
+    ],
+)
+def test_the_three_bad_clients_are_throttled_and_a_good_one_beside_them_is_not(
+    client: str, messages: int, pause_ms: int
+) -> None:
+    bad, good = Ledger(f"User:{client}", Deployment(salt=11)), Ledger("User:good", Deployment(salt=11))
+    bad_actions, good_actions = [], []
+    for number in range(messages):
+        at_ms = number * pause_ms
+        bad_actions += [each.action for each in produce(bad, [10**6 + number], at_ms).decisions]
+        good_actions += [each.action for each in produce(good, [number % 3], at_ms).decisions]
+
+    assert "THROTTLE" in bad_actions
+    assert good_actions == []
