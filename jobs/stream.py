@@ -14,6 +14,7 @@ from broker.kafka_config import KafkaConfig
 from broker.offsets import first_record_ms
 from broker.topics import PRODUCE_EVENTS, require_topic
 from quota.config import QuotaConfig
+from state.events import Scope
 from streaming.errors import SparkMissingError, StreamFailedError
 from streaming.tables import create_missing, is_catalog
 
@@ -37,6 +38,9 @@ def stream(
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
     learn_seconds: LearnSeconds = None,
+    scope: Annotated[
+        Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
+    ] = "cluster",
     window_seconds: Annotated[int, typer.Option(help="Time over which a quota counts.")] = 3600,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
     false_positive_rate: Annotated[float, typer.Option(help="New PIDs taken for known ones.")] = 1e-4,
@@ -69,6 +73,7 @@ def stream(
         trigger=trigger,
         learn_until_ms=_learn_until_ms(kafka, topic, window_seconds if learn_seconds is None else learn_seconds),
         max_offsets_per_trigger=max_offsets_per_trigger,
+        scope=scope,
         config=config,
     )
     run(options)

@@ -34,6 +34,7 @@ class Decision:
 
     decision_id: str
     principal: str
+    broker_id: int | None
     action: Action
     decided_at_ms: int
     throttle_time_ms: int
@@ -46,12 +47,12 @@ class Decision:
     evidence: Evidence
 
 
-def decision_id(principal: str, episode_start_ms: int, renewal: int, action: Action) -> str:
+def decision_id(principal: str, broker_id: int | None, episode_start_ms: int, renewal: int, action: Action) -> str:
     """Name a decision by what it is about, never by the batch that found it: a replay gives the same id.
 
     Examples:
-        >>> decision_id("User:alice", 0, 0, "THROTTLE") == decision_id("User:alice", 0, 0, "THROTTLE")
-        True
+        >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")
+        False
     """
-    name = f"{principal}\x00{episode_start_ms}\x00{renewal}\x00{action}"
+    name = f"{principal}\x00{broker_id}\x00{episode_start_ms}\x00{renewal}\x00{action}"
     return hashlib.blake2b(name.encode(), digest_size=12).hexdigest()

@@ -5,6 +5,7 @@ is in here.
 """
 
 import zlib
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,7 @@ from state.layers import QuantumState
 from state.window import QuantumCounts
 
 MAGIC = b"PQL"
+BROKERS_MAGIC = b"PQB"
 VERSION = 1
 _HEADER_BYTES = len(MAGIC) + 1 + 4
 
@@ -47,8 +49,11 @@ class LedgerState(msgspec.Struct, array_like=True):
     episode: Episode | None = None
 
 
+_T = TypeVar("_T")
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(LedgerState)
+_brokers_decoder = msgspec.msgpack.Decoder(dict[int, bytes])
 
 
 def encode(state: LedgerState) -> bytes:
@@ -58,8 +63,12 @@ def encode(state: LedgerState) -> bytes:
         >>> decode(encode(LedgerState(clock_tick=7))).clock_tick
         7
     """
-    body = _encoder.encode(state)
-    return MAGIC + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "big") + body
+    return _wrap(MAGIC, _encoder.encode(state))
+
+
+def encode_brokers(ledgers: dict[int, bytes]) -> bytes:
+    """Return the encoded ledgers of a principal, one per broker id, as bytes."""
+    return _wrap(BROKERS_MAGIC, _encoder.encode(ledgers))
 
 
 def decode(content: bytes) -> LedgerState:
@@ -68,8 +77,21 @@ def decode(content: bytes) -> LedgerState:
     Raises:
         LedgerCodecError: If the bytes are truncated, damaged, foreign or of a newer version.
     """
-    if len(content) < _HEADER_BYTES or content[: len(MAGIC)] != MAGIC:
-        msg = f"{len(content)} bytes starting with {content[:4]!r} are not a ledger (expected {MAGIC!r} in front)"
+    return _decoded(_decoder, _unwrap(MAGIC, content))
+
+
+def decode_brokers(content: bytes) -> dict[int, bytes]:
+    """Return the encoded ledgers by broker id; errors as in `decode`."""
+    return _decoded(_brokers_decoder, _unwrap(BROKERS_MAGIC, content))
+
+
+def _wrap(magic: bytes, body: bytes) -> bytes:
+    return magic + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "big") + body
+
+
+def _unwrap(magic: bytes, content: bytes) -> bytes:
+    if len(content) < _HEADER_BYTES or content[: len(magic)] != magic:
+        msg = f"{len(content)} bytes starting with {content[:4]!r} are not a ledger (expected {magic!r} in front)"
         raise LedgerCodecError(msg)
     version = content[len(MAGIC)]
     if version != VERSION:
@@ -81,8 +103,12 @@ def decode(content: bytes) -> LedgerState:
     if zlib.crc32(body).to_bytes(4, "big") != content[len(MAGIC) + 1 : _HEADER_BYTES]:
         msg = f"ledger of {len(content)} bytes fails its checksum: it is truncated or damaged"
         raise LedgerCodecError(msg)
+    return body
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[_T], body: bytes) -> _T:
     try:
-        return _decoder.decode(body)
+        return decoder.decode(body)
     except msgspec.MsgspecError as error:
-        msg = f"ledger of {len(content)} bytes passes its checksum but does not decode: {error}"
+        msg = f"ledger of {len(body)} bytes passes its checksum but does not decode: {error}"
         raise LedgerCodecError(msg) from error

@@ -1,11 +1,15 @@
 """What goes into a ledger and what comes out of it, as plain values."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from quota.config import QuotaConfig
 from quota.decision import Decision
 from quota.limits import QuotaSource
 from quota.timeline import Timeline
+
+Scope = Literal["cluster", "broker"]
+"""Whether a principal has one budget for the cluster, or one per broker, as the KIP has it."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +20,13 @@ class Deployment:
         config: The settings of the rules.
         salt: XORed onto every PID before it is hashed, so that nobody can choose PIDs that collide. 0 to 2**63 - 1.
         learn_until_ms: Until this event time unseen PIDs are stored without charge: they may have been there before.
+        scope: What a budget is for.
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
     salt: int = 0
     learn_until_ms: int = 0
+    scope: Scope = "cluster"
 
     @property
     def timeline(self) -> Timeline:
@@ -37,12 +43,14 @@ class Events:
         timestamps_ms: Broker times in milliseconds since the epoch.
         client_ids: Client ids, empty where unknown.
         corrections: True where the tap placed an earlier event late: its PID is added without charge.
+        broker_ids: Brokers that the events come from; empty in scope `cluster`.
     """
 
     pids: list[int]
     timestamps_ms: list[int]
     client_ids: list[str]
     corrections: list[bool]
+    broker_ids: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,7 @@ class MetricsRow:
     """
 
     principal: str
+    broker_id: int | None
     window_end_ms: int
     as_of_ms: int
     rate: float

@@ -4,6 +4,7 @@ Everything is decided per tick: within a tick a PID that was admitted is known, 
 and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from quota.bucket import BucketTerms, TokenBucket
@@ -28,18 +29,22 @@ class Ledger:
         (101, 49, 'THROTTLE')
     """
 
-    def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
+    def __init__(
+        self, principal: str, deployment: Deployment, content: bytes | None = None, broker_id: int | None = None
+    ) -> None:
         """Open a ledger.
 
         Args:
             principal: KafkaPrincipal the ledger belongs to.
             deployment: What all ledgers share.
             content: The bytes of `to_bytes`, or None for a principal never seen before.
+            broker_id: Broker that the budget is for, None if it is for the cluster.
 
         Raises:
             LedgerCodecError: If the bytes are not a ledger that this version can read.
         """
         self._principal = principal
+        self._broker_id = broker_id
         self._deployment = deployment
         self._config = deployment.config
         self._timeline = deployment.timeline
@@ -49,7 +54,7 @@ class Ledger:
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
         self._bucket = TokenBucket.from_parts(self._state.bucket) if self._state.bucket else None
         self._unstored: UnstoredPids | None = None
-        self._begin_batch(UNLIMITED)
+        self.begin(UNLIMITED)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
@@ -61,7 +66,6 @@ class Ledger:
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
         self._state.learn_until_ms = max(self._state.learn_until_ms, until_ms)
-        self._changed = True
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events in offset order under the quota in force.
@@ -70,9 +74,17 @@ class Ledger:
             events: The events; repeats of a PID within a tick may be left out.
             limit: The quota in force for the whole batch.
         """
-        learning_anew = self._changed
-        self._begin_batch(limit)
-        self._changed = learning_anew
+        self.begin(limit)
+        self.feed(events)
+        return self.end()
+
+    def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
+        """Apply part of a batch, between `begin` and `end`.
+
+        Args:
+            events: As in `process`.
+            knows_elsewhere: Asked with a PID and its time in milliseconds; one that is known elsewhere is not charged.
+        """
         salt, holds_in_current = self._deployment.salt, self._seen.holds_in_current
         tick = begin_ms = end_ms = -1
         columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.corrections, strict=True)
@@ -85,18 +97,24 @@ class Ledger:
             if tick < self._late_before:
                 self._observe_late(pid ^ salt, tick)
             elif not holds_in_current(pid ^ salt):
-                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, correction)
-        self._end_batch()
-        return Outcome(tuple(self._decisions), tuple(self._metrics), self._changed)
+                free = correction or (knows_elsewhere is not None and knows_elsewhere(pid, timestamp_ms))
+                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, free)
 
-    def _begin_batch(self, limit: Limit) -> None:
+    def knows(self, pid: int, timestamp_ms: int) -> bool:
+        """Say whether a PID is remembered at a time, which may be later than this ledger's own."""
+        newest = self._seen.find(pid ^ self._deployment.salt)
+        quantum = self._timeline.quantum(self._timeline.tick(timestamp_ms))
+        return newest is not None and newest.number >= quantum - self._config.layer_count
+
+    def begin(self, limit: Limit) -> None:
+        """Begin a batch under the quota in force."""
         self._limit = limit
         rate = limit.producer_ids_rate
         self._terms = None if rate is None else BucketTerms.of(rate, self._config)
         self._decisions: list[Decision] = []
         self._metrics: list[MetricsRow] = []
         self._late_pids = 0
-        self._changed = False
+        self._changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
         self._row_due = False
         self._batch_tick = self._state.clock_tick
         self._keep_late_bound()
@@ -118,14 +136,14 @@ class Ledger:
             self._decide("RELEASE", episode, tick)
             self._state.episode = None
 
-    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, correction: bool) -> None:
+    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, free: bool) -> None:
         """Apply an event whose PID is not in the current quantum."""
         salted = pid ^ self._deployment.salt
         source, quantum = self._seen.find(salted), self._timeline.quantum(tick)
         self._move_clock(tick)
         if source is not None:
             self._changed |= self._seen.renew(salted, source, quantum)
-        elif correction:
+        elif free:
             self._store(salted, quantum)
         elif self._is_learning(tick):
             self._store_uncharged(salted, tick)
@@ -206,8 +224,9 @@ class Ledger:
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
         self._decisions.append(
             Decision(
-                decision_id=decision_id(self._principal, episode.start_ms, episode.renewal, action),
+                decision_id=decision_id(self._principal, self._broker_id, episode.start_ms, episode.renewal, action),
                 principal=self._principal,
+                broker_id=self._broker_id,
                 action=action,
                 decided_at_ms=decided_at_ms,
                 throttle_time_ms=0 if release else episode.throttle_time_ms,
@@ -226,10 +245,12 @@ class Ledger:
         if episode and self._decisions and self._decisions[-1].action == "THROTTLE":
             self._decisions[-1] = replace(self._decisions[-1], evidence=episode.evidence())
 
-    def _end_batch(self) -> None:
+    def end(self) -> Outcome:
+        """End a batch and return what it did."""
         self._settle_evidence(self._state.episode)
         if self._row_due:
             self._report()
+        return Outcome(tuple(self._decisions), tuple(self._metrics), self._changed)
 
     def _report(self) -> None:
         """Add a metrics row of the current interval."""
@@ -241,6 +262,7 @@ class Ledger:
         self._metrics.append(
             MetricsRow(
                 principal=self._principal,
+                broker_id=self._broker_id,
                 window_end_ms=self._timeline.tick_start_ms((state.interval + 1) * self._interval_ticks),
                 as_of_ms=as_of_ms,
                 rate=state.rate.measure(self._config, as_of_ms),

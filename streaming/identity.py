@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from quota.config import QuotaConfig
+from state.events import Scope
 from streaming.errors import CheckpointError
 
 IDENTITY_FILE = "pid-quota.json"
-_FROZEN = ("window_seconds", "layer_count", "window_num")
+_FROZEN = ("window_seconds", "layer_count", "window_num", "scope")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class StreamIdentity:
         window_seconds: The settings that remembered PIDs depend on.
         layer_count: As above.
         window_num: As above.
+        scope: As above.
     """
 
     stream_id: str
@@ -31,31 +33,33 @@ class StreamIdentity:
     window_seconds: int
     layer_count: int
     window_num: int
+    scope: Scope
 
 
-def load_or_create(checkpoint: str, config: QuotaConfig, learn_until_ms: int) -> StreamIdentity:
+def load_or_create(checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int) -> StreamIdentity:
     """Return the identity kept in a checkpoint folder, made at the first start.
 
     Args:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
         config: Settings; those the state depends on can't change under a checkpoint.
+        scope: What a budget is for; can't change either.
         learn_until_ms: End of the learning time if this is the first start.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
     """
     file = Path(checkpoint) / IDENTITY_FILE
+    frozen = {name: getattr(config, name, scope) for name in _FROZEN}
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
     try:
         if file.exists():
-            return _checked(StreamIdentity(**json.loads(file.read_text())), file, config)
+            return _checked(StreamIdentity(**json.loads(file.read_text())), file, frozen)
         if (file.parent / "metadata").exists():
             msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
             raise CheckpointError(msg)
         file.parent.mkdir(parents=True, exist_ok=True)
-        frozen = {name: getattr(config, name) for name in _FROZEN}
         identity = StreamIdentity(secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen)
         temporary = file.with_suffix(".tmp")
         temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
@@ -66,9 +70,9 @@ def load_or_create(checkpoint: str, config: QuotaConfig, learn_until_ms: int) ->
     return identity
 
 
-def _checked(identity: StreamIdentity, file: Path, config: QuotaConfig) -> StreamIdentity:
-    for name in _FROZEN:
-        kept, asked = getattr(identity, name), getattr(config, name)
+def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, int | str]) -> StreamIdentity:
+    for name, asked in frozen.items():
+        kept = getattr(identity, name)
         if kept != asked:
             msg = f"{file} was made with {name}={kept}, now {asked} is asked for: keep {kept} or use a new checkpoint"
             raise CheckpointError(msg)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
+from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
@@ -19,6 +20,9 @@ from streaming.tally import QUARANTINE_PREFIX, PackedEvents
 STATE_SCHEMA = "ledger BINARY"
 OUTPUT_SCHEMA = "kind STRING, body STRING"
 """`kind` is a table's name, `body` its row as JSON: two columns, since each costs time per principal and batch."""
+
+NO_BROKER = -1
+"""Stands for the broker in scope `cluster`, where nobody asks for it."""
 
 _packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
 _quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
@@ -72,9 +76,10 @@ def unpack(packed: Iterable[bytes]) -> Events:
             np.frombuffer(column, np.int64)
             for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.corrections)
         ]
-        columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4]])
+        brokers = np.frombuffer(tally.brokers, np.int64) if tally.brokers else np.full(len(read[0]), NO_BROKER)
+        columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4], brokers])
         names += tally.client_ids
-    partition, offset, pid, timestamp, client, correction = (
+    partition, offset, pid, timestamp, client, correction, broker = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
     order = np.lexsort((offset, partition))
@@ -83,17 +88,19 @@ def unpack(packed: Iterable[bytes]) -> Events:
         timestamps_ms=timestamp[order].tolist(),
         client_ids=[names[code] for code in client[order].tolist()],
         corrections=correction[order].astype(bool).tolist(),
+        broker_ids=broker[order].tolist(),
     )
 
 
 def _open_ledger(
     principal: str, deployment: Deployment, stored: bytes | None, events: Events
-) -> tuple[Ledger, list[tuple[str, dict[str, Any]]]]:
+) -> tuple[Ledger | BrokerLedgers, list[tuple[str, dict[str, Any]]]]:
     """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
+    ledger_class = BrokerLedgers if deployment.scope == "broker" else Ledger
     try:
-        return Ledger(principal, deployment, stored), []
+        return ledger_class(principal, deployment, stored), []
     except LedgerCodecError as error:
-        ledger = Ledger(principal, deployment)
+        ledger = ledger_class(principal, deployment)
         ledger.learn_again(events.timestamps_ms[0] + deployment.config.window_ms)
         lost = Quarantined(stored or b"", f"ledger of {principal} lost: {error}", "", -1, -1, events.timestamps_ms[0])
         return ledger, [("quarantined_events", quarantined_row(lost))]

@@ -13,9 +13,10 @@ from pyspark.sql.streaming import StreamingQuery
 from quota.config import QuotaConfig
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from quota.principals import NEVER_ENFORCED
-from state.events import Deployment
+from state.events import Deployment, Scope
 from streaming.identity import load_or_create
 from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operate
+from streaming.records import Contract
 from streaming.sinks import Commit, DeltaSink
 from streaming.tables import is_catalog, table_path
 from streaming.tally import TALLY_SCHEMA, tally
@@ -37,6 +38,7 @@ class StreamOptions:
         max_offsets_per_trigger: Most records of a micro-batch.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
         never_enforced: Principals whose quota is never applied.
+        scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
     """
 
@@ -49,6 +51,7 @@ class StreamOptions:
     max_offsets_per_trigger: int = 500_000
     max_clock_skew_ms: int = 300_000
     never_enforced: frozenset[str] = NEVER_ENFORCED
+    scope: Scope = "cluster"
     config: QuotaConfig = field(default_factory=QuotaConfig)
 
 
@@ -58,8 +61,8 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     Raises:
         CheckpointError: If the checkpoint can't be used with these settings.
     """
-    identity = load_or_create(options.checkpoint, options.config, options.learn_until_ms)
-    deployment = Deployment(options.config, identity.salt, identity.learn_until_ms)
+    identity = load_or_create(options.checkpoint, options.config, options.scope, options.learn_until_ms)
+    deployment = Deployment(options.config, identity.salt, identity.learn_until_ms, options.scope)
 
     records = read_records(spark, options)
     tallies = tally_records(records, options)
@@ -82,7 +85,8 @@ def read_records(spark: SparkSession, options: StreamOptions) -> DataFrame:
 
 def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
-    function = partial(tally, options.config.quantum_ms, options.max_clock_skew_ms)
+    contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
+    function = partial(tally, options.config.quantum_ms, contract)
     return records.mapInArrow(function, TALLY_SCHEMA)
 
 

@@ -20,12 +20,14 @@ EVENT_SCHEMA = pa.schema(
         ("producer_id", pa.int64()),
         ("client_id", pa.string()),
         ("correction", pa.bool_()),
+        ("broker_id", pa.int32()),
     ]
 )
 """The fields of the `produce-events` contract that the rules read. Others are ignored."""
 
 SOURCE_COLUMNS = ("partition", "offset", "record_ms")
 MAX_INT64 = 2**63 - 1
+MAX_INT32 = 2**31 - 1
 
 
 class _Event(msgspec.Struct):
@@ -36,6 +38,7 @@ class _Event(msgspec.Struct):
     producer_id: int
     client_id: str | None = None
     correction: bool | None = None
+    broker_id: int | None = None
 
 
 class Quarantined(NamedTuple):
@@ -62,18 +65,31 @@ class DecodedBlock:
     quarantined: list[Quarantined]
 
 
-def decode(records: pa.Table, max_clock_skew_ms: int) -> DecodedBlock:
+@dataclass(frozen=True)
+class Contract:
+    """What an event must satisfy beyond its form.
+
+    Attributes:
+        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
+        needs_broker: Whether `broker_id` is required, as scope `broker` has it.
+    """
+
+    max_clock_skew_ms: int
+    needs_broker: bool = False
+
+
+def decode(records: pa.Table, contract: Contract) -> DecodedBlock:
     """Take a block of Kafka records apart.
 
     Args:
         records: Columns `value` (binary), `topic`, `partition`, `offset`, `record_ms` (int64, the record's own time).
-        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
+        contract: What events must satisfy.
     """
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
-        return _decode_one_by_one(records, max_clock_skew_ms)
+        return _decode_one_by_one(records, contract)
     events = _with_source(parsed, records)
-    reasons = _reasons(events, max_clock_skew_ms)
+    reasons = _reasons(events, contract)
     if reasons.null_count == len(reasons):
         return DecodedBlock(events, [])
     is_good = pc.is_null(reasons)
@@ -100,7 +116,7 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
     return parsed if parsed.num_rows == len(values) else None
 
 
-def _reasons(events: pa.Table, max_clock_skew_ms: int) -> pa.ChunkedArray:
+def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
     """Return per row what is wrong with it, null where nothing is."""
     time, principal, pid = events["timestamp_ms"], events["principal"], events["producer_id"]
     checks = [
@@ -110,13 +126,17 @@ def _reasons(events: pa.Table, max_clock_skew_ms: int) -> pa.ChunkedArray:
         (pc.less(time, 0), "timestamp_ms is negative"),
         (pc.less(pid, -1), "producer_id is below -1"),
         (pc.invert(pc.match_substring_regex(principal, r"\A(unknown|[^:]+:(?s:.+))\z")), "principal is not Type:name"),
-        (pc.greater(pc.subtract(time, max_clock_skew_ms), events["record_ms"]), "timestamp_ms is in the future"),
+        (
+            pc.greater(pc.subtract(time, contract.max_clock_skew_ms), events["record_ms"]),
+            "timestamp_ms is in the future",
+        ),
+        (pc.and_(pc.is_null(events["broker_id"]), contract.needs_broker), "broker_id is missing"),
     ]
     conditions = pc.make_struct(*[pc.fill_null(condition, False) for condition, _ in checks])
     return pc.case_when(conditions, *[pa.scalar(reason) for _, reason in checks])
 
 
-def _decode_one_by_one(records: pa.Table, max_clock_skew_ms: int) -> DecodedBlock:
+def _decode_one_by_one(records: pa.Table, contract: Contract) -> DecodedBlock:
     decoder = msgspec.json.Decoder(_Event)
     rows, positions, quarantined = [], [], []
     columns = records.select(["value", "topic", "partition", "offset", "record_ms"])
@@ -126,17 +146,22 @@ def _decode_one_by_one(records: pa.Table, max_clock_skew_ms: int) -> DecodedBloc
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             quarantined.append(_quarantined(row, "value is empty" if not row["value"] else f"not an event: {error}"))
             continue
-        if abs(event.producer_id) > MAX_INT64 or abs(event.timestamp_ms) > MAX_INT64:
-            quarantined.append(_quarantined(row, "a number is out of the range of int64"))
+        if not _fits(event):
+            quarantined.append(_quarantined(row, "a number is out of the range of int64, broker_id of int32"))
             continue
         rows.append(msgspec.structs.asdict(event))
         positions.append(position)
     events = _with_source(pa.Table.from_pylist(rows, EVENT_SCHEMA), records.take(pa.array(positions, pa.int64())))
-    reasons = _reasons(events, max_clock_skew_ms)
+    reasons = _reasons(events, contract)
     for position, reason in zip(positions, reasons.to_pylist(), strict=True):
         if reason:
             quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
     return DecodedBlock(events.filter(pc.is_null(reasons)), quarantined)
+
+
+def _fits(event: _Event) -> bool:
+    longs_fit = abs(event.producer_id) <= MAX_INT64 and abs(event.timestamp_ms) <= MAX_INT64
+    return longs_fit and abs(event.broker_id or 0) <= MAX_INT32
 
 
 def _with_source(events: pa.Table, records: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
-from streaming.records import Quarantined, blocks, decode
+from streaming.records import Contract, Quarantined, blocks, decode
 
 TALLY_SCHEMA = "principal STRING, packed BINARY"
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -20,7 +20,10 @@ QUARANTINE_PREFIX = "\x00quarantine/"
 
 
 class PackedEvents(msgspec.Struct, array_like=True):
-    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_ids`)."""
+    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_ids`).
+
+    `brokers` is empty in scope `cluster`.
+    """
 
     partition: int
     offsets: bytes
@@ -28,26 +31,27 @@ class PackedEvents(msgspec.Struct, array_like=True):
     timestamps_ms: bytes
     clients: bytes
     corrections: bytes
+    brokers: bytes
     client_ids: list[str]
 
 
 _packer = msgspec.msgpack.Encoder()
 
 
-def tally(quantum_ms: int, max_clock_skew_ms: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def tally(quantum_ms: int, contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
     Args:
         quantum_ms: Length of a quantum in milliseconds.
-        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
+        contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
         batches: Columns as in `streaming.records.decode`.
 
     Yields:
         Rows of `TALLY_SCHEMA`.
     """
     for block in blocks(batches, BLOCK_BYTES):
-        decoded = decode(block, max_clock_skew_ms)
-        rows = list(tally_events(decoded.events, quantum_ms))
+        decoded = decode(block, contract)
+        rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker))
         rows += _quarantine_rows(decoded.quarantined)
         if rows:
             principals, packed = zip(*rows, strict=True)
@@ -55,27 +59,32 @@ def tally(quantum_ms: int, max_clock_skew_ms: int, batches: Iterator[pa.RecordBa
             yield pa.record_batch(columns, ["principal", "packed"])
 
 
-def tally_events(events: pa.Table, quantum_ms: int) -> Iterator[tuple[str, bytes]]:
+def tally_events(events: pa.Table, quantum_ms: int, *, per_broker: bool = False) -> Iterator[tuple[str, bytes]]:
     """Yield principal and `PackedEvents` for each principal and partition of a block.
 
     Args:
         events: Columns of `streaming.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
         quantum_ms: Length of a quantum in milliseconds.
+        per_broker: Whether each broker has a time and ledgers of its own (scope `broker`).
     """
     partitions = events["partition"].to_numpy()
     for partition in np.unique(partitions):
         part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
-        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms)
+        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms, per_broker)
 
 
-def _tally_partition(events: pa.Table, partition: int, quantum_ms: int) -> Iterator[tuple[str, bytes]]:
+def _tally_partition(
+    events: pa.Table, partition: int, quantum_ms: int, per_broker: bool
+) -> Iterator[tuple[str, bytes]]:
     principals = events["principal"].combine_chunks().dictionary_encode()
     clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
     client_names = clients.dictionary.to_pylist()
     owner = principals.indices.to_numpy()
     pid, timestamp = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy()
     correction = events["correction"].fill_null(False).to_numpy().astype(np.int64)
-    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, ticks_of(timestamp, quantum_ms), correction))
+    brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
+    kind = np.stack([correction, brokers])
+    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, ticks_of(timestamp, quantum_ms), kind))
     kept = kept[np.argsort(owner[kept], kind="stable")]
     starts = np.flatnonzero(np.diff(owner[kept], prepend=-1))
     for rows in np.split(kept, starts[1:]) if len(kept) else []:
@@ -85,6 +94,7 @@ def _tally_partition(events: pa.Table, partition: int, quantum_ms: int) -> Itera
             *(column[rows].tobytes() for column in (events["offset"].to_numpy(), pid, timestamp)),
             local.astype(np.int64).tobytes(),
             correction[rows].tobytes(),
+            brokers[rows].tobytes() if per_broker else b"",
             [client_names[code] for code in codes],
         )
         yield principals.dictionary[int(owner[rows[0]])].as_py(), _packer.encode(packed)
@@ -96,11 +106,12 @@ def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
     return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
 
 
-def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, correction: np.ndarray) -> np.ndarray:
+def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, kind: np.ndarray) -> np.ndarray:
     """Mark events that change nothing, because their PID's event just before them was of the same tick and kind.
 
-    Only the one just before counts: an event of another tick, or a correction, may have changed what is known of the
-    PID. And only while the principal's time stood still: an older event counts for the time that has come since.
+    Only the one just before counts: an event of another tick, a correction, or one on another broker may have changed
+    what is known of the PID. And only while the principal's time stood still on all brokers: an older event counts for
+    the time that has come since.
     """
     by_owner = np.argsort(owner, kind="stable")
     # Owners come in ascending order here, so an offset per owner makes one running maximum serve them all.
@@ -114,7 +125,7 @@ def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, correction: n
         (owner[here] == owner[before])
         & (pid[here] == pid[before])
         & (tick[here] == tick[before])
-        & (correction[here] == correction[before])
+        & (kind[:, here] == kind[:, before]).all(axis=0)
         & (tick[here] == newest[here])
     )
     return repeats

@@ -1,5 +1,25 @@
 -- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds.
-SELECT * EXCEPT (newest)
+SELECT
+    principal,
+    broker_id,
+    window_end,
+    as_of,
+    rate,
+    tokens,
+    throttle_time_ms,
+    throttle_time_avg_ms,
+    new_pids_window,
+    quota,
+    quota_source,
+    admitted_pids,
+    refused_pids,
+    late_pids,
+    active_pids,
+    layers,
+    state_bytes,
+    phase,
+    saturated,
+    batch_id
 FROM (
     SELECT *,
         row_number() OVER (

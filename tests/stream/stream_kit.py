@@ -92,6 +92,7 @@ class Stream:
             checkpoint=str(self.root / "checkpoint"),
             trigger=trigger,
             config=self.deployment.config,
+            scope=self.deployment.scope,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)

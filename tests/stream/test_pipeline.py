@@ -4,8 +4,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 from stream_kit import START_MS, Stream, event
 
+from quota.config import QuotaConfig
+from state.events import Deployment
 from streaming.tables import TABLES, create_missing
 
 
@@ -149,3 +152,20 @@ def test_client_ids_with_hostile_characters_reach_the_decision(stream: Stream) -
 
     (decision,) = stream.rows("throttle_decisions")
     assert dict(decision["client_ids"]) == {hostile: 3}
+
+
+def test_in_scope_broker_each_broker_has_a_budget_and_events_without_a_broker_are_bad(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tmp_path, Deployment(QuotaConfig(), salt=7, scope="broker"))
+    set_quota(stream, 10)
+    floods = [event(broker * 1000 + pid, broker_id=broker) for broker in (1, 2) for pid in range(15)]
+    stream.batch(*floods, event(7))
+
+    stream.run()
+
+    decisions = {row["broker_id"]: row for row in stream.rows("throttle_decisions")}
+    assert {broker: row["refused_pids"] for broker, row in decisions.items()} == {1: 4, 2: 4}
+    assert {row["broker_id"] for row in stream.rows("producer_id_metrics")} == {1, 2}
+    (bad,) = stream.rows("quarantined_events")
+    assert bad["reason"] == "broker_id is missing"

@@ -1,10 +1,13 @@
 """The views of `sql/views` on rows made by hand, at a time of the test's choice."""
 
+from importlib.resources import files
+
 import pytest
 from table_rows import NOON, append, decision, metrics, seconds
 
 from jobs.query import query, views
 from quota.config import QuotaConfig
+from streaming.tables import TABLES
 
 
 def ask(tables, sql, now=NOON, **config):
@@ -151,3 +154,10 @@ class TestTopOffenders:
         append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
         append(tmp_path, "throttle_decisions")
         assert ask(tmp_path, "SELECT * FROM top_offenders") == []
+
+
+def test_principal_metrics_has_every_column_of_its_table():
+    # Named one by one, since DuckDB and Spark leave a column out of `*` by different words.
+    text = (files("sql") / "views" / "principal_metrics.sql").read_text(encoding="utf-8")
+
+    assert [name for name in TABLES["producer_id_metrics"].schema.names if f"    {name}" not in text] == []

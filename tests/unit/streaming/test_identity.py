@@ -9,32 +9,39 @@ from streaming.identity import IDENTITY_FILE, load_or_create
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
-    first = load_or_create(str(tmp_path / "new"), QuotaConfig(), learn_until_ms=5000)
+    first = load_or_create(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=5000)
 
-    assert load_or_create(str(tmp_path / "new"), QuotaConfig(), learn_until_ms=9000) == first
+    assert load_or_create(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=9000) == first
     assert first.learn_until_ms == 5000
 
 
 def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> None:
-    one = load_or_create(str(tmp_path / "one"), QuotaConfig(), 0)
-    other = load_or_create(str(tmp_path / "other"), QuotaConfig(), 0)
+    one = load_or_create(str(tmp_path / "one"), QuotaConfig(), "cluster", 0)
+    other = load_or_create(str(tmp_path / "other"), QuotaConfig(), "cluster", 0)
 
     assert one.stream_id != other.stream_id
     assert one.salt != other.salt
 
 
 def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
-    load_or_create(str(tmp_path), QuotaConfig(), 0)
+    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
 
     with pytest.raises(CheckpointError, match="made with window_seconds=3600, now 60 is asked for: keep 3600 or use"):
-        load_or_create(str(tmp_path), QuotaConfig(window_seconds=60), 0)
+        load_or_create(str(tmp_path), QuotaConfig(window_seconds=60), "cluster", 0)
+
+
+def test_the_scope_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
+    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+
+    with pytest.raises(CheckpointError, match="made with scope=cluster, now broker is asked for"):
+        load_or_create(str(tmp_path), QuotaConfig(), "broker", 0)
 
 
 def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text("{}")
 
     with pytest.raises(CheckpointError, match=f"has no {IDENTITY_FILE}"):
-        load_or_create(str(tmp_path), QuotaConfig(), 0)
+        load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
 
 
 @pytest.mark.parametrize("content", ["", "[]", json.dumps({"stream_id": "x"})])
@@ -42,11 +49,11 @@ def test_a_damaged_identity_is_refused_with_the_folder_named(tmp_path: Path, con
     (tmp_path / IDENTITY_FILE).write_text(content)
 
     with pytest.raises(CheckpointError, match="can't be used"):
-        load_or_create(str(tmp_path), QuotaConfig(), 0)
+        load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
 
 
 def test_a_checkpoint_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(CheckpointError, match="give a folder that this user can write to"):
-        load_or_create(str(tmp_path / "file" / "checkpoint"), QuotaConfig(), 0)
+        load_or_create(str(tmp_path / "file" / "checkpoint"), QuotaConfig(), "cluster", 0)

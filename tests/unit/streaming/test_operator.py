@@ -65,7 +65,7 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
 
     assert set(rows) == {"throttle_decisions", "producer_id_metrics"}
     for table, body in rows.items():
-        columns = set(TABLES[table].schema.names) - {"batch_id", "broker_id"}
+        columns = set(TABLES[table].schema.names) - {"batch_id"}
         assert set(body) == columns
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from quota.limits import Limit
 from quota.timeline import Timeline
+from state.broker_ledgers import BrokerLedgers
 from state.events import Deployment, Events
 from state.ledger import Ledger
 from streaming.operator import unpack
@@ -88,3 +89,42 @@ def test_ticks_of_columns_equal_ticks_of_single_times(times: list[int], quantum_
     line = Timeline(quantum_ms)
 
     assert ticks_of(np.array(times), quantum_ms).tolist() == [line.tick(time) for time in times]
+
+
+BROKER_ROWS = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(-200_000, 200_000), st.booleans(), st.integers(1, 3)),
+    min_size=1,
+    max_size=120,
+)
+
+
+@given(steps=BROKER_ROWS, rate=st.sampled_from([2.0, 700.0]), cut=st.integers(0, 120))
+def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_event(
+    steps: list[tuple[int, int, bool, int]], rate: float, cut: int
+) -> None:
+    deployment = Deployment(salt=3, scope="broker")
+    rows = [("User:a", pid, ms, correction) for pid, ms, correction, _ in steps]
+    brokers = [broker for *_, broker in steps]
+
+    def after(*parts: Events) -> bytes:
+        stored = None
+        for part in parts:
+            ledgers = BrokerLedgers("User:a", deployment, stored)
+            ledgers.process(part, Limit(rate, "user"))
+            stored = ledgers.to_bytes()
+        assert stored is not None
+        return stored
+
+    def single(begin: int, end: int) -> Events:
+        part = rows[begin:end]
+        times, clients = [NOW_MS + row[2] for row in part], [f"c{row[1] % 2}" for row in part]
+        return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
+
+    with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
+    ((_, packed),) = tally_events(with_brokers, QUANTUM_MS, per_broker=True)
+
+    whole = after(single(0, len(rows)))
+    assert after(unpack([packed])) == whole
+    middle = min(cut, len(rows))
+    halves = [single(begin, end) for begin, end in ((0, middle), (middle, len(rows))) if begin < end]
+    assert after(*halves) == whole

@@ -1,0 +1,73 @@
+"""Scope `broker`, as the KIP has it: a principal has a budget, and so a ledger, on each broker."""
+
+from itertools import groupby
+
+from quota.limits import Limit
+from state.codec import decode_brokers, encode_brokers
+from state.events import Deployment, Events, Outcome
+from state.ledger import Ledger
+
+
+class BrokerLedgers:
+    """The ledgers of one principal, one per broker. Not thread-safe.
+
+    A PID that is known on another broker of the same principal is not charged: leadership moves, and the KIP's own
+    limitation ("the new leader will start throttle from zero") would punish producers for it.
+
+    Examples:
+        >>> from quota.limits import Limit
+        >>> ledgers = BrokerLedgers("User:alice", Deployment(scope="broker"))
+        >>> moved = Events([7, 7], [0, 0], ["", ""], [False, False], broker_ids=[1, 2])
+        >>> [(row.broker_id, row.admitted_pids) for row in ledgers.process(moved, Limit(9.0, "user")).metrics]
+        [(1, 1), (2, 0)]
+    """
+
+    def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
+        """Open the ledgers; arguments and errors as of `Ledger`."""
+        self._principal = principal
+        self._deployment = deployment
+        self._learn_until_ms = 0
+        stored = decode_brokers(content) if content else {}
+        self._ledgers = {
+            broker_id: Ledger(principal, deployment, ledger, broker_id) for broker_id, ledger in stored.items()
+        }
+
+    def to_bytes(self) -> bytes:
+        """Return the ledgers as they are stored."""
+        return encode_brokers({broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()})
+
+    def learn_again(self, until_ms: int) -> None:
+        """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
+        self._learn_until_ms = until_ms
+
+    def process(self, events: Events, limit: Limit) -> Outcome:
+        """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
+        began: dict[int, Ledger] = {}
+        for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
+            ledger = began.get(broker_id)
+            if ledger is None:
+                ledger = began[broker_id] = self._open(broker_id)
+                ledger.begin(limit)
+            part = list(rows)
+            run = slice(part[0], part[-1] + 1)
+            ledger.feed(
+                Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.corrections[run]),
+                self._knows,
+            )
+        outcomes = [began[broker_id].end() for broker_id in sorted(began)]
+        return Outcome(
+            tuple(decision for outcome in outcomes for decision in outcome.decisions),
+            tuple(row for outcome in outcomes for row in outcome.metrics),
+            any(outcome.changed for outcome in outcomes),
+        )
+
+    def _open(self, broker_id: int) -> Ledger:
+        ledger = self._ledgers.get(broker_id)
+        if ledger is None:
+            ledger = self._ledgers[broker_id] = Ledger(self._principal, self._deployment, broker_id=broker_id)
+            if self._learn_until_ms:
+                ledger.learn_again(self._learn_until_ms)
+        return ledger
+
+    def _knows(self, pid: int, timestamp_ms: int) -> bool:
+        return any(ledger.knows(pid, timestamp_ms) for ledger in self._ledgers.values())

@@ -1,0 +1,81 @@
+"""Scope `broker`: a budget on each broker."""
+
+import pytest
+
+from quota.limits import Limit
+from state.broker_ledgers import BrokerLedgers
+from state.codec import encode_brokers
+from state.errors import LedgerCodecError
+from state.events import Deployment, Events, Outcome
+
+START_MS = 1_790_000_100_000
+HOUR_MS = 3_600_000
+TEN = Limit(10.0, "user")
+DEPLOYMENT = Deployment(salt=5, scope="broker")
+
+
+def produce(ledgers: BrokerLedgers, pids: list[int], broker_id: int, at_ms: int = 0) -> Outcome:
+    size = len(pids)
+    times = [START_MS + at_ms] * size
+    return ledgers.process(Events(pids, times, ["app"] * size, [False] * size, [broker_id] * size), TEN)
+
+
+def test_each_broker_has_a_budget_and_decisions_of_its_own() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+
+    first = produce(ledgers, list(range(20)), broker_id=1)
+    second = produce(ledgers, list(range(100, 120)), broker_id=2)
+
+    assert [(d.broker_id, d.action) for d in first.decisions + second.decisions] == [(1, "THROTTLE"), (2, "THROTTLE")]
+    assert [row.admitted_pids for row in first.metrics + second.metrics] == [11, 11]
+    assert first.decisions[0].decision_id != second.decisions[0].decision_id
+
+
+def test_pids_that_move_with_leadership_are_not_charged_again() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    produce(ledgers, list(range(10)), broker_id=1)
+
+    moved = produce(ledgers, list(range(10)), broker_id=2, at_ms=1000)
+
+    assert (moved.metrics[0].admitted_pids, moved.metrics[0].tokens) == (0, 10.0)
+
+
+def test_a_pid_that_the_other_broker_has_forgotten_is_new() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    produce(ledgers, [1], broker_id=1)
+
+    outcome = produce(ledgers, [1], broker_id=2, at_ms=2 * HOUR_MS)
+
+    assert outcome.metrics[0].admitted_pids == 1
+
+
+def test_a_pid_refused_on_one_broker_is_not_known_to_the_other() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    produce(ledgers, list(range(20)), broker_id=1)
+
+    assert produce(ledgers, [19], broker_id=2).metrics[0].admitted_pids == 1
+
+
+def test_the_ledgers_read_back_as_they_were_written() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    produce(ledgers, list(range(20)), broker_id=1)
+    produce(ledgers, list(range(5)), broker_id=2)
+
+    stored = ledgers.to_bytes()
+
+    assert BrokerLedgers("User:a", DEPLOYMENT, stored).to_bytes() == stored
+
+
+@pytest.mark.parametrize("stored", [b"PQL\x01nothing", encode_brokers({1: b"damaged"})])
+def test_ledgers_that_cannot_be_read_are_refused(stored: bytes) -> None:
+    with pytest.raises(LedgerCodecError):
+        BrokerLedgers("User:a", DEPLOYMENT, stored)
+
+
+def test_brokers_that_are_met_after_a_loss_learn_first() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    ledgers.learn_again(START_MS + HOUR_MS)
+
+    outcome = produce(ledgers, list(range(50)), broker_id=3)
+
+    assert (outcome.decisions, outcome.metrics[0].phase) == ((), "learning")
