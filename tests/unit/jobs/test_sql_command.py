@@ -102,7 +102,7 @@ def test_a_folder_that_is_no_delta_table_is_one_line(ask, tmp_path):
         "DELETE FROM throttle_decisions",
         "SET enable_external_access = true",
         "INSTALL httpfs",
-        "PRAGMA database_list",
+        "PRAGMA enable_profiling",
     ],
 )
 def test_what_is_no_answerable_select_is_one_line(ask, tmp_path, sql):
