@@ -14,7 +14,7 @@ from quota.limits import UNLIMITED, Limit
 from state.codec import LedgerState, decode, encode
 from state.events import Deployment, Events, MetricsRow, Outcome
 from state.layers import LayeredBloomFilter
-from state.window import QuantumCounts, UnstoredPids, new_pids_in_window, throttle_time_avg_ms
+from state.window import WindowCounts, new_pids_in_window, throttle_time_avg_ms
 
 
 class Ledger:
@@ -53,12 +53,12 @@ class Ledger:
         quantum = self._timeline.quantum(max(0, self._state.clock_tick))
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
         self._bucket = TokenBucket.from_parts(self._state.bucket) if self._state.bucket else None
-        self._unstored: UnstoredPids | None = None
+        self._window = WindowCounts(self._state.counts, self._config.layer_count)
         self.begin(UNLIMITED)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
-        self._close_unstored()
+        self._state.counts = self._window.close()
         self._state.quanta = self._seen.state()
         self._state.bucket = self._bucket.to_parts() if self._bucket else None
         return encode(self._state)
@@ -181,7 +181,7 @@ class Ledger:
 
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
-        self._counts(tick).admitted += 1
+        self._window.of(self._timeline.quantum(tick)).admitted += 1
         self._state.interval_admitted += 1
         self._row_due = True
 
@@ -191,16 +191,16 @@ class Ledger:
         if self._seen.size_bytes() < self._config.max_uncharged_bytes or self._seen.active_pids() < enough:
             self._store(salted, self._timeline.quantum(tick))
             return True
-        counts = self._counts(tick)
-        if self._add_unstored(counts, salted):
+        counts = self._window.of(self._timeline.quantum(tick))
+        if self._window.add_unstored(counts, salted):
             counts.saturated = self._changed = self._row_due = True
         return False
 
     def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str) -> None:
         throttle_time_ms = self._throttle_time_ms(tick)
-        counts = self._counts(tick)
+        counts = self._window.of(self._timeline.quantum(tick))
         self._changed |= counts.count_throttle(tick, throttle_time_ms)
-        weight = self._add_unstored(counts, pid)
+        weight = self._window.add_unstored(counts, pid)
         if weight:
             self._state.interval_refused += weight
             self._changed = self._row_due = True
@@ -257,8 +257,7 @@ class Ledger:
         self._row_due = False
         tick, state = max(self._batch_tick, self._state.clock_tick), self._state
         as_of_ms = self._timeline.tick_start_ms(tick)
-        self._close_unstored()
-        tokens, counts = self._tokens(tick), self._live_counts(tick)
+        tokens, counts = self._tokens(tick), self._window.live(self._timeline.quantum(tick))
         self._metrics.append(
             MetricsRow(
                 principal=self._principal,
@@ -313,30 +312,9 @@ class Ledger:
         quantum = self._timeline.quantum(tick)
         if quantum > before:
             self._seen.advance(quantum)
-            self._state.counts = self._live_counts(tick)
+            self._window.advance(quantum)
 
     def _keep_late_bound(self) -> None:
         clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
         grace_ms = round(self._config.late_grace_seconds * 1000)
         self._late_before = self._timeline.tick(max(0, clock_ms - grace_ms))
-
-    def _add_unstored(self, counts: QuantumCounts, pid: int) -> float:
-        if self._unstored is None or not self._unstored.belongs_to(counts):
-            self._close_unstored()
-            self._unstored = UnstoredPids(counts)
-        return self._unstored.add(pid)
-
-    def _close_unstored(self) -> None:
-        if self._unstored:
-            self._unstored.close()
-            self._unstored = None
-
-    def _live_counts(self, tick: int) -> list[QuantumCounts]:
-        oldest_live = self._timeline.quantum(tick) - self._config.layer_count
-        return [each for each in self._state.counts if each.quantum >= oldest_live]
-
-    def _counts(self, tick: int) -> QuantumCounts:
-        quantum = self._timeline.quantum(tick)
-        if not self._state.counts or self._state.counts[-1].quantum < quantum:
-            self._state.counts.append(QuantumCounts(quantum))
-        return self._state.counts[-1]

@@ -39,26 +39,46 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         return True
 
 
-class UnstoredPids:
-    """The sketch of one quantum, open for a flood: its bytes are only written when they are asked for."""
+class WindowCounts:
+    """The counts of the live quanta, oldest first.
 
-    __slots__ = ("_counts", "_sketch")
+    The sketch that is written to stays open, so that a flood does not write its bytes for every PID: `close` does.
+    """
 
-    def __init__(self, counts: QuantumCounts) -> None:
+    def __init__(self, counts: list[QuantumCounts], layer_count: int) -> None:
         self._counts = counts
-        self._sketch = DistinctPids(counts.unstored)
+        self._layer_count = layer_count
+        self._open: tuple[QuantumCounts, DistinctPids] | None = None
 
-    def belongs_to(self, counts: QuantumCounts) -> bool:
-        """Say whether this is the sketch of these counts."""
-        return self._counts is counts
+    def of(self, quantum: int) -> QuantumCounts:
+        """Return the counts of the current quantum, which may be a new one."""
+        if not self._counts or self._counts[-1].quantum < quantum:
+            self._counts.append(QuantumCounts(quantum))
+        return self._counts[-1]
 
-    def add(self, pid: int) -> float:
+    def live(self, quantum: int) -> list[QuantumCounts]:
+        """Return the counts that are live when a quantum is the current one, their sketches written."""
+        self.close()
+        return [each for each in self._counts if each.quantum >= quantum - self._layer_count]
+
+    def advance(self, quantum: int) -> None:
+        """Drop the counts of quanta that expired."""
+        self._counts = self.live(quantum)
+
+    def add_unstored(self, counts: QuantumCounts, pid: int) -> float:
         """Count a PID that is not stored; return its weight (see `DistinctPids.add`)."""
-        return self._sketch.add(pid)
+        if self._open is None or self._open[0] is not counts:
+            self.close()
+            self._open = counts, DistinctPids(counts.unstored)
+        return self._open[1].add(pid)
 
-    def close(self) -> None:
-        """Write the sketch to its counts."""
-        self._counts.unstored = self._sketch.to_bytes()
+    def close(self) -> list[QuantumCounts]:
+        """Write the open sketch and return all counts, as they are stored."""
+        if self._open:
+            counts, sketch = self._open
+            counts.unstored = sketch.to_bytes()
+            self._open = None
+        return self._counts
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:

@@ -108,3 +108,15 @@ def test_refused_pids_equal_the_distinct_ones_of_the_twin_while_they_are_few(ste
     distinct = len(set(twin.refused))
     # Rounded per interval; the sketch is 3 % off at worst for so few.
     assert refused == pytest.approx(distinct, abs=1 + 0.1 * distinct)
+
+
+@given(steps=histories(), rate=st.sampled_from([0.01, 1e-4]))
+def test_false_positives_only_ever_take_an_unseen_pid_for_a_known_one(steps: list[Step], rate: float) -> None:
+    unlimited = [(pid, time_ms, correction, None) for pid, time_ms, correction, _ in steps]
+
+    outcomes = run_ledger(unlimited, 0, QuotaConfig(false_positive_rate=rate))
+
+    last_of_interval = {row.window_end_ms: row for outcome in outcomes for row in outcome.metrics}
+    admitted = sum(row.admitted_pids for row in last_of_interval.values())
+    asked = run_twin(unlimited, 0).admitted
+    assert asked - 5 - 3 * rate * len(steps) <= admitted <= asked
