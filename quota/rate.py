@@ -58,7 +58,3 @@ class SampledRate(msgspec.Struct, array_like=True):
         if missing > 0:
             elapsed_ms += missing * config.window_ms
         return sum(sample.value for sample in live) * config.window_ms / max(1, elapsed_ms)
-
-    def is_expired(self, config: QuotaConfig, now_ms: int) -> bool:
-        """Say whether no sample is left to measure."""
-        return self.measure(config, now_ms) == 0.0
