@@ -14,9 +14,21 @@ PRODUCE_EVENTS = "produce-events"
 PRODUCER_INITS = "producer-inits"
 PRODUCER_ID_BLOCKS = "producer-id-blocks"
 PRODUCER_PRINCIPALS = "producer-principals"
+PRODUCE_FAILURES = "produce-failures"
+TAP_STATUS = "tap-status"
 BROKER_LOGS = "broker-logs"
 
-OWN_TOPICS = frozenset({PRODUCE_EVENTS, PRODUCER_INITS, PRODUCER_ID_BLOCKS, PRODUCER_PRINCIPALS, BROKER_LOGS})
+OWN_TOPICS = frozenset(
+    {
+        PRODUCE_EVENTS,
+        PRODUCER_INITS,
+        PRODUCER_ID_BLOCKS,
+        PRODUCER_PRINCIPALS,
+        PRODUCE_FAILURES,
+        TAP_STATUS,
+        BROKER_LOGS,
+    }
+)
 """Topics whose own traffic is never tapped; the same names stand in `log4j2-pid-quota.yaml` (a test compares)."""
 
 INTERNAL_TOPIC_PREFIX = "__"
@@ -102,7 +114,10 @@ def _settings() -> dict[str, dict[str, str]]:
         PRODUCE_EVENTS: log_append_time,
         PRODUCER_INITS: log_append_time,
         PRODUCER_ID_BLOCKS: log_append_time,
-        PRODUCER_PRINCIPALS: {"cleanup.policy": "compact"},
+        # Live bindings are announced again and again; those of dead producers go after this time.
+        PRODUCER_PRINCIPALS: {"cleanup.policy": "compact,delete", "retention.ms": str(8 * 24 * 3600 * 1000)},
+        PRODUCE_FAILURES: log_append_time,
+        TAP_STATUS: log_append_time | {"cleanup.policy": "compact"},
     }
 
 

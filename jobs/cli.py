@@ -33,7 +33,11 @@ def application(called: str | None = None) -> typer.Typer:
     app.callback()(_root)
     for name, (module, function, summary) in _COMMANDS.items():
         if name == called:
-            app.command(name)(getattr(import_module(module), function))
+            loaded = getattr(import_module(module), function)
+            if isinstance(loaded, typer.Typer):
+                app.add_typer(loaded, name=name, help=summary)
+            else:
+                app.command(name)(loaded)
         else:
             app.command(name, help=summary)(_not_loaded)
     return app
