@@ -29,7 +29,9 @@ def quotas(
         str | None, typer.Option(help="The quota to set: producer_ids_rate=50, new producer ids per window.")
     ] = None,
     delete_config: Annotated[str | None, typer.Option(help="The quota to delete: producer_ids_rate.")] = None,
-    entity_type: Annotated[str, typer.Option(help="Only users have this quota.")] = "users",
+    entity_type: Annotated[
+        str | None, typer.Option(help="users; without --entity-name that is the quota of all other users.")
+    ] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'; any characters.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The quota of all other users.")] = False,
     as_json: JsonOption = False,
@@ -51,8 +53,8 @@ def quotas(
             _usage("--add-config and --delete-config go with --alter")
         _describe(tables, entity_name, entity_default, as_json)
         return
-    if entity_name is None and not entity_default:
-        _usage("--alter needs --entity-name NAME or --entity-default")
+    if entity_name is None and not entity_default and entity_type is None:
+        _usage("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
     if (add_config is None) == (delete_config is None):
         _usage("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
@@ -65,8 +67,8 @@ def quotas(
         _say(as_json, "deleted", entity_name, None)
 
 
-def _check_entity(entity_type: str, entity_name: str | None, entity_default: bool) -> None:
-    if entity_type not in ("users", "user"):
+def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
+    if entity_type not in (None, "users", "user"):
         _usage(f"--entity-type {entity_type!r} is unknown: only users have a {_KEY}")
     if entity_name is None:
         return

@@ -46,6 +46,10 @@ class SampledRate(msgspec.Struct, array_like=True):
         newest.value += count
         newest.last_event_ms = now_ms
 
+    def expires_ms(self, config: QuotaConfig) -> int:
+        """Return the time from which on the rate is 0 unless something is recorded, in ms since the epoch."""
+        return self.samples[-1].last_event_ms + config.window_num * config.window_ms if self.samples else 0
+
     def measure(self, config: QuotaConfig, now_ms: int) -> float:
         """Return the rate in PIDs per window, without changing the samples."""
         expire_ms = config.window_num * config.window_ms

@@ -1,5 +1,6 @@
 """Scope `broker`, as the KIP has it: a principal has a budget, and so a ledger, on each broker."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from quota.limits import Limit
@@ -51,15 +52,22 @@ class BrokerLedgers:
             part = list(rows)
             run = slice(part[0], part[-1] + 1)
             ledger.feed(
-                Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.corrections[run]),
+                Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
                 self._knows,
             )
         outcomes = [began[broker_id].end() for broker_id in sorted(began)]
-        return Outcome(
-            tuple(decision for outcome in outcomes for decision in outcome.decisions),
-            tuple(row for outcome in outcomes for row in outcome.metrics),
-            any(outcome.changed for outcome in outcomes),
-        )
+        return _joined(outcomes)
+
+    def expires_ms(self) -> int:
+        """Return when the last of the ledgers expires; as `Ledger.expires_ms`."""
+        return max((ledger.expires_ms() for ledger in self._ledgers.values()), default=0)
+
+    def expire(self, now_ms: int) -> Outcome | None:
+        """Say the last of all brokers once none of the ledgers is needed; as `Ledger.expire`."""
+        if now_ms < self.expires_ms():
+            return None
+        outcomes = (self._ledgers[broker_id].expire(now_ms) for broker_id in sorted(self._ledgers))
+        return _joined([outcome for outcome in outcomes if outcome])
 
     def _open(self, broker_id: int) -> Ledger:
         ledger = self._ledgers.get(broker_id)
@@ -71,3 +79,11 @@ class BrokerLedgers:
 
     def _knows(self, pid: int, timestamp_ms: int) -> bool:
         return any(ledger.knows(pid, timestamp_ms) for ledger in self._ledgers.values())
+
+
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        tuple(decision for outcome in outcomes for decision in outcome.decisions),
+        tuple(row for outcome in outcomes for row in outcome.metrics),
+        any(outcome.changed for outcome in outcomes),
+    )

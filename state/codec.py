@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from quota.episode import Episode
+from quota.limits import QuotaSource
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
 from state.layers import QuantumState
@@ -35,6 +36,7 @@ class LedgerState(msgspec.Struct, array_like=True):
         quanta: The layered filter.
         counts: Counts of the live quanta.
         episode: The throttle in force.
+        limit: The fields of the `Limit` last in force; None before the first event.
     """
 
     clock_tick: int = -1
@@ -47,6 +49,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     quanta: list[QuantumState] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)
     episode: Episode | None = None
+    limit: tuple[float | None, QuotaSource, int | None] | None = None
 
 
 _T = TypeVar("_T")

@@ -12,6 +12,14 @@ Scope = Literal["cluster", "broker"]
 """Whether a principal has one budget for the cluster, or one per broker, as the KIP has it."""
 
 
+CHARGED = 0
+"""An unseen PID takes a token."""
+CORRECTION = 1
+"""The tap placed an earlier event late: its PID is added without charge."""
+LEARNING = 2
+"""Its broker has been watched for less than a window: the PID may be old, and is added without charge up to a cap."""
+
+
 @dataclass(frozen=True)
 class Deployment:
     """What all ledgers of one stream share.
@@ -42,14 +50,14 @@ class Events:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
         client_ids: Client ids, empty where unknown.
-        corrections: True where the tap placed an earlier event late: its PID is added without charge.
+        kinds: How each is counted: `CHARGED`, `CORRECTION` or `LEARNING`.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
     """
 
     pids: list[int]
     timestamps_ms: list[int]
     client_ids: list[str]
-    corrections: list[bool]
+    kinds: list[int]
     broker_ids: list[int] = field(default_factory=list)
 
 

@@ -5,16 +5,18 @@ and no token comes back. So a repeat of a PID within a tick changes nothing, and
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from quota.bucket import BucketTerms, TokenBucket
-from quota.decision import Action, Decision, Evidence, decision_id
+from quota.config import TICKS_PER_QUANTUM
+from quota.decision import Action
 from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
+from quota.rate import SampledRate
+from state.budget import Budget
 from state.codec import LedgerState, decode, encode
-from state.events import Deployment, Events, MetricsRow, Outcome
+from state.events import CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.journal import Journal
 from state.layers import LayeredBloomFilter
-from state.window import WindowCounts, new_pids_in_window, throttle_time_avg_ms
+from state.window import WindowCounts
 
 
 class Ledger:
@@ -48,24 +50,58 @@ class Ledger:
         self._deployment = deployment
         self._config = deployment.config
         self._timeline = deployment.timeline
-        self._interval_ticks = self._timeline.ticks_in(self._config.metrics_interval_seconds * 1000)
         self._state = decode(content) if content else LedgerState()
         quantum = self._timeline.quantum(max(0, self._state.clock_tick))
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
-        self._bucket = TokenBucket.from_parts(self._state.bucket) if self._state.bucket else None
+        self._budget = Budget(self._config, self._timeline, self._state.bucket)
         self._window = WindowCounts(self._state.counts, self._config.layer_count)
-        self.begin(UNLIMITED)
+        self.begin(Limit(*self._state.limit) if self._state.limit else UNLIMITED)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
         self._state.counts = self._window.close()
         self._state.quanta = self._seen.state()
-        self._state.bucket = self._bucket.to_parts() if self._bucket else None
+        self._state.bucket = self._budget.parts()
+        limit = self._limit
+        self._state.limit = (limit.producer_ids_rate, limit.source, limit.updated_at_ms)
         return encode(self._state)
 
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
         self._state.learn_until_ms = max(self._state.learn_until_ms, until_ms)
+
+    def expires_ms(self) -> int:
+        """Return the event time from which on nothing of this ledger bears on what comes, in ms since the epoch.
+
+        By then no PID is remembered, the bucket is full, the samples of the rate have expired, and no throttle holds
+        (KIP-936: a user that is idle for so long is removed).
+        """
+        state, config = self._state, self._config
+        quantum = self._timeline.quantum(max(0, state.clock_tick))
+        ends_ms = (
+            (quantum + config.layer_count + 1) * config.quantum_ms,
+            self._budget.full_ms(),
+            state.rate.expires_ms(config),
+            state.episode.throttled_until_ms if state.episode else 0,
+            state.learn_until_ms,
+        )
+        # All rules go by whole ticks.
+        return self._timeline.tick_start_ms(self._timeline.tick(max(ends_ms)) + 1)
+
+    def expire(self, now_ms: int) -> Outcome | None:
+        """Say the last of a principal that has been silent for so long that its ledger can go.
+
+        Args:
+            now_ms: An event time that has been reached, in milliseconds since the epoch.
+
+        Returns:
+            The pending RELEASE, if any, and a last metrics row with a rate of 0; None if the ledger is still needed.
+        """
+        if now_ms < self.expires_ms():
+            return None
+        self.begin(self._limit)
+        self._expire()
+        return self.end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events in offset order under the quota in force.
@@ -87,8 +123,8 @@ class Ledger:
         """
         salt, holds_in_current = self._deployment.salt, self._seen.holds_in_current
         tick = begin_ms = end_ms = -1
-        columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.corrections, strict=True)
-        for pid, timestamp_ms, client_id, correction in columns:
+        columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
+        for pid, timestamp_ms, client_id, kind in columns:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = self._timeline.tick(timestamp_ms)
                 begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
@@ -97,8 +133,9 @@ class Ledger:
             if tick < self._late_before:
                 self._observe_late(pid ^ salt, tick)
             elif not holds_in_current(pid ^ salt):
-                free = correction or (knows_elsewhere is not None and knows_elsewhere(pid, timestamp_ms))
-                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, free)
+                is_free = knows_elsewhere is not None and knows_elsewhere(pid, timestamp_ms)
+                counted = CORRECTION if is_free else kind
+                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, counted)
 
     def knows(self, pid: int, timestamp_ms: int) -> bool:
         """Say whether a PID is remembered at a time, which may be later than this ledger's own."""
@@ -108,49 +145,61 @@ class Ledger:
 
     def begin(self, limit: Limit) -> None:
         """Begin a batch under the quota in force."""
+        self._journal = Journal(self._principal, self._broker_id, self._config, self._timeline, limit)
         self._limit = limit
-        rate = limit.producer_ids_rate
-        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
-        self._decisions: list[Decision] = []
-        self._metrics: list[MetricsRow] = []
-        self._late_pids = 0
+        self._budget.apply(limit)
         self._changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
-        self._row_due = False
         self._batch_tick = self._state.clock_tick
         self._keep_late_bound()
 
     def _advance(self, tick: int) -> None:
         """Let the time of an event come: close what ended before it."""
+        clock_tick = self._state.clock_tick
+        # The first look is cheap: most events come soon after one another.
+        is_idle = clock_tick >= 0 and tick - clock_tick > self._config.layer_count * TICKS_PER_QUANTUM
+        if is_idle and self._timeline.tick_start_ms(tick) >= self.expires_ms():
+            self._expire()
+        self._pass(tick)
+
+    def _expire(self) -> None:
+        """Begin afresh, as if never seen; what removes idle ledgers in between can then not change what comes out."""
+        self._pass(self._timeline.tick(self.expires_ms()))
+        self._report()
+        self._budget = Budget(self._config, self._timeline, None)
+        self._budget.apply(self._limit)
+        self._state.rate, self._state.learn_until_ms = SampledRate(), 0
+
+    def _pass(self, tick: int) -> None:
         self._batch_tick = tick
         if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
             self._move_clock(tick)
-        interval = tick // self._interval_ticks
+        interval = tick // self._journal.interval_ticks
         if interval > self._state.interval:
-            if self._row_due:
+            if self._journal.row_due:
                 self._report()
             self._state.interval = interval
             self._state.interval_admitted, self._state.interval_refused = 0, 0.0
-            self._changed = self._row_due = True
+            self._changed = self._journal.row_due = True
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
-            self._decide("RELEASE", episode, tick)
+            self._decide("RELEASE", episode)
             self._state.episode = None
 
-    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, free: bool) -> None:
+    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, kind: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
         salted = pid ^ self._deployment.salt
         source, quantum = self._seen.find(salted), self._timeline.quantum(tick)
         self._move_clock(tick)
         if source is not None:
             self._changed |= self._seen.renew(salted, source, quantum)
-        elif free:
+        elif kind == CORRECTION:
             self._store(salted, quantum)
-        elif self._is_learning(tick):
+        elif kind == LEARNING or self._is_learning(tick):
             self._store_uncharged(salted, tick)
-        elif self._terms is None:
+        elif not self._budget.is_limited:
             if self._store_uncharged(salted, tick):
                 self._count_admitted(timestamp_ms, tick)
-        elif self._take_token(self._terms, tick):
+        elif self._budget.take(tick):
             self._store(salted, quantum)
             self._count_admitted(timestamp_ms, tick)
         else:
@@ -158,8 +207,8 @@ class Ledger:
 
     def _observe_late(self, salted: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
-        self._late_pids += 1
-        self._row_due = True
+        self._journal.late_pids += 1
+        self._journal.row_due = True
         quantum = self._timeline.quantum(tick)
         newest = self._seen.find(salted)
         if not self._seen.is_live(quantum):
@@ -173,17 +222,11 @@ class Ledger:
         self._seen.store(salted, quantum)
         self._changed = True
 
-    def _take_token(self, terms: BucketTerms, tick: int) -> bool:
-        if self._bucket is None:
-            self._bucket = TokenBucket.full(terms, tick)
-        self._bucket.refill(terms, tick, self._timeline)
-        return self._bucket.take(terms)
-
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
         self._window.of(self._timeline.quantum(tick)).admitted += 1
         self._state.interval_admitted += 1
-        self._row_due = True
+        self._journal.row_due = True
 
     def _store_uncharged(self, salted: int, tick: int) -> bool:
         """Store a PID that no quota holds back, unless the filter has grown to its cap."""
@@ -193,108 +236,53 @@ class Ledger:
             return True
         counts = self._window.of(self._timeline.quantum(tick))
         if self._window.add_unstored(counts, salted):
-            counts.saturated = self._changed = self._row_due = True
+            counts.saturated = self._changed = self._journal.row_due = True
         return False
 
     def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str) -> None:
-        throttle_time_ms = self._throttle_time_ms(tick)
+        throttle_time_ms = self._budget.throttle_time_ms(tick)
         counts = self._window.of(self._timeline.quantum(tick))
         self._changed |= counts.count_throttle(tick, throttle_time_ms)
         weight = self._window.add_unstored(counts, pid)
         if weight:
             self._state.interval_refused += weight
-            self._changed = self._row_due = True
+            self._changed = self._journal.row_due = True
         episode = self._state.episode
         if episode is None:
             episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
             # A PID refused before this episode began is nothing new to the sketch, but it is why we throttle.
             episode.add_refused(pid, client_id, weight or 1.0)
-            self._decide("THROTTLE", episode, tick)
+            self._decide("THROTTLE", episode)
             return
         if weight:
             episode.add_refused(pid, client_id, weight)
         if episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(now_ms, tick, throttle_time_ms, self._config)
-            self._decide("THROTTLE", episode, tick)
+            self._decide("THROTTLE", episode)
 
-    def _decide(self, action: Action, episode: Episode, tick: int) -> None:
-        self._settle_evidence(episode)
-        self._changed = self._row_due = True
-        release = action == "RELEASE"
-        decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
-        self._decisions.append(
-            Decision(
-                decision_id=decision_id(self._principal, self._broker_id, episode.start_ms, episode.renewal, action),
-                principal=self._principal,
-                broker_id=self._broker_id,
-                action=action,
-                decided_at_ms=decided_at_ms,
-                throttle_time_ms=0 if release else episode.throttle_time_ms,
-                throttled_until_ms=episode.throttled_until_ms,
-                tokens=self._tokens(tick),
-                rate=self._state.rate.measure(self._config, decided_at_ms),
-                quota=self._limit.producer_ids_rate,
-                quota_source=self._limit.source,
-                quota_updated_at_ms=self._limit.updated_at_ms,
-                evidence=episode.evidence() if release else Evidence(),
-            )
-        )
-
-    def _settle_evidence(self, episode: Episode | None) -> None:
-        """Give the last THROTTLE all that was refused until the next decision or the end of its batch."""
-        if episode and self._decisions and self._decisions[-1].action == "THROTTLE":
-            self._decisions[-1] = replace(self._decisions[-1], evidence=episode.evidence())
+    def _decide(self, action: Action, episode: Episode) -> None:
+        self._changed = True
+        self._journal.decide(action, episode, self._state, self._budget)
 
     def end(self) -> Outcome:
         """End a batch and return what it did."""
-        self._settle_evidence(self._state.episode)
-        if self._row_due:
+        journal = self._journal
+        journal.settle(self._state.episode)
+        if journal.row_due:
             self._report()
-        return Outcome(tuple(self._decisions), tuple(self._metrics), self._changed)
+        return Outcome(tuple(journal.decisions), tuple(journal.metrics), self._changed)
 
     def _report(self) -> None:
-        """Add a metrics row of the current interval."""
-        self._row_due = False
-        tick, state = max(self._batch_tick, self._state.clock_tick), self._state
-        as_of_ms = self._timeline.tick_start_ms(tick)
-        tokens, counts = self._tokens(tick), self._window.live(self._timeline.quantum(tick))
-        self._metrics.append(
-            MetricsRow(
-                principal=self._principal,
-                broker_id=self._broker_id,
-                window_end_ms=self._timeline.tick_start_ms((state.interval + 1) * self._interval_ticks),
-                as_of_ms=as_of_ms,
-                rate=state.rate.measure(self._config, as_of_ms),
-                tokens=tokens,
-                throttle_time_ms=self._throttle_time_ms(tick),
-                throttle_time_avg_ms=throttle_time_avg_ms(counts),
-                new_pids_window=new_pids_in_window(counts, as_of_ms, self._config.window_ms, self._timeline),
-                quota=self._limit.producer_ids_rate,
-                quota_source=self._limit.source,
-                admitted_pids=state.interval_admitted,
-                refused_pids=round(state.interval_refused),
-                late_pids=self._late_pids,
-                active_pids=self._seen.active_pids(),
-                layers=self._seen.layers(),
-                state_bytes=len(self.to_bytes()),
-                phase="learning" if self._is_learning(tick) else "enforcing",
-                saturated=any(each.saturated for each in counts),
-            )
+        tick = max(self._batch_tick, self._state.clock_tick)
+        self._journal.report(
+            tick,
+            self._state,
+            self._budget,
+            self._seen,
+            self._window.live(self._timeline.quantum(tick)),
+            state_bytes=len(self.to_bytes()),
+            is_learning=self._is_learning(tick),
         )
-        self._late_pids = 0
-
-    def _bucket_at(self, terms: BucketTerms, tick: int) -> TokenBucket:
-        """Return the bucket as it is at a tick; one that no event has asked for yet is full."""
-        bucket = self._bucket
-        return (
-            TokenBucket(bucket.units_at(terms, tick, self._timeline), tick) if bucket else TokenBucket.full(terms, tick)
-        )
-
-    def _tokens(self, tick: int) -> float | None:
-        return self._bucket_at(self._terms, tick).tokens(self._terms) if self._terms else None
-
-    def _throttle_time_ms(self, tick: int) -> int:
-        return self._bucket_at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0
 
     def _is_learning(self, tick: int) -> bool:
         until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)

@@ -12,7 +12,7 @@ from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
-from state.events import Deployment, Events, MetricsRow
+from state.events import Deployment, Events, MetricsRow, Outcome
 from state.ledger import Ledger
 from streaming.records import Quarantined
 from streaming.tally import QUARANTINE_PREFIX, PackedEvents
@@ -49,6 +49,9 @@ def operate(
         Rows of `OUTPUT_SCHEMA`.
     """
     principal = key[0]
+    if state.hasTimedOut:
+        yield from _expire(principal, deployment, state)
+        return
     rows = pd.concat(list(frames), copy=False)
     if principal.startswith(QUARANTINE_PREFIX):
         records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
@@ -58,12 +61,56 @@ def operate(
     events = unpack(rows["packed"])
     ledger, output = _open_ledger(principal, deployment, stored, events)
     outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
+    reached.note(max(events.timestamps_ms, default=0))
     if outcome.changed:
-        state.update((ledger.to_bytes(),))
-    output += [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
-    output += [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
+        _store(ledger, deployment, state)
+    output += _rows(outcome)
     if output:
         yield _output(output)
+
+
+class EventTime:
+    """The newest event time this process has met. Spark shows it the data of a batch before its timeouts."""
+
+    def __init__(self) -> None:
+        self.newest_ms = 0
+
+    def note(self, timestamp_ms: int) -> None:
+        """Take note of an event's time, in ms since the epoch."""
+        self.newest_ms = max(self.newest_ms, timestamp_ms)
+
+
+reached = EventTime()
+
+
+def _store(ledger: Ledger | BrokerLedgers, deployment: Deployment, state: Any) -> None:
+    """Write the ledger, and ask to be called when it may have expired, should nothing change it until then.
+
+    Only here: a timeout set in a call that changes nothing would write every row of every batch again.
+    """
+    state.update((ledger.to_bytes(),))
+    left_ms = ledger.expires_ms() - reached.newest_ms
+    state.setTimeoutDuration(max(left_ms, deployment.config.quantum_ms))
+
+
+def _expire(principal: str, deployment: Deployment, state: Any) -> Iterator[pd.DataFrame]:
+    """Remove the ledger of a principal that has been silent for so long, if event time is as far as the clock.
+
+    A process that has met no later event yet (after a restart, while catching up) is asked again.
+    """
+    stored = bytes(state.get[0])
+    try:
+        ledger = _ledger(principal, deployment, stored)
+    except LedgerCodecError as error:
+        state.remove()
+        yield _output([_lost(principal, stored, error, reached.newest_ms)])
+        return
+    outcome = ledger.expire(reached.newest_ms)
+    if outcome is None:
+        _store(ledger, deployment, state)
+        return
+    state.remove()
+    yield _output(_rows(outcome))
 
 
 def unpack(packed: Iterable[bytes]) -> Events:
@@ -74,12 +121,12 @@ def unpack(packed: Iterable[bytes]) -> Events:
     for tally in tallies:
         read = [
             np.frombuffer(column, np.int64)
-            for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.corrections)
+            for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
         ]
         brokers = np.frombuffer(tally.brokers, np.int64) if tally.brokers else np.full(len(read[0]), NO_BROKER)
         columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4], brokers])
         names += tally.client_ids
-    partition, offset, pid, timestamp, client, correction, broker = (
+    partition, offset, pid, timestamp, client, kind, broker = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
     order = np.lexsort((offset, partition))
@@ -87,7 +134,7 @@ def unpack(packed: Iterable[bytes]) -> Events:
         pids=pid[order].tolist(),
         timestamps_ms=timestamp[order].tolist(),
         client_ids=[names[code] for code in client[order].tolist()],
-        corrections=correction[order].astype(bool).tolist(),
+        kinds=kind[order].tolist(),
         broker_ids=broker[order].tolist(),
     )
 
@@ -96,14 +143,26 @@ def _open_ledger(
     principal: str, deployment: Deployment, stored: bytes | None, events: Events
 ) -> tuple[Ledger | BrokerLedgers, list[tuple[str, dict[str, Any]]]]:
     """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
-    ledger_class = BrokerLedgers if deployment.scope == "broker" else Ledger
     try:
-        return ledger_class(principal, deployment, stored), []
+        return _ledger(principal, deployment, stored), []
     except LedgerCodecError as error:
-        ledger = ledger_class(principal, deployment)
+        ledger = _ledger(principal, deployment, None)
         ledger.learn_again(events.timestamps_ms[0] + deployment.config.window_ms)
-        lost = Quarantined(stored or b"", f"ledger of {principal} lost: {error}", "", -1, -1, events.timestamps_ms[0])
-        return ledger, [("quarantined_events", quarantined_row(lost))]
+        return ledger, [_lost(principal, stored or b"", error, events.timestamps_ms[0])]
+
+
+def _ledger(principal: str, deployment: Deployment, stored: bytes | None) -> Ledger | BrokerLedgers:
+    return (BrokerLedgers if deployment.scope == "broker" else Ledger)(principal, deployment, stored)
+
+
+def _lost(principal: str, stored: bytes, error: LedgerCodecError, now_ms: int) -> tuple[str, dict[str, Any]]:
+    lost = Quarantined(stored, f"ledger of {principal} lost: {error}", "", -1, -1, now_ms)
+    return "quarantined_events", quarantined_row(lost)
+
+
+def _rows(outcome: Outcome) -> list[tuple[str, dict[str, Any]]]:
+    decisions = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+    return decisions + [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
 
 
 def _limit(rows: pd.DataFrame) -> Limit:

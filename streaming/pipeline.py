@@ -130,7 +130,7 @@ def apply_rules(limited: DataFrame, deployment: Deployment, never_enforced: froz
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
     function = partial(operate, deployment, never_enforced)
     grouped = limited.groupBy("principal")
-    return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "NoTimeout")
+    return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:

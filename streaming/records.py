@@ -20,6 +20,7 @@ EVENT_SCHEMA = pa.schema(
         ("producer_id", pa.int64()),
         ("client_id", pa.string()),
         ("correction", pa.bool_()),
+        ("learning", pa.bool_()),
         ("broker_id", pa.int32()),
     ]
 )
@@ -38,6 +39,7 @@ class _Event(msgspec.Struct):
     producer_id: int
     client_id: str | None = None
     correction: bool | None = None
+    learning: bool | None = None
     broker_id: int | None = None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
+from state.events import CHARGED, CORRECTION, LEARNING
 from streaming.records import Contract, Quarantined, blocks, decode
 
 TALLY_SCHEMA = "principal STRING, packed BINARY"
@@ -30,7 +31,7 @@ class PackedEvents(msgspec.Struct, array_like=True):
     pids: bytes
     timestamps_ms: bytes
     clients: bytes
-    corrections: bytes
+    kinds: bytes
     brokers: bytes
     client_ids: list[str]
 
@@ -81,9 +82,9 @@ def _tally_partition(
     client_names = clients.dictionary.to_pylist()
     owner = principals.indices.to_numpy()
     pid, timestamp = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy()
-    correction = events["correction"].fill_null(False).to_numpy().astype(np.int64)
+    counted = _kinds(events)
     brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
-    kind = np.stack([correction, brokers])
+    kind = np.stack([counted, brokers])
     kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, ticks_of(timestamp, quantum_ms), kind))
     kept = kept[np.argsort(owner[kept], kind="stable")]
     starts = np.flatnonzero(np.diff(owner[kept], prepend=-1))
@@ -93,11 +94,17 @@ def _tally_partition(
             partition,
             *(column[rows].tobytes() for column in (events["offset"].to_numpy(), pid, timestamp)),
             local.astype(np.int64).tobytes(),
-            correction[rows].tobytes(),
+            counted[rows].tobytes(),
             brokers[rows].tobytes() if per_broker else b"",
             [client_names[code] for code in codes],
         )
         yield principals.dictionary[int(owner[rows[0]])].as_py(), _packer.encode(packed)
+
+
+def _kinds(events: pa.Table) -> np.ndarray:
+    """Return how each event is counted: `CHARGED`, `CORRECTION` or `LEARNING`."""
+    correction, learning = (events[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
+    return np.select([correction, learning], [CORRECTION, LEARNING], CHARGED).astype(np.int64)
 
 
 def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:

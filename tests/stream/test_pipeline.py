@@ -11,6 +11,8 @@ from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.tables import TABLES, create_missing
 
+METRICS = "producer_id_metrics"
+
 
 def set_quota(stream: Stream, rate: float, name: str | None = None, minute: int = 0) -> None:
     create_missing(stream.tables)
@@ -169,3 +171,22 @@ def test_in_scope_broker_each_broker_has_a_budget_and_events_without_a_broker_ar
     assert {row["broker_id"] for row in stream.rows("producer_id_metrics")} == {1, 2}
     (bad,) = stream.rows("quarantined_events")
     assert bad["reason"] == "broker_id is missing"
+
+
+def test_a_principal_silent_for_long_enough_is_forgotten_with_a_last_row_of_rate_0(stream: Stream) -> None:
+    config = QuotaConfig(window_seconds=2, window_num=1, layer_count=2, late_grace_seconds=1, min_throttle_seconds=1)
+    stream.deployment = Deployment(config, salt=7)
+
+    with stream.running() as query:
+        stream.batch(event(1, "User:silent"))
+        later = iter(range(10_000, 10_000_000, 1000))
+
+        def is_forgotten() -> bool:
+            stream.batch(event(2, "User:alive", at_ms=next(later)))
+            progress = query.lastProgress
+            return bool(progress and progress.stateOperators[0].numRowsTotal == 1 and len(stream.rows(METRICS)) > 3)
+
+        stream.wait_for(is_forgotten, query)
+
+    rows = [row for row in stream.rows(METRICS) if row["principal"] == "User:silent"]
+    assert [(row["rate"] > 0, row["active_pids"]) for row in rows] == [(True, 1), (False, 0)]

@@ -52,6 +52,9 @@ def test_the_default_is_apart_from_the_users(quotas, described):
     assert described() == {None: 20, "user1": 50}
     assert described("--entity-default") == {None: 20}
 
+    quotas("--alter", "--add-config", "producer_ids_rate=30", "--entity-type", "users")
+    assert described("--entity-default") == {None: 30}
+
     quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-default")
     assert described() == {"user1": 50}
 

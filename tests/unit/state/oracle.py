@@ -122,6 +122,6 @@ class Twin:
     def _release(self, tick_ms: int, quota: Fraction | None) -> None:
         if self.episode and tick_ms > self.episode[1]:
             until_ms = self.episode[1]
-            tokens = None if quota is None else self.tokens_at(tick_ms, quota)
+            tokens = None if quota is None else self.tokens_at(until_ms // TICK_MS * TICK_MS, quota)
             self.said.append(Said("RELEASE", until_ms, until_ms, 0, tokens, self.rate_at(until_ms)))
             self.episode = None

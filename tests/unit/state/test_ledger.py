@@ -6,7 +6,7 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import Deployment, Events, Outcome
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
 from state.ledger import Ledger
 
 MINUTE_MS = 60_000
@@ -25,11 +25,11 @@ class Principal:
     stored: bytes | None = None
 
     def produces(
-        self, pids: list[int], at_ms: int, limit: Limit = HUNDRED, client: str = "app", correction: bool = False
+        self, pids: list[int], at_ms: int, limit: Limit = HUNDRED, client: str = "app", kind: int = CHARGED
     ) -> Outcome:
         ledger = Ledger(self.name, self.deployment, self.stored)
         size = len(pids)
-        events = Events(pids, [START_MS + at_ms] * size, [client] * size, [correction] * size)
+        events = Events(pids, [START_MS + at_ms] * size, [client] * size, [kind] * size)
         outcome = ledger.process(events, limit)
         if outcome.changed:
             self.stored = ledger.to_bytes()
@@ -195,7 +195,7 @@ def test_an_event_late_by_more_than_is_remembered_is_counted_and_changes_nothing
 def test_a_correction_adds_its_pid_without_charge(mallory: Principal) -> None:
     mallory.produces(list(range(101)), 0)
 
-    corrected = mallory.produces([4242], 1000, correction=True)
+    corrected = mallory.produces([4242], 1000, kind=CORRECTION)
     produced = mallory.produces([4242], 20_000)
 
     assert (refused(corrected), refused(produced)) == (0, 0)
@@ -262,3 +262,24 @@ def test_interval_counts_are_reported_for_each_interval_of_a_batch(mallory: Prin
         (2 * MINUTE_MS, 1),
         (4 * MINUTE_MS, 1),
     ]
+
+
+def test_pids_of_a_broker_that_is_newly_watched_are_free_whatever_the_ledger_has_learned(mallory: Principal) -> None:
+    mallory.produces([1], 0)
+
+    outcome = mallory.produces(list(range(100, 400)), MINUTE_MS, kind=LEARNING)
+    later = mallory.produces(list(range(100, 400)), 2 * MINUTE_MS)
+
+    assert (admitted(outcome), refused(outcome), actions(outcome)) == (0, 0, [])
+    assert refused(later) == 0
+
+
+def test_what_a_newly_watched_broker_may_bring_for_free_is_capped_and_reported() -> None:
+    config = QuotaConfig(max_uncharged_bytes=4096)
+    mallory = Principal(Deployment(config, salt=1))
+
+    outcome = mallory.produces(list(range(100_000)), 0, kind=LEARNING)
+
+    assert outcome.metrics[-1].saturated
+    assert outcome.metrics[-1].state_bytes < 3 * 4096
+    assert refused(outcome) == 0

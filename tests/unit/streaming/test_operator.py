@@ -1,13 +1,16 @@
-"""The operator with a fake `GroupState`: Spark has no test double of its own for it."""
+"""The operator with Spark's own `GroupState`."""
 
 import json
-from dataclasses import dataclass, field
 
 import pandas as pd
 import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import BinaryType, Row, StructField, StructType
 
 from quota.config import QuotaConfig
 from state.events import Deployment
+from streaming import operator
 from streaming.operator import operate
 from streaming.table_specs import TABLES
 from streaming.tally import tally_events
@@ -16,25 +19,40 @@ NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 
 
-@dataclass
-class FakeGroupState:
-    """What the operator uses of `pyspark.sql.streaming.state.GroupState`."""
+class State(GroupState):
+    """Spark's own, which the JVM makes otherwise."""
 
-    value: tuple[bytes] | None = None
-    updates: list[tuple[bytes]] = field(default_factory=list)
+    def __init__(self, stored: bytes | None = None, *, timed_out: bool = False) -> None:
+        schema = StructType([StructField("ledger", BinaryType())])
+        conf = GroupStateTimeout.ProcessingTimeTimeout
+        there = stored is not None
+        super().__init__(Row(stored), 0, -1, conf, timed_out, False, there, False, False, -1, b"", schema)
+        self.updates = 0
 
     @property
-    def exists(self) -> bool:
-        return self.value is not None
-
-    @property
-    def get(self) -> tuple[bytes]:
-        assert self.value is not None
-        return self.value
+    def stored(self) -> bytes:
+        return bytes(self.get[0])
 
     def update(self, value: tuple[bytes]) -> None:
-        self.value = value
-        self.updates.append(value)
+        super().update(value)
+        self.updates += 1
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """Set in this call; the batch's time is 0 here."""
+        timestamp_ms = json.loads(self.json())["timeoutTimestamp"]
+        return None if timestamp_ms == State.NO_TIMESTAMP else timestamp_ms
+
+    def next_call(self) -> "State":
+        return State(self.stored)
+
+    def times_out(self) -> "State":
+        return State(self.stored, timed_out=True)
+
+
+@pytest.fixture(autouse=True)
+def a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "reached", operator.EventTime())
 
 
 def frame(pids: list[int], quota: float | None = 10.0, at_ms: int = 0) -> pd.DataFrame:
@@ -46,6 +64,7 @@ def frame(pids: list[int], quota: float | None = 10.0, at_ms: int = 0) -> pd.Dat
             "producer_id": pa.array(pids, pa.int64()),
             "client_id": ["app"] * size,
             "correction": [False] * size,
+            "learning": [False] * size,
             "partition": pa.array([0] * size, pa.int32()),
             "offset": pa.array(range(size), pa.int64()),
         }
@@ -55,13 +74,13 @@ def frame(pids: list[int], quota: float | None = 10.0, at_ms: int = 0) -> pd.Dat
     return pd.DataFrame({"packed": [packed], "quota": [quota], "quota_source": [source], "quota_updated_ms": [NOW_MS]})
 
 
-def run(state: FakeGroupState, rows: pd.DataFrame, principal: str = "User:a") -> list[tuple[str, dict[str, object]]]:
+def run(state: State, rows: pd.DataFrame, principal: str = "User:a") -> list[tuple[str, dict[str, object]]]:
     output = operate(DEPLOYMENT, frozenset({"User:super"}), (principal,), iter([rows]), state)
     return [(kind, json.loads(body)) for part in output for kind, body in zip(part["kind"], part["body"], strict=True)]
 
 
 def test_rows_have_exactly_the_columns_of_their_tables() -> None:
-    rows = dict(run(FakeGroupState(), frame(list(range(50)))))
+    rows = dict(run(State(), frame(list(range(50)))))
 
     assert set(rows) == {"throttle_decisions", "producer_id_metrics"}
     for table, body in rows.items():
@@ -70,21 +89,21 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
 
 
 def test_state_is_not_written_when_nothing_changed() -> None:
-    state = FakeGroupState()
+    state = State()
     run(state, frame([1]))
 
     assert run(state, frame([1], at_ms=500)) == []
-    assert len(state.updates) == 1
+    assert state.updates == 1
 
 
 def test_a_principal_that_is_never_enforced_is_reported_without_a_quota() -> None:
-    ((kind, row),) = run(FakeGroupState(), frame(list(range(50))), principal="User:super")
+    ((kind, row),) = run(State(), frame(list(range(50))), principal="User:super")
 
     assert (kind, row["quota_source"], row["admitted_pids"]) == ("producer_id_metrics", "none", 50)
 
 
 def test_a_lost_ledger_is_quarantined_and_its_principal_learns_again_instead_of_being_punished() -> None:
-    state = FakeGroupState((b"PQL\x01 damaged beyond repair",))
+    state = State(b"PQL\x01 damaged beyond repair")
 
     rows = run(state, frame(list(range(500))))
     later = run(state, frame(list(range(500)), at_ms=DEPLOYMENT.config.window_ms + 1000))
@@ -93,3 +112,45 @@ def test_a_lost_ledger_is_quarantined_and_its_principal_learns_again_instead_of_
     assert str(rows[0][1]["reason"]).startswith("ledger of User:a lost: ")
     assert rows[1][1]["phase"] == "learning"
     assert [kind for kind, _ in later] == ["producer_id_metrics"]
+
+
+def test_a_ledger_that_has_expired_is_removed_with_a_last_row_of_rate_0() -> None:
+    silent = State()
+    run(silent, frame(list(range(50))))
+    run(State(), frame([1], at_ms=12 * DEPLOYMENT.config.window_ms), principal="User:b")
+
+    timed_out = silent.times_out()
+    (release, last) = run(timed_out, pd.DataFrame())
+
+    assert not timed_out.exists
+    assert release[1]["action"] == "RELEASE"
+    assert (last[0], last[1]["rate"], last[1]["tokens"], last[1]["active_pids"]) == ("producer_id_metrics", 0, 10, 0)
+
+
+def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
+    silent = State()
+    run(silent, frame(list(range(50))))
+
+    timed_out = silent.times_out()
+
+    assert run(timed_out, pd.DataFrame()) == []
+    assert timed_out.stored == silent.stored
+    assert timed_out.timeout_ms is not None
+
+
+def test_a_timeout_is_set_with_each_update_and_only_then() -> None:
+    state = State()
+    run(state, frame([1]))
+    assert state.timeout_ms == pytest.approx(11 * DEPLOYMENT.config.window_ms, rel=0.01)
+
+    unchanged = state.next_call()
+    run(unchanged, frame([1], at_ms=500))
+    assert (unchanged.updates, unchanged.timeout_ms) == (0, None)
+
+
+def test_an_expired_ledger_that_cannot_be_read_is_removed_and_said() -> None:
+    timed_out = State(b"PQL\x01 damaged beyond repair", timed_out=True)
+
+    ((kind, _),) = run(timed_out, pd.DataFrame())
+
+    assert (kind, timed_out.exists) == ("quarantined_events", False)

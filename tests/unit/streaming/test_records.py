@@ -41,6 +41,7 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
             "producer_id": 4711,
             "client_id": "app",
             "correction": None,
+            "learning": None,
             "broker_id": 1,
             "partition": 3,
             "offset": 0,

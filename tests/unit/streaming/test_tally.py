@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from quota.limits import Limit
 from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
-from state.events import Deployment, Events
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.operator import unpack
 from streaming.tally import tally_events, ticks_of
@@ -16,12 +16,11 @@ from streaming.tally import tally_events, ticks_of
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
-Row = tuple[str, int, int, bool]
+Row = tuple[str, int, int, int]
+KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
 
 ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(["User:a", "User:b"]), st.integers(-1, 12), st.integers(-400_000, 400_000), st.booleans()
-    ),
+    st.tuples(st.sampled_from(["User:a", "User:b"]), st.integers(-1, 12), st.integers(-400_000, 400_000), KINDS),
     min_size=1,
     max_size=150,
 )
@@ -35,7 +34,8 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
             "principal": pa.array([rows[i][0] for i in order]),
             "producer_id": pa.array([rows[i][1] for i in order], pa.int64()),
             "client_id": pa.array([f"c{rows[i][1] % 2}" for i in order]),
-            "correction": pa.array([rows[i][3] for i in order]),
+            "correction": pa.array([rows[i][3] == CORRECTION for i in order]),
+            "learning": pa.array([rows[i][3] == LEARNING for i in order]),
             "partition": pa.array([0] * len(rows), pa.int32()),
             "offset": pa.array(order, pa.int64()),
         }
@@ -78,7 +78,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 
 def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, False), ("User:a", 2, 0, False)])
-    second = table([("User:a", 3, 0, False)]).set_column(5, "partition", pa.array([1], pa.int32()))
+    second = table([("User:a", 3, 0, False)]).set_column(6, "partition", pa.array([1], pa.int32()))
     packed = [packed for _, packed in tally_events(pa.concat_tables([second, first]), QUANTUM_MS)]
 
     assert unpack(reversed(packed)).pids == [1, 2, 3]
@@ -92,7 +92,7 @@ def test_ticks_of_columns_equal_ticks_of_single_times(times: list[int], quantum_
 
 
 BROKER_ROWS = st.lists(
-    st.tuples(st.integers(0, 6), st.integers(-200_000, 200_000), st.booleans(), st.integers(1, 3)),
+    st.tuples(st.integers(0, 6), st.integers(-200_000, 200_000), KINDS, st.integers(1, 3)),
     min_size=1,
     max_size=120,
 )

@@ -1,0 +1,71 @@
+"""A principal's token bucket under the quota in force, or without one."""
+
+from quota.bucket import BucketTerms, TokenBucket
+from quota.config import QuotaConfig
+from quota.limits import Limit
+from quota.timeline import Timeline
+
+
+class Budget:
+    """What a principal may still spend; a bucket begins full with the first PID that asks for a token."""
+
+    def __init__(self, config: QuotaConfig, timeline: Timeline, parts: tuple[int, int, int] | None) -> None:
+        """Open a budget.
+
+        Args:
+            config: Settings of the rules.
+            timeline: Of that configuration.
+            parts: Of `TokenBucket.to_parts`; None until a quota first applied.
+        """
+        self._config = config
+        self._timeline = timeline
+        self._bucket = TokenBucket.from_parts(parts) if parts else None
+        self._terms: BucketTerms | None = None
+
+    def apply(self, limit: Limit) -> None:
+        """Put a quota in force. Without one the bucket keeps its tokens for the next."""
+        rate = limit.producer_ids_rate
+        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a quota is in force."""
+        return self._terms is not None
+
+    def parts(self) -> tuple[int, int, int] | None:
+        """Return the bucket as it is stored."""
+        return self._bucket.to_parts() if self._bucket else None
+
+    def take(self, tick: int) -> bool:
+        """Take a token if there is one, or if no quota is in force."""
+        if self._terms is None:
+            return True
+        if self._bucket is None:
+            self._bucket = TokenBucket.full(self._terms, tick)
+        self._bucket.refill(self._terms, tick, self._timeline)
+        return self._bucket.take(self._terms)
+
+    def tokens(self, tick: int) -> float | None:
+        """Return the tokens at a tick, None without a quota."""
+        return self._at(self._terms, tick).tokens(self._terms) if self._terms else None
+
+    def throttle_time_ms(self, tick: int) -> int:
+        """Return the milliseconds from a tick until the bucket is no longer exhausted."""
+        return self._at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0
+
+    def full_ms(self) -> int:
+        """Return the time from which on the bucket is full, in milliseconds since the epoch."""
+        if self._bucket is None:
+            return 0
+        asked_ms = self._timeline.tick_start_ms(self._bucket.tick)
+        if self._terms is None:
+            # Whatever quota comes next: by then the samples of the rate have expired as well.
+            return asked_ms + self._config.window_num * self._config.window_ms
+        missing = max(0, self._terms.burst_units - self._bucket.units)
+        return asked_ms - -missing // self._terms.refill_per_ms
+
+    def _at(self, terms: BucketTerms, tick: int) -> TokenBucket:
+        bucket = self._bucket
+        if bucket is None:
+            return TokenBucket.full(terms, tick)
+        return TokenBucket(bucket.units_at(terms, tick, self._timeline), tick)

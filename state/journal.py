@@ -1,0 +1,115 @@
+"""What a ledger says of a batch: its decisions, and a metrics row per interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from quota.config import QuotaConfig
+from quota.decision import Action, Decision, Evidence, decision_id
+from quota.episode import Episode
+from quota.limits import UNLIMITED, Limit
+from quota.timeline import Timeline
+from state.budget import Budget
+from state.codec import LedgerState
+from state.events import MetricsRow
+from state.layers import LayeredBloomFilter
+from state.window import QuantumCounts, new_pids_in_window, throttle_time_avg_ms
+
+
+@dataclass
+class Journal:
+    """The output of one batch so far.
+
+    Attributes:
+        principal: KafkaPrincipal the ledger belongs to.
+        broker_id: Broker that the budget is for, None if it is for the cluster.
+        config: Settings of the rules.
+        timeline: Of that configuration.
+        limit: The quota in force.
+        decisions: In the order they were taken.
+        metrics: One row per interval with something to say.
+        late_pids: Late events since the last row.
+        row_due: Whether something happened that the last row does not tell.
+    """
+
+    principal: str
+    broker_id: int | None
+    config: QuotaConfig
+    timeline: Timeline
+    limit: Limit = UNLIMITED
+    decisions: list[Decision] = field(default_factory=list)
+    metrics: list[MetricsRow] = field(default_factory=list)
+    late_pids: int = 0
+    row_due: bool = False
+
+    @property
+    def interval_ticks(self) -> int:
+        """Length of a metrics interval in ticks."""
+        return self.timeline.ticks_in(self.config.metrics_interval_seconds * 1000)
+
+    def decide(self, action: Action, episode: Episode, state: LedgerState, budget: Budget) -> None:
+        """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
+        self.settle(episode)
+        self.row_due = True
+        release = action == "RELEASE"
+        decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
+        self.decisions.append(
+            Decision(
+                decision_id=decision_id(self.principal, self.broker_id, episode.start_ms, episode.renewal, action),
+                principal=self.principal,
+                broker_id=self.broker_id,
+                action=action,
+                decided_at_ms=decided_at_ms,
+                throttle_time_ms=0 if release else episode.throttle_time_ms,
+                throttled_until_ms=episode.throttled_until_ms,
+                tokens=budget.tokens(self.timeline.tick(decided_at_ms)),
+                rate=state.rate.measure(self.config, decided_at_ms),
+                quota=self.limit.producer_ids_rate,
+                quota_source=self.limit.source,
+                quota_updated_at_ms=self.limit.updated_at_ms,
+                evidence=episode.evidence() if release else Evidence(),
+            )
+        )
+
+    def settle(self, episode: Episode | None) -> None:
+        """Give the last THROTTLE all that was refused until the next decision or the end of its batch."""
+        if episode and self.decisions and self.decisions[-1].action == "THROTTLE":
+            self.decisions[-1] = replace(self.decisions[-1], evidence=episode.evidence())
+
+    def report(
+        self,
+        tick: int,
+        state: LedgerState,
+        budget: Budget,
+        seen: LayeredBloomFilter,
+        counts: Sequence[QuantumCounts],
+        *,
+        state_bytes: int,
+        is_learning: bool,
+    ) -> None:
+        """Add the metrics row of the current interval, as of a tick; `counts` are those of the live quanta."""
+        as_of_ms = self.timeline.tick_start_ms(tick)
+        self.metrics.append(
+            MetricsRow(
+                principal=self.principal,
+                broker_id=self.broker_id,
+                window_end_ms=self.timeline.tick_start_ms((state.interval + 1) * self.interval_ticks),
+                as_of_ms=as_of_ms,
+                rate=state.rate.measure(self.config, as_of_ms),
+                tokens=budget.tokens(tick),
+                throttle_time_ms=budget.throttle_time_ms(tick),
+                throttle_time_avg_ms=throttle_time_avg_ms(counts),
+                new_pids_window=new_pids_in_window(counts, as_of_ms, self.config.window_ms, self.timeline),
+                quota=self.limit.producer_ids_rate,
+                quota_source=self.limit.source,
+                admitted_pids=state.interval_admitted,
+                refused_pids=round(state.interval_refused),
+                late_pids=self.late_pids,
+                active_pids=seen.active_pids(),
+                layers=seen.layers(),
+                state_bytes=state_bytes,
+                phase="learning" if is_learning else "enforcing",
+                saturated=any(each.saturated for each in counts),
+            )
+        )
+        self.late_pids = 0
+        self.row_due = False

@@ -1,0 +1,112 @@
+"""What is expired may be removed or kept: nothing that comes out afterwards tells the difference."""
+
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit
+from state.broker_ledgers import BrokerLedgers
+from state.events import CHARGED, Deployment, Events, Outcome
+from state.ledger import Ledger
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+DEPLOYMENT = Deployment(QuotaConfig(), salt=3)
+TEN = Limit(10.0, "user", START_MS)
+
+
+def events(pids: list[int], at_ms: int, brokers: list[int] | None = None) -> Events:
+    size = len(pids)
+    return Events(pids, [START_MS + at_ms] * size, [""] * size, [CHARGED] * size, brokers or [])
+
+
+def read_back(ledger: Ledger) -> Ledger:
+    return Ledger("User:a", DEPLOYMENT, ledger.to_bytes())
+
+
+def test_an_idle_principal_is_dismissed_with_its_release_and_a_last_row_of_rate_0() -> None:
+    ledger = Ledger("User:a", DEPLOYMENT)
+    ledger.process(events(list(range(30)), 0), TEN)
+
+    outcome = read_back(ledger).expire(START_MS + 12 * HOUR_MS)
+
+    assert outcome is not None
+    (release,), (row,) = outcome.decisions, outcome.metrics
+    assert (release.action, release.quota, release.quota_updated_at_ms) == ("RELEASE", 10.0, START_MS)
+    assert (row.rate, row.new_pids_window, row.active_pids, row.layers, row.tokens) == (0, 0, 0, 0, 10)
+    assert (row.admitted_pids, row.refused_pids, row.throttle_time_ms) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "quiet_ms", "why"),
+    [
+        (10.0, 10 * HOUR_MS, "its rate is not 0 yet"),
+        (0.05, 19 * HOUR_MS, "its bucket is not full yet: a token comes every 20 hours"),
+    ],
+)
+def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_ms: int, why: str) -> None:
+    ledger = Ledger("User:a", DEPLOYMENT)
+    ledger.process(events([1, 2], 0), Limit(rate, "user"))
+
+    assert read_back(ledger).expire(START_MS + quiet_ms) is None, why
+
+
+def test_the_next_event_of_an_idle_principal_brings_the_same_last_row() -> None:
+    ledger = Ledger("User:a", DEPLOYMENT)
+    ledger.process(events(list(range(30)), 0), TEN)
+
+    removed = read_back(ledger).expire(START_MS + 15 * HOUR_MS)
+    kept = read_back(ledger).process(events([1], 15 * HOUR_MS), TEN)
+
+    assert removed is not None
+    assert kept.decisions == removed.decisions
+    last, first_again = (asdict(row) for row in kept.metrics)
+    assert {**last, "state_bytes": 0} == {**asdict(removed.metrics[0]), "state_bytes": 0}
+    assert first_again["admitted_pids"] == 1
+
+
+BURSTS = st.lists(
+    st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(0, 40)), min_size=2, max_size=8
+)
+
+
+@given(bursts=BURSTS, rate=st.sampled_from([0.2, 3.0, 20.0, None]))
+def test_removing_what_has_expired_changes_nothing_that_comes_out(
+    bursts: list[tuple[list[int], int]], rate: float | None
+) -> None:
+    limit = UNLIMITED if rate is None else Limit(rate, "user")
+    kept, collected = Ledger("User:a", DEPLOYMENT), Ledger("User:a", DEPLOYMENT)
+    said_by_kept, said_by_collected, at_ms = [], [], 0
+    for pids, quiet_hours in bursts:
+        at_ms += quiet_hours * HOUR_MS
+        # Somebody else's event has told the time before ours came.
+        outcome = read_back(collected).expire(START_MS + at_ms) if said_by_kept else None
+        said_by_kept.append(kept.process(events(pids, at_ms), limit))
+        if outcome is not None:
+            said_by_collected.append(outcome)
+            collected = Ledger("User:a", DEPLOYMENT)
+        said_by_collected.append(collected.process(events(pids, at_ms), limit))
+
+    assert flat(said_by_kept) == flat(said_by_collected)
+    assert kept.to_bytes() == collected.to_bytes()
+
+
+def flat(outcomes: list[Outcome]) -> list[object]:
+    decisions = [decision for outcome in outcomes for decision in outcome.decisions]
+    rows = [asdict(row) | {"state_bytes": 0} for outcome in outcomes for row in outcome.metrics]
+    return [decisions, rows]
+
+
+def test_the_ledgers_of_all_brokers_go_together() -> None:
+    ledgers = BrokerLedgers("User:a", Deployment(scope="broker"))
+    ledgers.process(events([1, 2], 0, [1, 2]), TEN)
+    ledgers.process(events([3], 6 * HOUR_MS, [2]), TEN)
+
+    assert ledgers.expire(START_MS + 12 * HOUR_MS) is None
+    outcome = ledgers.expire(START_MS + 18 * HOUR_MS)
+
+    assert outcome is not None
+    assert [(row.broker_id, row.rate) for row in outcome.metrics] == [(1, 0), (2, 0)]
