@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from broker.errors import TopicMissingError
 from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.offsets import first_record_ms
-from broker.topics import PRODUCE_EVENTS, require_topic
+from broker.topics import PRODUCE_EVENTS, TAP_STATUS, require_topic
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.errors import SparkMissingError, StreamFailedError
@@ -76,7 +77,15 @@ def stream(
         scope=scope,
         config=config,
     )
-    run(options)
+    run(options, with_tap_reports=_has_topic(kafka, TAP_STATUS))
+
+
+def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
+    try:
+        require_topic(kafka.client(), topic)
+    except TopicMissingError:
+        return False
+    return True
 
 
 def _require_spark() -> None:
@@ -96,8 +105,12 @@ def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int) -> int:
     return begin_ms + learn_seconds * 1000
 
 
-def run(options: StreamOptions) -> None:
+def run(options: StreamOptions, *, with_tap_reports: bool = False) -> None:
     """Run a stream until it ends.
+
+    Args:
+        options: Of the stream.
+        with_tap_reports: Whether the taps' own reports are written to tables beside it, by a second query.
 
     Raises:
         StreamFailedError: If Spark ended it with an error.
@@ -105,13 +118,21 @@ def run(options: StreamOptions) -> None:
     from pyspark.errors import PySparkException
 
     from broker.jars import jars_folder, spark_jars
-    from streaming.pipeline import start
+    from streaming.pipeline import AVAILABLE_NOW, start
     from streaming.session import stream_session
+    from streaming.tap_reports import start_tap_reports
 
     spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()))
-    query = start(spark, options)
+    queries = [start(spark, options)]
     try:
-        query.awaitTermination()
+        if with_tap_reports:
+            queries.append(start_tap_reports(spark, options))
+        if options.trigger == AVAILABLE_NOW:
+            for query in queries:
+                query.awaitTermination()
+        else:
+            # None of them ends by itself: the first that does has failed.
+            spark.streams.awaitAnyTermination()
     except PySparkException as error:
         msg = f"the stream ended with an error: {str(error).splitlines()[0]}; fix its cause and start it again"
         raise StreamFailedError(msg) from error

@@ -127,4 +127,60 @@ _QUARANTINE = TableSpec(
     ),
 )
 
-TABLES: dict[str, TableSpec] = {spec.name: spec for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE)}
+_ENFORCEMENT = TableSpec(
+    "enforcement_actions",
+    "A step of the enforcer: each lease (a client quota of ours) has a row per state, written before the step and "
+    "after it. A lease that has no row restored, let_go or failed is open.",
+    pa.schema(
+        [
+            _column("recorded_at", _TIME, "When the row was written."),
+            _column("sequence", pa.int64(), "Order of the rows of one enforcer."),
+            _column(
+                "state",
+                pa.string(),
+                "applying and restoring (intents), in_force, restored, failed, let_go (somebody else changed the "
+                "quota); hold (an order to leave principals alone), alert.",
+            ),
+            _column("principal", pa.string(), "KafkaPrincipal; null in a hold means everybody."),
+            _column("lease_id", pa.string(), "Names the lease."),
+            _column("decision_id", pa.string(), "The decision in throttle_decisions that it carries out."),
+            _column("entity_user", pa.string(), "Bare user name of the quota's entity."),
+            _column("entity_client_id", pa.string(), "Its client id; null for all of the user's."),
+            _column("entity_ip", pa.string(), "Its ip, for connection_creation_rate."),
+            _column("quota_key", pa.string(), "The client quota, such as request_percentage."),
+            _column("previous_value", pa.float64(), "Its value before the lease; null if there was none."),
+            _column("new_value", pa.float64(), "Its value during the lease."),
+            _column("until", _TIME, "When the lease or the hold ends."),
+            _column("reason", pa.string(), "Why, in words."),
+            _column("enforcer", pa.string(), "Host and process that wrote the row."),
+        ]
+    ),
+)
+
+_TAP_STATUS = TableSpec(
+    "tap_status",
+    "A broker per row and batch: the newest report of its tap, or, with reported_at null, that the cluster has such a "
+    "broker and no tap reported for it in that batch.",
+    pa.schema(
+        [
+            _column("broker_id", pa.int32(), "Node id of the broker."),
+            _column("seen_at", _TIME, "When a tap last saw that the cluster has this broker."),
+            _column("reported_at", _TIME, "When its tap reported; null if it did not."),
+            _column("host", pa.string(), "Where the tap runs."),
+            _column("tap_id", pa.string(), "Names the run of the tap."),
+            _column("source", pa.string(), "What it reads: file, topic or poll."),
+            _column("lines", pa.int64(), "Lines read since its start."),
+            _column("events", pa.int64(), "Produce events written since its start."),
+            _column("unplaced", pa.int64(), "Of these, with principal unknown."),
+            _column("unplaced_share", pa.float64(), "Share of them among the events since the report before."),
+            _column("behind_bytes", pa.int64(), "Bytes of the log not read yet; null if it reads a topic."),
+            _column("newest_line_at", _TIME, "Time of the newest line it has read."),
+            _column("stopped", pa.bool_(), "Whether this was its last word before it ended."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+)
+
+TABLES: dict[str, TableSpec] = {
+    spec.name: spec for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _TAP_STATUS)
+}

@@ -68,3 +68,24 @@ def decision(principal, decided_at, **values):
     }
     assert set(values) <= set(row)
     return row | values
+
+
+def tap_report(broker_id, reported_at, **values):
+    row = {
+        "broker_id": broker_id,
+        "seen_at": reported_at,
+        "reported_at": reported_at,
+        "host": "host",
+        "tap_id": "tap",
+        "source": "file",
+        "lines": 10,
+        "events": 5,
+        "unplaced": 0,
+        "unplaced_share": 0.0,
+        "behind_bytes": 0,
+        "newest_line_at": reported_at,
+        "stopped": False,
+        "batch_id": 0,
+    }
+    assert set(values) <= set(row)
+    return row | values

@@ -3,11 +3,13 @@
 from importlib.resources import files
 
 import pytest
-from table_rows import NOON, append, decision, metrics, seconds
+from table_rows import NOON, append, decision, metrics, seconds, tap_report
 
 from jobs.query import query, views
 from quota.config import QuotaConfig
 from streaming.tables import TABLES
+
+VIEWS = {"current_throttles", "principal_metrics", "quota_headroom", "tap_coverage", "top_offenders"}
 
 
 def ask(tables, sql, now=NOON, **config):
@@ -15,10 +17,10 @@ def ask(tables, sql, now=NOON, **config):
 
 
 def test_all_views_are_shipped():
-    assert set(views()) == {"current_throttles", "principal_metrics", "quota_headroom", "top_offenders"}
+    assert set(views()) == VIEWS
 
 
-@pytest.mark.parametrize("view", ["current_throttles", "principal_metrics", "quota_headroom", "top_offenders"])
+@pytest.mark.parametrize("view", sorted(VIEWS))
 def test_a_view_of_empty_tables_is_empty(tmp_path, view):
     append(tmp_path, "throttle_decisions")
     assert ask(tmp_path, f"TABLE {view}") == []
@@ -154,6 +156,33 @@ class TestTopOffenders:
         append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
         append(tmp_path, "throttle_decisions")
         assert ask(tmp_path, "SELECT * FROM top_offenders") == []
+
+
+class TestTapCoverage:
+    def test_a_broker_is_watched_while_its_tap_reports_and_has_not_stopped(self, tmp_path):
+        append(
+            tmp_path,
+            "tap_status",
+            tap_report(1, NOON, batch_id=1),
+            tap_report(2, NOON - seconds(600), batch_id=1),
+            tap_report(3, NOON - seconds(20), batch_id=1),
+            tap_report(3, NOON, stopped=True, batch_id=2),
+        )
+
+        rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM tap_coverage", NOON + seconds(30))
+
+        assert [(row["broker_id"], row["watched_now"], row["silent_seconds"]) for row in rows] == [
+            (2, False, 630),
+            (3, False, 30),
+            (1, True, 30),
+        ]
+
+    def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path):
+        append(tmp_path, "tap_status", tap_report(1, NOON), tap_report(4, None, seen_at=NOON))
+
+        (unseen, _) = ask(tmp_path, "SELECT * FROM tap_coverage")
+
+        assert (unseen["broker_id"], unseen["watched_now"], unseen["reported_at"]) == (4, False, None)
 
 
 def test_principal_metrics_has_every_column_of_its_table():

@@ -1,0 +1,40 @@
+import json
+from datetime import datetime, timezone
+
+from pyspark.sql import DataFrame, SparkSession
+from stream_kit import START_MS
+
+from streaming.tables import TABLES
+from streaming.tap_reports import status_rows
+
+
+def records(spark: SparkSession, *values: object) -> DataFrame:
+    rows = [(bytearray(json.dumps(value).encode()), offset) for offset, value in enumerate(values)]
+    return spark.createDataFrame(rows, "value BINARY, offset BIGINT")
+
+
+def report(broker_id: int, at_ms: int, **others: object) -> dict[str, object]:
+    return {"timestamp_ms": START_MS + at_ms, "broker_id": broker_id, "host": "h", "lines": at_ms, **others}
+
+
+def test_the_newest_report_of_each_broker_becomes_a_row_of_the_table(spark: SparkSession) -> None:
+    rows = status_rows(records(spark, report(1, 5), report(2, 6), report(1, 7, stopped=True)), 3)
+
+    assert rows.columns == TABLES["tap_status"].schema.names
+    assert sorted((row.broker_id, row.lines, row.stopped, row.batch_id) for row in rows.collect()) == [
+        (1, 7, True, 3),
+        (2, 6, False, 3),
+    ]
+
+
+def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named(spark: SparkSession) -> None:
+    rows = status_rows(records(spark, report(1, 5, cluster_brokers=[1, 2, 3]), report(3, 9)), 0)
+
+    (unwatched,) = [row for row in rows.collect() if row.reported_at is None]
+    assert unwatched.broker_id == 2
+    seen_at = datetime.fromtimestamp((START_MS + 5) / 1000, tz=timezone.utc)
+    assert unwatched.seen_at.astimezone(timezone.utc) == seen_at
+
+
+def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
+    assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5)), 0).count() == 1
