@@ -246,5 +246,8 @@ class LayeredBloomFilter:
         return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
     def _keep_lookups(self) -> None:
-        self._newest_first = [(layer.bloom(), each) for each in reversed(self._quanta) for layer in each.layers]
+        # The last layer of a quantum is the largest, so it holds most PIDs.
+        self._newest_first = [
+            (layer.bloom(), each) for each in reversed(self._quanta) for layer in reversed(each.layers)
+        ]
         self._current = [bloom for bloom, each in self._newest_first if each.number == self._quantum]
