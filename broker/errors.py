@@ -53,8 +53,16 @@ class BrokerUnreachableError(BrokerError):
     """Raised when no broker answers in time."""
 
 
+class ClusterRequestError(BrokerError):
+    """Raised when a broker answers, but refuses what is asked of it."""
+
+
 class KafkaConfigError(BrokerError):
     """Raised when the client settings of a Kafka cluster cannot be read or are not supported."""
+
+
+class OwnersFileError(BrokerError):
+    """Raised when a file that tells whose producer ids are can't be used."""
 
 
 class TopicError(BrokerError):
@@ -78,3 +86,22 @@ class TapError(BrokerError):
 
 class TapDeliveryError(TapError):
     """Raised when Kafka did not take an event of the tap."""
+
+
+# Enforcement
+
+
+class ClientQuotaError(BrokerError):
+    """Raised when a client quota of Kafka cannot be read or changed."""
+
+
+class ClientQuotaRefusedError(ClientQuotaError):
+    """Raised when Kafka understood, and will not do it: not authorised, or not a valid quota."""
+
+
+class ClientQuotaUnavailableError(ClientQuotaError):
+    """Raised when Kafka may do it later: no answer in time, or the controller moves."""
+
+
+class EnforcerLockError(BrokerError):
+    """Raised when the lock that keeps enforcers one at a time cannot be used."""

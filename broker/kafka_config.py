@@ -13,6 +13,36 @@ _JAAS_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 
+_KAFKA_PYTHON = {
+    "client.id": "client_id",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+}
+_JAVA = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.keystore.location": "ssl.keystore.location",
+    "ssl.keystore.password": "ssl.keystore.password",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+}
+"""Java's names for the settings of TLS. Certificates and keys are PEM there as here, but for the PKCS#12 keystore."""
+_JAVA_PEM_KEYS = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
+_NOT_FOR_JAVA = ("ssl.crl.", "ssl.engine.", "ssl.cipher.", "ssl.curves.", "ssl.sigalgs.", "sasl.oauth", "sasl.kerberos")
+_NOT_FOR_KAFKA_PYTHON = (
+    "ssl.ca.pem",
+    "ssl.certificate.pem",
+    "ssl.key.pem",
+    "ssl.keystore.",
+    "ssl.engine.",
+    "sasl.oauth",
+)
+
 
 @dataclass(frozen=True)
 class KafkaConfig:
@@ -52,15 +82,82 @@ class KafkaConfig:
 
         Args:
             jaas_prefix: Put before the login module's class: `kafkashaded.` on Databricks.
+
+        Raises:
+            KafkaConfigError: If a setting that decides who talks to whom has no counterpart in Java.
         """
+        self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
         if mechanism:
             java["sasl.mechanism"] = mechanism
             java["sasl.jaas.config"] = self._jaas(mechanism, jaas_prefix)
-        if "ssl.ca.location" in self.settings:
-            java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": self.settings["ssl.ca.location"]}
+        if "security.protocol" in java:
+            java["security.protocol"] = java["security.protocol"].upper()
+        java |= self._java_tls()
         return {f"kafka.{name}": value for name, value in java.items()}
+
+    def kafka_python(self) -> dict[str, object]:
+        """Return the settings for kafka-python, which is used for the requests that librdkafka has no calls for.
+
+        What it has no name for, and what only tunes a client, is left out.
+
+        Raises:
+            KafkaConfigError: If leaving a setting out would make the connection another one.
+        """
+        self._refuse(_NOT_FOR_KAFKA_PYTHON, "here: put certificates into files (ssl.ca.location, say)")
+        mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
+        if mechanism is not None and mechanism not in _JAAS_MODULES:
+            msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
+            raise KafkaConfigError(msg)
+        found: dict[str, object] = {
+            theirs: self.settings[ours] for ours, theirs in _KAFKA_PYTHON.items() if ours in self.settings
+        }
+        found["bootstrap_servers"] = self.settings["bootstrap.servers"].split(",")
+        if "security.protocol" in self.settings:
+            found["security_protocol"] = self.settings["security.protocol"].upper()
+        if mechanism is not None:
+            found["sasl_mechanism"] = mechanism
+        # librdkafka's default is https, too.
+        if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
+            found["ssl_check_hostname"] = False
+        return found
+
+    def _java_tls(self) -> dict[str, str]:
+        settings = self.settings
+        java = {theirs: settings[ours] for ours, theirs in _JAVA.items() if ours in settings}
+        if java.get("ssl.endpoint.identification.algorithm") == "none":
+            java["ssl.endpoint.identification.algorithm"] = ""
+        if "ssl.ca.location" in settings or "ssl.ca.pem" in settings:
+            java["ssl.truststore.type"] = "PEM"
+        if "ssl.keystore.location" in settings:
+            java["ssl.keystore.type"] = "PKCS12"
+        chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
+        if chain and key:
+            # Java wants both in one file, or their text.
+            if not any(begin in key for begin in _JAVA_PEM_KEYS):
+                msg = (
+                    "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "
+                    "convert it with `openssl pkcs8 -topk8 -in KEY -out NEW_KEY`"
+                )
+                raise KafkaConfigError(msg)
+            java |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+        return java
+
+    def _pem(self, name: str) -> str | None:
+        """Return what is in a PEM setting, or in the file that it names."""
+        if f"{name}.location" in self.settings:
+            return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
+        return self.settings.get(f"{name}.pem")
+
+    def _refuse(self, names: tuple[str, ...], where: str) -> None:
+        unsupported = sorted(name for name in self.settings if name.startswith(names))
+        if unsupported:
+            msg = f"{unsupported[0]} can't be used {where}"
+            raise KafkaConfigError(msg)
+        if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
+            msg = "enable.ssl.certificate.verification=false can't be used here: name the CA in ssl.ca.location"
+            raise KafkaConfigError(msg)
 
     def _jaas(self, mechanism: str, prefix: str) -> str:
         module = _JAAS_MODULES.get(mechanism)

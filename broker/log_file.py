@@ -1,56 +1,25 @@
-"""Follows one growing log file: whole lines only, across rotation, from a saved position."""
+"""Follows one growing log file: whole records only, through any number of rotations, from a saved position."""
 
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
+from broker.checkpoint import FilePosition
 from broker.errors import TapError
+from broker.log_layout import JSON_END, XML_BEGIN, XML_END
+from broker.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
 
 _CHUNK_BYTES = 1024 * 1024
 # A line holds one request; the largest ones name some ten thousand partitions. Beyond this it is not a log.
 _MAX_LINE_BYTES = 64 * 1024 * 1024
-
-
-class Position(msgspec.Struct, frozen=True):
-    """A place in a file that may since have been rotated away.
-
-    Attributes:
-        inode: of the file; another one under the same name is a new file.
-        offset: in bytes.
-    """
-
-    inode: int
-    offset: int
-
-
-def load_position(path: Path) -> Position | None:
-    """The saved position; None if there is none yet.
-
-    Raises:
-        TapError: the file is not one that `save_position` wrote.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Position)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
-        msg = f"position file {path} cannot be read ({error}): delete it to begin anew, or name another"
-        raise TapError(msg) from error
-
-
-def save_position(path: Path, position: Position) -> None:
-    """Write the position so that a crash leaves either the old or the new one."""
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(msgspec.json.encode(position))
-    new.replace(path)
+_TAIL_BYTES = 4 * 1024 * 1024
 
 
 class LogFile:
-    """Reads a file that somebody else appends to."""
+    """Reads a file that somebody else appends to, renames, compresses and cuts."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is opened yet; the file need not exist.
@@ -60,58 +29,91 @@ class LogFile:
         """
         self._path = path
         self._file: BinaryIO | None = None
+        self._compressed = False
+        self._inode = 0
+        self._head = Head(0, "")
+        self._end = JSON_END
         self._rest = b""
         self._offset = 0
         self.rotations = 0
         self.truncations = 0
         self.oversized_lines = 0
+        self.lost_files = 0
 
-    def open_at(self, position: Position | None, *, from_end: bool = False, context_bytes: int = 0) -> int:
+    def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
         """Open the file, if it is there.
 
         Args:
-            position: go on from here, if it is still the same file.
+            position: go on from here, also if the file was rotated since. If it is gone, with the oldest one left.
             from_end: without a position, begin at the end instead of at the beginning.
-            context_bytes: begin so many bytes earlier than the position or the end.
-
-        Returns:
-            The offset from which on lines are new; those before are context.
         """
-        if not self._open(self._rotated(position)):
-            return 0
-        stat = self._stat()
-        new_from = stat.st_size if from_end else 0
-        if position is not None:
-            # Another inode: rotated while we were away, and the old one is gone. All of the new file is new to us.
-            new_from = position.offset if position.inode == stat.st_ino and position.offset <= stat.st_size else 0
-        self._seek(max(0, new_from - context_bytes))
-        if self._offset > 0:
-            # We are in the midst of a line, most likely.
-            self._skip_line()
-        return new_from
+        if position is None:
+            if self._open(self._path) and from_end:
+                self._seek_end()
+            return
+        found = self._find(Head(position.head_bytes, position.head), position.inode, position.offset)
+        if found is not None and self._open(found):
+            self._seek(position.offset)
+            return
+        # Deleted while we were away: all that is left is new to us.
+        self.lost_files += 1
+        later = (path for path in rotated_files(self._path) if _is_later(path, position.written_ns))
+        for path in (*later, self._path):
+            if self._open(path):
+                return
 
     @property
     def unread_bytes(self) -> int:
-        """What was written to the open file, but not handed out yet."""
-        return 0 if self._file is None else max(0, self._stat().st_size - self._offset)
+        """What was written, but not handed out yet, as far as it can be told cheaply."""
+        try:
+            live = self._path.stat()
+        except FileNotFoundError:
+            return 0
+        if self._file is None or live.st_ino == self._inode:
+            return max(0, live.st_size - self._offset)
+        here = 0 if self._compressed else max(0, os.fstat(self._file.fileno()).st_size - self._offset)
+        return here + live.st_size
 
     @property
-    def position(self) -> Position | None:
-        """Behind the last whole line that `read` handed out; None while there is no file."""
-        return None if self._file is None else Position(self._stat().st_ino, self._offset)
+    def position(self) -> FilePosition | None:
+        """Behind the last whole record that `read` handed out; None while there is no file."""
+        if self._file is None:
+            return None
+        written_ns = os.fstat(self._file.fileno()).st_mtime_ns
+        return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
+
+    @property
+    def end_bytes(self) -> int:
+        """Length of what ends a record."""
+        return len(self._end)
 
     def read(self) -> list[bytes]:
-        """The next whole lines without their newline; empty at the end of what was written so far."""
-        if self._file is None and not self._open():
-            return []
+        """The next whole records without what ends them; empty at the end of what was written so far.
+
+        Raises:
+            TapError: a file cannot be read.
+        """
         file = self._file
         if file is None:
+            # Only opened now, so that there is a position before anything is handed out.
+            self._open(self._path)
             return []
-        chunk = file.read(_CHUNK_BYTES)
+        if self._was_cut(file):
+            return []
+        try:
+            chunk = file.read(_CHUNK_BYTES)
+        except (OSError, EOFError, zlib.error) as error:
+            msg = (
+                f"log file {self._path} or what it was rotated into cannot be read ({error}): repair or remove the file"
+            )
+            raise TapError(msg) from error
         if not chunk:
-            return self._at_end()
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self._offset += sum(map(len, lines)) + len(lines)
+            self._at_end(file)
+            return []
+        if self._offset == 0 and not self._rest:
+            self._end = XML_END if chunk.startswith(XML_BEGIN) else JSON_END
+        *lines, self._rest = (self._rest + chunk).split(self._end)
+        self._offset += sum(map(len, lines)) + len(lines) * len(self._end)
         if len(self._rest) > _MAX_LINE_BYTES:
             self.oversized_lines += 1
             self._offset += len(self._rest)
@@ -124,41 +126,80 @@ class LogFile:
             self._file.close()
             self._file = None
 
-    def _at_end(self) -> list[bytes]:
+    def _was_cut(self, file: BinaryIO) -> bool:
+        """Notice a cut, also one after which more was written than before; go on in the copy made before it, if any."""
+        if self._compressed:
+            return False
+        beginning = os.pread(file.fileno(), HEAD_BYTES, 0)
+        if self._head.fits(beginning) and os.fstat(file.fileno()).st_size >= self._offset:
+            if self._head.length < len(beginning):
+                self._head = Head.of(beginning)
+            return False
+        self.truncations += 1
+        offset, copy = self._offset, None
+        if self._head.length:
+            copy = self._find(self._head, None, offset)
+        if copy is not None and self._open(copy):
+            self._seek(offset)
+        else:
+            self._head = Head.of(beginning)
+            self._seek(0)
+        return True
+
+    def _at_end(self, file: BinaryIO) -> None:
         try:
-            now = self._path.stat()
+            live = self._path.stat()
         except FileNotFoundError:
             # Between the renaming and the first line of the new file.
-            return []
-        here = self._stat()
-        if now.st_ino != here.st_ino:
-            # Renamed, and nothing more was in it when we looked: but it was written to until just before the renaming.
-            if here.st_size > self._offset + len(self._rest):
-                return []
+            return
+        if live.st_ino == self._inode and not self._compressed:
+            return
+        # Renamed, and nothing more was in it when we looked: but it was written to until just before the renaming.
+        if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + len(self._rest):
+            return
+        following = self._following(file)
+        if self._open(following):
             self.rotations += 1
-            self.close()
-            self._open()
-        elif now.st_size < self._offset:
-            self.truncations += 1
-            self._seek(0)
-        return []
 
-    def _rotated(self, position: Position | None) -> Path:
-        """The file of the position, if it was renamed to `<name>.<something>` since; else the current one."""
-        if position is not None:
-            for path in self._path.parent.glob(f"{self._path.name}.*"):
-                if path.stat().st_ino == position.inode:
-                    return path
-        return self._path
+    def _following(self, file: BinaryIO) -> Path:
+        """The file that was begun after this one: the log may have been rotated more than once."""
+        files = rotated_files(self._path)
+        inodes = [_inode(path) for path in files]
+        if self._inode in inodes:
+            later = files[inodes.index(self._inode) + 1 :]
+        else:
+            # Compressed or deleted meanwhile.
+            same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
+            last_write_ns = os.fstat(file.fileno()).st_mtime_ns
+            later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
+        return later[0] if later else self._path
 
-    def _open(self, path: Path | None = None) -> bool:
+    def _fits(self, path: Path) -> bool:
+        return self._head.fits(beginning_of(path))
+
+    def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
+        """The file that a position is in, whatever it is called now."""
+        files = [self._path, *rotated_files(self._path)]
+        same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
+        for path in same:
+            if _inode(path) == inode and _size(path) >= offset:
+                return path
+        if head.length == 0:
+            return None
+        return next((path for path in same if path.suffix == ".gz" or _size(path) >= offset), None)
+
+    def _open(self, path: Path) -> bool:
         try:
-            self._file = (path or self._path).open("rb")
+            file = open_log(path)
         except FileNotFoundError:
             return False
-        except OSError as error:
-            msg = f"log file {self._path} cannot be read ({error.strerror}): check the path and its permissions"
-            raise TapError(msg) from error
+        self.close()
+        self._file = file
+        self._compressed = path.suffix == ".gz"
+        self._inode = os.fstat(file.fileno()).st_ino
+        beginning = beginning_of(path) if self._compressed else os.pread(file.fileno(), HEAD_BYTES, 0)
+        self._head = Head.of(beginning)
+        self._end = XML_END if beginning.startswith(XML_BEGIN) else JSON_END
         self._rest, self._offset = b"", 0
         return True
 
@@ -167,15 +208,36 @@ class LogFile:
             self._file.seek(offset)
             self._rest, self._offset = b"", offset
 
-    def _skip_line(self) -> None:
+    def _seek_end(self) -> None:
+        """Go behind the last whole record. Records of the XML layout can only be told apart from the beginning on."""
         if self._file is None:
             return
-        self._file.seek(self._offset - 1)
-        # From one byte before, so that a line that begins just here is not skipped.
-        self._seek(self._offset - 1 + len(self._file.readline()))
+        if self._end == XML_END:
+            while self.read():
+                pass
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        tail_from = max(0, size - _TAIL_BYTES)
+        tail = os.pread(self._file.fileno(), size - tail_from, tail_from)
+        self._seek(tail_from + tail.rfind(JSON_END) + 1)
 
-    def _stat(self) -> os.stat_result:
-        if self._file is None:
-            msg = f"log file {self._path} is not open"
-            raise TapError(msg)
-        return os.fstat(self._file.fileno())
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_later(path: Path, than_ns: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns > than_ns
+    except FileNotFoundError:
+        return False

@@ -1,7 +1,6 @@
-r"""Reads the lines that `log4j2-pid-quota.yaml` makes a broker write: pure, no file, no clock.
+r"""Reads the messages that the tap's log settings make a broker write: pure, no file, no clock.
 
-A line is one JSON object `{"ts", "thread", "logger", "message"}`. Four messages matter, seen on a running Kafka 4.3.1
-(`...` stands for what is not read):
+Four of them matter, seen on Kafka 4.3.1 and 3.9.1 (`...` stands for what is not read; before 4.0 there is no `ID:`):
 
     [KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE, ..., clientId=C, correlationId=7, headerVersion=2) --
         {...,partitionSizes=[ID:orders-0=70]} from connection ...;securityProtocol:SASL_PLAINTEXT,principal:User:bob
@@ -12,20 +11,22 @@ A line is one JSON object `{"ts", "thread", "logger", "message"}`. Four messages
 
 Client ids, transactional ids and the names of topics that do not exist are free text of the client and stand in there
 unquoted. What a decision rests on is therefore read from the ends that only the broker writes: the principal from the
-last `;securityProtocol:`, the partition from the beginning of its line.
+last `;securityProtocol:`, the partition from the beginning of its line. No search here takes more than linear time.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from broker.errors import LogLineError
+from broker.request_log import client_host
 
 NO_PRODUCER_ID = -1
 
+_HANDLING = re.compile(r"\[KafkaApi-(\d+)\] Handling request:")
 _PRODUCE = re.compile(r"\[KafkaApi-\d+\] Handling request:RequestHeader\(apiKey=PRODUCE, ")
 _INIT = re.compile(r"\[KafkaApi-\d+\] Handling request:RequestHeader\(apiKey=INIT_PRODUCER_ID, ")
 _COMPLETED = re.compile(r"\[KafkaApi-\d+\] Completed ")
@@ -35,34 +36,16 @@ _STATE = re.compile(
     r"currentTxnFirstOffset=OptionalLong(\.empty|\[\d+\]), coordinatorEpoch=(-?\d+), "
 )
 _CLIENT_ID = re.compile(r"\(apiKey=[A-Z_]+, apiVersion=\d+, clientId=")
-_CLIENT_ID_END = re.compile(r", correlationId=-?\d+, headerVersion=\d+\) -- ")
-_INIT_DATA = "InitProducerIdRequestData(transactionalId="
+_CLIENT_ID_END = re.compile(
+    r", correlationId=-?\d+, headerVersion=\d+\) -- InitProducerIdRequestData\(transactionalId="
+)
 _INIT_TAIL = re.compile(r", transactionTimeoutMs=-?\d+, producerId=(-?\d+), producerEpoch=(-?\d+)(?:, \w+=\w+)*\)\Z")
 _RESULT = "'s InitProducerIdRequest with result InitProducerIdResult("
 _RESULT_TAIL = re.compile(r"(-?\d+),(-?\d+),(\w+)\) from client ")
-# A client id crafted to look like many requests has that many readings; nobody honest has a second one.
-_MAX_READINGS = 8
 
 
-class LogLine(msgspec.Struct, frozen=True, gc=False):
-    """One record of the log, not yet understood. A Struct, since each line of the log passes through one.
-
-    Attributes:
-        ts: broker time in ms since the epoch.
-        thread: name of the broker's thread.
-        logger: last part of the logger's name.
-        message: what was logged.
-    """
-
-    ts: int
-    thread: str
-    logger: str
-    message: str
-
-
-@dataclass(frozen=True)
-class ProduceRequest:
-    """A PRODUCE request as it arrived; may still be refused.
+class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
+    """A PRODUCE request as it arrived; may still be refused. A Struct, since each batch of a cluster makes one.
 
     Attributes:
         principal: such as `User:alice`.
@@ -78,9 +61,13 @@ class ProduceRequest:
         """Whether the request brings records for that partition.
 
         From version 13 on a request holds topic ids, and the broker logs `ID:-0=70`: then the number of the partition
-        has to do. A client may put such text into its client.id, which only charges itself.
+        has to do. Before Kafka 4 there is no id, only `[orders-0=70,orders-1=70]`. A client may put such text into its
+        client.id, which only charges itself.
         """
-        return f":{topic}-{partition}=" in self.text or f":-{partition}=" in self.text
+        text = self.text
+        if f":{topic}-{partition}=" in text:
+            return True
+        return f":-{partition}=" in text or f"[{topic}-{partition}=" in text or f",{topic}-{partition}=" in text
 
 
 @dataclass(frozen=True)
@@ -93,6 +80,7 @@ class ProducerStateUpdate:
         producer_id: that the batch carries.
         producer_epoch: of that producer.
         transactional: the batch belongs to a transaction, or is the marker that ends one.
+        marker: it is that marker, which the broker wrote and not the client.
     """
 
     topic: str
@@ -100,25 +88,43 @@ class ProducerStateUpdate:
     producer_id: int
     producer_epoch: int
     transactional: bool
+    marker: bool
 
 
 @dataclass(frozen=True)
 class InitProducerIdRequest:
-    """A client asks for a producer id.
+    """A client asks for a producer id. Its client id and transactional id stand in `text`, where `is_of` finds them.
 
     Attributes:
         principal: such as `User:alice`.
-        client_id: free text of the client.
-        transactional_id: free text of the client, None for a merely idempotent producer.
+        client_host: address of the client.
         producer_id: that the client has already, -1 if none.
         producer_epoch: of that, -1 if none.
+        text: from the client id to the end of the transactional id.
     """
 
     principal: str
-    client_id: str
-    transactional_id: str | None
+    client_host: str | None
     producer_id: int
     producer_epoch: int
+    text: str
+
+    def is_of(self, client_id: str, transactional_id: str | None) -> bool:
+        """Whether it can be read as the request of that client for that transactional id."""
+        if not self.text.startswith(client_id):
+            return False
+        end = _CLIENT_ID_END.match(self.text, len(client_id))
+        quoted = "null" if transactional_id is None else f"'{transactional_id}'"
+        return end is not None and len(self.text) - end.end() == len(quoted) and self.text.endswith(quoted)
+
+    def readings(self) -> Iterator[tuple[str, str | None]]:
+        """Every (client id, transactional id) for which `is_of` holds: one, unless a client put delimiters into one."""
+        for end in _CLIENT_ID_END.finditer(self.text):
+            quoted = self.text[end.end() :]
+            if quoted == "null":
+                yield self.text[: end.start()], None
+            elif len(quoted) > 1 and quoted[0] == quoted[-1] == "'":
+                yield self.text[: end.start()], quoted[1:-1]
 
 
 @dataclass(frozen=True)
@@ -140,20 +146,10 @@ class InitProducerIdResult:
     error: str
 
 
-_decoder = msgspec.json.Decoder(LogLine)
-
-
-def parse_line(line: bytes) -> LogLine:
-    """Decode one line of the file.
-
-    Raises:
-        LogLineError: it is not a JSON object of the four fields.
-    """
-    try:
-        return _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"not a line of the tapped log ({error}): write it with the appender of log4j2-pid-quota.yaml"
-        raise LogLineError(msg) from error
+def handling_broker(message: str) -> int | None:
+    """Node id of the broker if this is the arrival of a request, of any kind."""
+    match = _HANDLING.match(message)
+    return int(match[1]) if match else None
 
 
 def is_produce(message: str) -> bool:
@@ -176,7 +172,7 @@ def parse_produce(message: str) -> ProduceRequest | None:
     request = _request(message)
     if request is None:
         return None
-    text, principal = request
+    text, _, principal = request
     start = _CLIENT_ID.search(text)
     # The last one: a client.id may hold the words that end it.
     end = text.rfind(", correlationId=")
@@ -192,61 +188,51 @@ def parse_state(message: str) -> ProducerStateUpdate | None:
         return None
     topic, partition, producer_id, epoch, first_sequence, open_transaction, coordinator_epoch = match.groups()
     # Markers have no sequence; a coordinator's epoch stays with a producer once its first transaction has ended.
-    transactional = open_transaction != ".empty" or coordinator_epoch != "-1" or first_sequence == "-1"
-    return ProducerStateUpdate(topic, int(partition), int(producer_id), int(epoch), transactional)
+    marker = first_sequence == "-1"
+    transactional = open_transaction != ".empty" or coordinator_epoch != "-1" or marker
+    return ProducerStateUpdate(topic, int(partition), int(producer_id), int(epoch), transactional, marker)
 
 
-def parse_init(message: str) -> list[InitProducerIdRequest]:
-    """Read a message for which `is_init` holds: every way in which it can be read, normally one.
+def parse_init(message: str) -> InitProducerIdRequest | None:
+    """Read a message for which `is_init` holds; None if it is cut or of an unknown form.
 
     Where the client id ends and the transactional id begins cannot be told if either holds the other's delimiter.
     The answer decides: it repeats both (see `broker.attribution`).
     """
     request = _request(message)
     if request is None:
-        return []
-    text, principal = request
-    start, tail = _CLIENT_ID.search(text), _INIT_TAIL.search(text)
-    if start is None or tail is None:
-        return []
-    readings = []
-    for end in _CLIENT_ID_END.finditer(text, start.end()):
-        if not text.startswith(_INIT_DATA, end.end()):
-            continue
-        quoted = text[end.end() + len(_INIT_DATA) : tail.start()]
-        if quoted != "null" and not (len(quoted) > 1 and quoted[0] == quoted[-1] == "'"):
-            continue
-        transactional_id = None if quoted == "null" else quoted[1:-1]
-        client_id = text[start.end() : end.start()]
-        readings.append(InitProducerIdRequest(principal, client_id, transactional_id, int(tail[1]), int(tail[2])))
-        if len(readings) == _MAX_READINGS:
-            break
-    return readings
+        return None
+    text, connection, principal = request
+    # The last one is the broker's own.
+    at = text.rfind(", transactionTimeoutMs=")
+    start, tail = _CLIENT_ID.search(text), _INIT_TAIL.match(text, max(0, at))
+    if start is None or tail is None or start.end() > at:
+        return None
+    parsed = InitProducerIdRequest(
+        principal, client_host(connection), int(tail[1]), int(tail[2]), text[start.end() : tail.start()]
+    )
+    return parsed if next(parsed.readings(), None) is not None else None
 
 
-def parse_init_result(message: str) -> list[InitProducerIdResult]:
+def parse_init_result(message: str) -> Iterator[InitProducerIdResult]:
     """Read a message for which `is_init_result` holds: every way in which it can be read, normally one."""
     head = _COMPLETED.match(message)
     if head is None or not message.endswith("."):
-        return []
-    readings: list[InitProducerIdResult] = []
+        return
     at = message.find(_RESULT, head.end())
-    while at >= 0 and len(readings) < _MAX_READINGS:
+    while at >= 0:
         tail = _RESULT_TAIL.match(message, at + len(_RESULT))
         if tail is not None:
-            client_id = message[tail.end() : -1]
-            readings.append(
-                InitProducerIdResult(message[head.end() : at], client_id, int(tail[1]), int(tail[2]), tail[3])
-            )
+            transactional_id, client_id = message[head.end() : at], message[tail.end() : -1]
+            yield InitProducerIdResult(transactional_id, client_id, int(tail[1]), int(tail[2]), tail[3])
         at = message.find(_RESULT, at + 1)
-    return readings
 
 
-def _request(message: str) -> tuple[str, str] | None:
-    """The request without what the broker says of the connection, and the principal."""
+def _request(message: str) -> tuple[str, str, str] | None:
+    """The request itself, its connection and its principal."""
     at = message.rfind(";securityProtocol:")
     _, found, principal = message[at:].partition(",principal:")
     end = message.rfind(" from connection ", 0, at)
     if at < 0 or not found or end < 0:
         return None
-    return message[:end], principal
+    return message[:end], message[end + len(" from connection ") : at], principal

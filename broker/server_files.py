@@ -19,7 +19,6 @@ _USER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 # Small enough for a laptop, and nothing waits for replicas that cannot exist.
 _DEFAULTS: dict[str, object] = {
     "process.roles": "broker,controller",
-    "node.id": 1,
     "inter.broker.listener.name": "INNER",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -57,6 +56,7 @@ Configuration:
       level: INFO
       AppenderRef:
         ref: KafkaAppender
+        level: INFO
 """
 
 
@@ -79,7 +79,14 @@ def write_log_settings(folder: Path) -> str:
 
 
 def write_server_properties(
-    path: Path, ports: Ports, users: Mapping[str, str], super_users: Sequence[str], extra: Mapping[str, object]
+    path: Path,
+    ports: Ports,
+    users: Mapping[str, str],
+    super_users: Sequence[str],
+    extra: Mapping[str, object],
+    *,
+    node_id: int = 1,
+    controllers: Mapping[int, int] | None = None,
 ) -> None:
     """Write server.properties, readable by its owner only: it holds the users' passwords.
 
@@ -89,13 +96,17 @@ def write_server_properties(
         users: password by user name, for SASL/PLAIN.
         super_users: names that pass every ACL. `ANONYMOUS`, the inner listener, always does.
         extra: server properties that replace or add to ours.
+        node_id: of this server.
+        controllers: controller port by node id, of all servers of the cluster; this one alone if left out.
     """
+    voters = controllers or {node_id: ports.controller}
     properties = {
         **_DEFAULTS,
+        "node.id": node_id,
         "log.dirs": path.parent / "data",
         "listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner},CONTROLLER://{HOST}:{ports.controller}",
         "advertised.listeners": f"CLIENTS://{HOST}:{ports.clients},INNER://{HOST}:{ports.inner}",
-        "controller.quorum.voters": f"1@{HOST}:{ports.controller}",
+        "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{port}" for voter, port in voters.items()),
         "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", *super_users)),
         "listener.name.clients.plain.sasl.jaas.config": _plain_login(users),
         **extra,

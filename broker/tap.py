@@ -1,86 +1,262 @@
-"""The tap: follows a broker's log and writes who produced with which producer id to the topic `produce-events`.
+"""The tap: reads brokers' logs and writes who produced with which producer id to the topic `produce-events`.
 
-One tap per broker, on the broker's machine. It delivers each event at least once: the position is saved only after
-Kafka has taken all events before it. What is sent twice changes nothing downstream, since a producer id counts once.
+One tap per broker, on the broker's machine, or one for many where their logs come in a topic. It delivers each event at
+least once: the position is saved only after Kafka has taken all events before it. After a crash it reads again what
+came since the last save (a second at most); events of that stretch are marked `repeated`. They change nothing later on,
+since a producer id counts once. Over a crash nothing is forgotten: what threads were working on and which batches wait
+stands beside the position, bindings stand in their topic.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from dataclasses import asdict, fields
 from pathlib import Path
 
-import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from msgspec.structs import replace
 
-from broker.attribution import Attribution, AttributionCounters, ProduceEvent
-from broker.errors import LogLineError, TapDeliveryError
-from broker.log_file import LogFile, Position, load_position, save_position
-from broker.log_lines import parse_line
-from broker.topics import PRODUCE_EVENTS, require_topic
+from broker.attribution import Attribution
+from broker.binding_topic import BindingTopic
+from broker.bindings import Bindings
+from broker.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from broker.errors import TopicMissingError
+from broker.heartbeats import Heartbeats
+from broker.owners import WAIT_S, Owners
+from broker.sources import FileSource, LineBatch, Source
+from broker.tap_counters import AttributionCounters, TapCounters
+from broker.tap_output import TapOutput
+from broker.tap_records import ProduceEvent, Record
+from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS, require_topic
+from quota.principals import UNKNOWN_PRINCIPAL
 
-# What came before the place where we begin tells what the threads were working on there, and the latest bindings.
-_CONTEXT_BYTES = 1024 * 1024
+HEARTBEAT_S = 10.0
+"""Time between heartbeats."""
+
 _POLL_S = 0.1
+_NEW_TOPIC_S = 5.0
 _SAVE_INTERVAL_S = 1.0
 _ROUND_FLUSH_TIMEOUT_S = 1.0
 _FLUSH_TIMEOUT_S = 15.0
-_QUEUE_FULL_WAIT_S = 0.1
-
-_PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
-    "client.id": "pid-quota-tap",
-    # In order and without repeats: the events of a principal stay in the order of the log.
-    "enable.idempotence": True,
-    "linger.ms": 20,
-    "compression.type": "lz4",
-    # That of the Java clients, so that other writers of such events put a principal into the same partition.
-    "partitioner": "murmur2_random",
-    # Success needs no callback of ours: `flush` tells that nothing is left.
-    "delivery.report.only.error": True,
-    # Errors only: that the coordinator of a fresh broker still loads is nothing to write home about.
-    "log_level": 3,
-}
 
 
-@dataclass(frozen=True)
-class TapCounters:
-    """What a tap has done since its start; see `AttributionCounters` for the lower half.
+class SourceTap:
+    """Follows one source until it is told to stop."""
 
-    Attributes:
-        lines: read, of any kind.
-        bad_lines: that are not what the appender writes.
-        rotations: times the log began a new file.
-        truncations: times the log was cut.
-        events: handed to Kafka.
-        unplaced: of these, with principal `unknown`.
-        borrowed: of these, with a producer id handed out to another principal.
-        followers: batches copied by a replica, not events.
-        recovered: batches replayed after an unclean stop, not events.
-        other_threads: batches appended otherwise, not events.
-        own_topics: batches of our own and internal topics, not events.
-        bindings: producer ids seen handed out.
-        unmatched_results: answers to INIT_PRODUCER_ID without their request.
-    """
+    def __init__(
+        self,
+        source: Source,
+        kafka_config: Mapping[str, str],
+        *,
+        topic: str = PRODUCE_EVENTS,
+        position_file: Path | None = None,
+        every_batch: bool = False,
+        wait_s: float = WAIT_S,
+        learn_seconds: float = 0,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing is opened yet.
 
-    lines: int
-    bad_lines: int
-    rotations: int
-    truncations: int
-    events: int
-    unplaced: int
-    borrowed: int
-    followers: int
-    recovered: int
-    other_threads: int
-    own_topics: int
-    bindings: int
-    unmatched_results: int
+        Args:
+            source: where the lines come from.
+            kafka_config: confluent-kafka settings of someone who may write our topics, and read `producer-principals`.
+            topic: where the events go.
+            position_file: where the position is kept across runs; none is kept if left out.
+            every_batch: also send what was sent in the same second already, which changes nothing downstream.
+            wait_s: how long a batch waits for its binding.
+            learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
+            clock: seconds, for intervals; tests replace it.
+            wall_clock: seconds since the epoch, for heartbeats.
+        """
+        self._source = source
+        self._kafka_config = dict(kafka_config)
+        self._topic = topic
+        self._position_file = position_file
+        self._every_batch = every_batch
+        self._wait_s = wait_s
+        self._clock = clock
+        self._learn_ms = round(learn_seconds * 1000)
+        self._heartbeats = Heartbeats(source.kind, wall_clock)
+        self._brokers: dict[str, Attribution] = {}
+        self._owners: Owners | None = None
+        self._settled: Checkpoint | None = None
+        self._idle_rounds = 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._source!r}, topic={self._topic!r})"
+
+    @property
+    def counters(self) -> TapCounters:
+        """A copy of the counters as they are now, of all brokers together."""
+        of_lines = [each.counters for each in list(self._brokers.values())]
+        sums = {
+            field.name: sum(getattr(each, field.name) for each in of_lines) for field in fields(AttributionCounters)
+        }
+        of_owners = asdict(self._owners.counters) if self._owners else {}
+        return TapCounters(**sums, **of_owners, **asdict(self._source.counters))
+
+    @property
+    def idle_rounds(self) -> int:
+        """How often in a row the tap found nothing new, all events delivered; 0 while it is at work."""
+        return self._idle_rounds
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the source until `stop` is set; then deliver what was read and save the position.
+
+        Raises:
+            BrokerUnreachableError: no Kafka broker answers at the start.
+            TopicMissingError: one of our topics is not there.
+            TapError: the source or the position file cannot be read.
+            TapDeliveryError: Kafka did not take an event; the position before it is kept, so it is sent again.
+        """
+        for topic in (self._topic, PRODUCER_PRINCIPALS, TAP_STATUS):
+            self._require(topic)
+        folder = self._position_file.parent if self._position_file else None
+        with Bindings(folder) as bindings:
+            self._owners = owners = Owners(bindings, wait_s=self._wait_s)
+            topic_of_bindings = BindingTopic(self._kafka_config, owners)
+            output = TapOutput(self._kafka_config, self._topic)
+            try:
+                running = _Run(owners, topic_of_bindings, output, stop)
+                self._restore(running)
+                self._follow(running)
+                self._end(running)
+            finally:
+                self._source.close()
+                topic_of_bindings.close()
+
+    def _require(self, topic: str) -> None:
+        give_up_at = time.monotonic() + _NEW_TOPIC_S
+        while True:
+            try:
+                require_topic(self._kafka_config, topic)
+            except TopicMissingError:
+                # Made a moment ago, perhaps: not every broker knows it yet.
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return
+
+    def _restore(self, run: _Run) -> None:
+        # The bindings first: what is read then finds its owner.
+        run.bindings.load()
+        saved = load_checkpoint(self._position_file) if self._position_file else None
+        self._settled = saved
+        for stream, broker_id in self._source.streams:
+            self._broker(stream, broker_id, run.owners)
+        if saved is None:
+            self._source.open(None, None)
+            return
+        for stream, lines in saved.kept_lines.items():
+            attribution = self._broker(stream, dict(self._source.streams).get(stream), run.owners)
+            for line in lines:
+                attribution.feed(line, self._clock())
+            attribution.counters = AttributionCounters()
+        for stream, learning in saved.learning.items():
+            self._broker(stream, dict(self._source.streams).get(stream), run.owners).learning = learning
+        for event in saved.waiting:
+            known = run.owners.find(event.producer_id)
+            run.owners.wait(replace(event, repeated=True), self._clock())
+            if known is not None:
+                self._send(run, run.owners.release(known))
+        self._source.open(saved.position, saved.sent_up_to)
+
+    def _follow(self, run: _Run) -> None:
+        self._settle(run, _ROUND_FLUSH_TIMEOUT_S)
+        saved_at = told_at = -math.inf
+        while not run.stop.is_set():
+            batches = self._source.read()
+            if batches:
+                self._will_send_up_to_here()
+            for batch in batches:
+                self._take(batch, run)
+            now = self._clock()
+            self._send(run, run.bindings.news())
+            self._send(run, run.owners.expire(now))
+            run.output.check()
+            if now - told_at >= HEARTBEAT_S:
+                self._tell(run, stopped=False)
+                told_at = now
+            if not batches or now - saved_at >= _SAVE_INTERVAL_S:
+                # What Kafka did not take yet, it may take in the next round: a broker may be away for a restart.
+                settled = self._settle(run, _ROUND_FLUSH_TIMEOUT_S) == 0
+                saved_at = now
+                self._idle_rounds = self._idle_rounds + 1 if settled and not batches else 0
+            if batches:
+                self._idle_rounds = 0
+            else:
+                run.stop.wait(_POLL_S)
+
+    def _end(self, run: _Run) -> None:
+        # Nobody may come back to them.
+        self._send(run, run.owners.expire(math.inf))
+        left = self._settle(run, _FLUSH_TIMEOUT_S)
+        if left:
+            raise run.output.undelivered(left)
+        self._tell(run, stopped=True)
+        run.output.flush(_FLUSH_TIMEOUT_S)
+
+    def _tell(self, run: _Run, *, stopped: bool) -> None:
+        self._heartbeats.tell(run.output, self._source, self._brokers.values(), asdict(self.counters), stopped=stopped)
+
+    def _take(self, batch: LineBatch, run: _Run) -> None:
+        attribution = self._broker(batch.stream, batch.broker_id, run.owners)
+        attribution.repeated = batch.repeated
+        feed, send, stopped, now = attribution.feed, run.output.send, run.stop.is_set, self._clock()
+        for line in batch.lines:
+            for record in feed(line, now):
+                if record.__class__ is ProduceEvent and record.principal == UNKNOWN_PRINCIPAL:
+                    self._heartbeats.count_unplaced(record.broker_id)
+                send(record, stopped)
+
+    def _send(self, run: _Run, records: Iterable[Record]) -> None:
+        for record in records:
+            if isinstance(record, ProduceEvent) and record.principal == UNKNOWN_PRINCIPAL:
+                self._heartbeats.count_unplaced(record.broker_id)
+            # At the end what is left has to go out too: only `_settle` gives up then.
+            run.output.send(record, run.stop.is_set)
+
+    def _broker(self, stream: str, broker_id: int | None, owners: Owners) -> Attribution:
+        known = self._brokers.get(stream)
+        if known is None:
+            # Also under a name of the user's choice our own traffic must not make events.
+            own = frozenset({self._topic})
+            known = Attribution(
+                broker_id, owners, own_topics=own, every_batch=self._every_batch, learn_ms=self._learn_ms
+            )
+            self._brokers[stream] = known
+        return known
+
+    # The position
+
+    def _will_send_up_to_here(self) -> None:
+        """Note before sending how far it will go: what a run after a crash finds before that may be sent twice."""
+        if self._position_file is not None and self._settled is not None:
+            self._settled = replace(self._settled, sent_up_to=self._source.position)
+            save_checkpoint(self._position_file, self._settled)
+
+    def _settle(self, run: _Run, timeout_s: float) -> int:
+        """Deliver everything that was read, then save the position behind it; returns how many records are left."""
+        left = run.output.flush(timeout_s)
+        position = self._source.position
+        if left or self._position_file is None or position is None:
+            return left
+        kept = {stream: lines for stream, each in self._brokers.items() if (lines := each.kept_lines())}
+        learning = {stream: copy(each.learning) for stream, each in self._brokers.items()}
+        checkpoint = Checkpoint(position, None, kept, run.owners.waiting(), learning)
+        if checkpoint != self._settled:
+            save_checkpoint(self._position_file, checkpoint)
+            self._settled = checkpoint
+        return 0
 
 
-class Tap:
-    """Follows one log file until it is told to stop."""
+class Tap(SourceTap):
+    """Follows the log file of one broker."""
 
     def __init__(
         self,
@@ -91,172 +267,42 @@ class Tap:
         topic: str = PRODUCE_EVENTS,
         from_end: bool = False,
         position_file: Path | None = None,
+        every_batch: bool = False,
+        wait_s: float = WAIT_S,
+        learn_seconds: float = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is opened yet.
 
         Args:
-            log_file: what `log4j2-pid-quota.yaml` makes the broker write; may appear later.
+            log_file: what our log settings make the broker write; may appear later.
             broker_id: node id of that broker, for the events.
-            kafka_config: confluent-kafka settings of someone who may write `topic`.
+            kafka_config: as for `SourceTap`, like all that follows.
             topic: where the events go.
             from_end: without a saved position, begin at the end of the file instead of at its beginning.
             position_file: where the position is kept across runs; none is kept if left out.
-            clock: seconds, for the interval of saving; tests replace it.
+            every_batch: also send what was sent in the same second already.
+            wait_s: how long a batch waits for its binding.
+            learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
+            clock: seconds, for intervals; tests replace it.
         """
-        self._log_file = log_file
-        self._kafka_config = dict(kafka_config)
-        self._topic = topic
-        self._from_end = from_end
-        self._position_file = position_file
-        self._clock = clock
-        self._file = LogFile(log_file)
-        # Also under a name of the user's choice our own traffic must not make events.
-        self._attribution = Attribution(broker_id, own_topics=frozenset({topic}))
-        self._encoder = msgspec.json.Encoder()
-        self._new_from = 0
-        self._lines = 0
-        self._bad_lines = 0
-        self._unsaved = False
-        self._saved: Position | None = None
-        self._idle_rounds = 0
-        self._delivery_error: KafkaError | None = None
-
-    def __repr__(self) -> str:
-        return f"Tap({str(self._log_file)!r}, topic={self._topic!r})"
-
-    @property
-    def counters(self) -> TapCounters:
-        """A copy of the counters as they are now."""
-        of_lines = vars(self._attribution.counters)
-        bad_lines = self._bad_lines + self._file.oversized_lines + of_lines["bad_lines"]
-        rest = {name: count for name, count in of_lines.items() if name != "bad_lines"}
-        return TapCounters(self._lines, bad_lines, self._file.rotations, self._file.truncations, **rest)
-
-    @property
-    def idle_rounds(self) -> int:
-        """How often in a row the tap found nothing new, all events delivered; 0 while it is at work."""
-        return self._idle_rounds
-
-    def run(self, stop: threading.Event) -> None:
-        """Follow the log until `stop` is set; then deliver what was read and save the position.
-
-        Raises:
-            BrokerUnreachableError: no Kafka broker answers at the start.
-            TopicMissingError: `topic` is not there.
-            TapError: the log or the position file cannot be read.
-            TapDeliveryError: Kafka did not take an event; the position before it is kept, so it is sent again.
-        """
-        require_topic(self._kafka_config, self._topic)
-        producer = Producer({**self._kafka_config, **_PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
-        position = load_position(self._position_file) if self._position_file else None
-        self._new_from = self._file.open_at(position, from_end=self._from_end, context_bytes=_CONTEXT_BYTES)
-        try:
-            self._follow(producer, stop)
-            left = self._settle(producer, _FLUSH_TIMEOUT_S)
-            if left:
-                raise self._undelivered(left)
-        finally:
-            self._file.close()
-
-    def _follow(self, producer: Producer, stop: threading.Event) -> None:
-        saved_at = self._clock()
-        while not stop.is_set():
-            begin = self._file.position
-            lines = self._file.read()
-            if self._new_from:
-                lines = self._without_context(lines, begin.offset if begin else 0)
-            for line in lines:
-                self._take(line, producer, stop)
-            self._check_delivery(producer)
-            if not lines or self._clock() - saved_at >= _SAVE_INTERVAL_S:
-                # What Kafka did not take yet, it may take in the next round: a broker may be away for a restart.
-                settled = self._settle(producer, _ROUND_FLUSH_TIMEOUT_S) == 0
-                saved_at = self._clock()
-                self._idle_rounds = self._idle_rounds + 1 if settled and not lines else 0
-            if lines:
-                self._idle_rounds = 0
-            else:
-                stop.wait(_POLL_S)
-
-    def _take(self, line: bytes, producer: Producer, stop: threading.Event) -> None:
-        self._lines += 1
-        # Whoever lets other loggers write to the same file pays this look, not the decoding.
-        if b"KafkaApi" not in line and b"ProducerStateManager" not in line:
-            return
-        try:
-            event = self._attribution.feed(parse_line(line))
-        except LogLineError:
-            self._bad_lines += 1
-            return
-        if event is not None:
-            self._send(event, producer, stop)
-
-    def _send(self, event: ProduceEvent, producer: Producer, stop: threading.Event) -> None:
-        value = self._encoder.encode(event)
-        while True:
-            try:
-                producer.produce(self._topic, value=value, key=event.principal.encode())
-            except BufferError:
-                # Kafka is slower than the log: wait for it, the log is on disk.
-                producer.poll(_QUEUE_FULL_WAIT_S)
-                self._check_delivery(producer)
-                if stop.is_set():
-                    raise self._undelivered(len(producer)) from None
-            else:
-                self._unsaved = True
-                return
-
-    def _without_context(self, lines: list[bytes], begin: int) -> list[bytes]:
-        """Learn from the lines that a former run has handled already, hand back the others."""
-        for index, line in enumerate(lines):
-            if begin >= self._new_from:
-                self._context_ends()
-                return lines[index:]
-            begin += len(line) + 1
-            try:
-                self._attribution.feed(parse_line(line))
-            except LogLineError:
-                # Counted by the run that handled it.
-                continue
-        if not lines:
-            self._context_ends()
-        return []
-
-    def _context_ends(self) -> None:
-        self._new_from = 0
-        self._attribution.counters = AttributionCounters()
-
-    def _settle(self, producer: Producer, timeout_s: float) -> int:
-        """Deliver everything that was read, then save the position behind it; returns how many events are left."""
-        if self._unsaved:
-            left = producer.flush(timeout_s)
-            self._check_delivery(producer)
-            if left:
-                return left
-            self._unsaved = False
-        position = self._file.position
-        if self._position_file is None or position is None or self._new_from or position == self._saved:
-            return 0
-        save_position(self._position_file, position)
-        self._saved = position
-        return 0
-
-    def _undelivered(self, left: int) -> TapDeliveryError:
-        return TapDeliveryError(
-            f"{left} events were not taken by {self._kafka_config['bootstrap.servers']} before the tap had to stop: "
-            f"check the broker and start the tap again, it goes on before them"
+        super().__init__(
+            FileSource(log_file, broker_id, from_end=from_end),
+            kafka_config,
+            topic=topic,
+            position_file=position_file,
+            every_batch=every_batch,
+            wait_s=wait_s,
+            learn_seconds=learn_seconds,
+            clock=clock,
         )
 
-    def _check_delivery(self, producer: Producer) -> None:
-        producer.poll(0)
-        if self._delivery_error is not None:
-            msg = (
-                f"an event was refused by topic {self._topic!r} ({self._delivery_error.str()}): "
-                f"check the topic's settings and the right to write it, then start the tap again"
-            )
-            raise TapDeliveryError(msg)
 
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._delivery_error = error
+class _Run:
+    """What there is only while a tap runs."""
+
+    def __init__(self, owners: Owners, bindings: BindingTopic, output: TapOutput, stop: threading.Event) -> None:
+        self.owners = owners
+        self.bindings = bindings
+        self.output = output
+        self.stop = stop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaException
@@ -36,6 +37,8 @@ INTERNAL_TOPIC_PREFIX = "__"
 DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
+_SEEN_POLL_S = 0.05
+_PRINCIPALS_MS = str(8 * 24 * 3600 * 1000)
 _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 
@@ -67,7 +70,7 @@ def ensure_topics(
     existing = _existing_topics(admin, config, timeout_s)
     wanted = [
         NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=settings)
-        for name, settings in _settings().items()
+        for name, settings in topic_settings().items()
         if name not in existing
     ]
     if not wanted:
@@ -80,6 +83,7 @@ def ensure_topics(
             if error.args[0].name() != _ALREADY_THERE:
                 msg = f"topic {name!r} could not be created ({error.args[0].str()}): create it by hand or allow CREATE"
                 raise TopicError(msg) from error
+    _wait_until_seen(admin, config, {topic.topic for topic in wanted}, timeout_s)
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
@@ -107,15 +111,16 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
     return found[topic]
 
 
-def _settings() -> dict[str, dict[str, str]]:
-    # LogAppendTime: the record's own time is the broker's word, against which an event's time is judged.
+def topic_settings() -> dict[str, dict[str, str]]:
+    """Settings of each topic that the tap writes; what is not named is the cluster's default."""
+    # The record's own time is the broker's word, against which an event's time is judged.
     log_append_time = {"message.timestamp.type": "LogAppendTime"}
     return {
         PRODUCE_EVENTS: log_append_time,
         PRODUCER_INITS: log_append_time,
         PRODUCER_ID_BLOCKS: log_append_time,
         # Live bindings are announced again and again; those of dead producers go after this time.
-        PRODUCER_PRINCIPALS: {"cleanup.policy": "compact,delete", "retention.ms": str(8 * 24 * 3600 * 1000)},
+        PRODUCER_PRINCIPALS: log_append_time | {"cleanup.policy": "compact,delete", "retention.ms": _PRINCIPALS_MS},
         PRODUCE_FAILURES: log_append_time,
         TAP_STATUS: log_append_time | {"cleanup.policy": "compact"},
     }
@@ -132,6 +137,16 @@ def _existing_topics(admin: AdminClient, config: Mapping[str, str], timeout_s: f
     except KafkaException as error:
         raise _unreachable(config, timeout_s, error.args[0].str()) from error
     return {name: len(about.partitions) for name, about in found.items() if about.error is None}
+
+
+def _wait_until_seen(admin: AdminClient, config: Mapping[str, str], names: set[str], timeout_s: float) -> None:
+    # The controller has made them, but the broker that is asked next may hear of it a moment later.
+    give_up_at = time.monotonic() + timeout_s
+    while not names <= _existing_topics(admin, config, timeout_s).keys():
+        if time.monotonic() > give_up_at:
+            msg = f"topics {', '.join(sorted(names))} were created, but not seen within {timeout_s:g} s: try again"
+            raise TopicError(msg)
+        time.sleep(_SEEN_POLL_S)
 
 
 def _unreachable(config: Mapping[str, str], timeout_s: float, reason: str) -> BrokerUnreachableError:

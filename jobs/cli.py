@@ -14,7 +14,9 @@ from jobs import __version__, console
 
 _COMMANDS = {
     "stream": ("jobs.stream", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
-    "tap": ("jobs.tap", "tap", "Turn a broker's log into produce events."),
+    "tap": ("jobs.tap", "app", "Turn a broker's log into produce events."),
+    "enforce": ("jobs.enforce", "enforce", "Turn decisions into Kafka client quotas, and take them back in time."),
+    "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas", "quotas", "Set, delete and describe quotas."),
     "sql": ("jobs.tables_sql", "sql", "Query the tables and views, without a JVM."),
     "demo": ("jobs.demo", "demo", "Show it all on a real broker on this machine."),

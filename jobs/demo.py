@@ -135,7 +135,7 @@ def _create_orders(broker: LocalBroker) -> None:
 
 
 def _tap(broker: LocalBroker, folder: Path) -> Child:
-    options = ["--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)]
+    options = ["--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id), "--learn-seconds", "0"]
     servers = ["--bootstrap-servers", broker.admin_servers]
     return Child("tap", ["-m", "jobs", "tap", *options, *servers], folder / "tap.log")
 

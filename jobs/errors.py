@@ -19,3 +19,7 @@ class QuotaCommandError(JobError):
 
 class DemoError(JobError):
     """Raised when the demo can't run, or did not show what it has to."""
+
+
+class EnforceError(JobError):
+    """Raised when `pid-quota enforce` can't do what it is asked."""

@@ -18,9 +18,9 @@ TAP_STATUS_TOPIC = "tap-status"
 TRIGGER = "30 seconds"
 _TABLE = "tap_status"
 _REPORT = (
-    "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, lines BIGINT, events BIGINT, "
-    "unplaced BIGINT, unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, "
-    "cluster_brokers ARRAY<INT>"
+    "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
+    "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
+    "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, cluster_brokers ARRAY<INT>"
 )
 
 
@@ -76,9 +76,9 @@ def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
         "host",
         "tap_id",
         "source",
-        "lines",
-        "events",
-        "unplaced",
+        "counters.lines AS lines",
+        "counters.events AS events",
+        "counters.unplaced AS unplaced",
         "unplaced_share",
         "behind_bytes",
         "timestamp_millis(newest_line_ms) AS newest_line_at",

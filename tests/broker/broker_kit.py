@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.local import LocalBroker
-from broker.tap import Tap
+from broker.tap import SourceTap
 
 # Only a limit for what went wrong; a healthy run waits for milliseconds.
 LIMIT_S = 60.0
@@ -85,7 +85,7 @@ def read_events(broker: LocalBroker, topic: str) -> list[tuple[str, dict[str, An
 
 
 @contextmanager
-def running(tap: Tap, ended: threading.Event | None = None) -> Iterator[Tap]:
+def running(tap: SourceTap, ended: threading.Event | None = None) -> Iterator[SourceTap]:
     """Run a tap in a thread of its own; its error is raised at the end of the block. `ended` is set when it returns."""
     stop, errors = threading.Event(), []
 
@@ -105,11 +105,12 @@ def running(tap: Tap, ended: threading.Event | None = None) -> Iterator[Tap]:
     finally:
         stop.set()
         thread.join()
-    if errors:
-        raise errors[0]
+        if errors:
+            # Also instead of what failed because the tap had ended.
+            raise errors[0]
 
 
-def wait_until_idle(tap: Tap, rounds: int = 3) -> None:
+def wait_until_idle(tap: SourceTap, rounds: int = 3) -> None:
     """Until the tap has found nothing new that often in a row, all events delivered."""
     wait_until(lambda: tap.idle_rounds >= rounds, f"{tap} idle")
 

@@ -14,6 +14,7 @@ from broker_kit import (
     wait_until_idle,
 )
 
+from broker.checkpoint import load_checkpoint
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local import LocalBroker
 from broker.tap import Tap
@@ -22,12 +23,15 @@ from broker.topics import PRODUCE_EVENTS, ensure_topics
 
 @pytest.fixture
 def events_topic(broker: LocalBroker) -> str:
+    ensure_topics(broker.admin_config())
     return new_topic(broker, "events", partitions=2)
 
 
 @pytest.fixture
 def tap(broker: LocalBroker, events_topic: str) -> Tap:
-    return Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
+    return Tap(
+        broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True, every_batch=True
+    )
 
 
 def test_each_batch_is_one_event_of_the_user_who_sent_it(broker: LocalBroker, tap: Tap, events_topic: str) -> None:
@@ -68,8 +72,9 @@ def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
             produce(broker.client_config("mallory"), orders)
             mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m{number}")
             produce_in_transactions(mallorys, orders)
-        # A batch and the marker of its end each, and 5 plain batches.
-        wait_until(lambda: tap.counters.events >= 2 * 5 * 4 + 5, "all events")
+        # A batch each, and 5 plain ones.
+        wait_until(lambda: tap.counters.events >= 5 * 4 + 5, "all events")
+        wait_until(lambda: tap.counters.markers >= 5 * 4, "the ends of the transactions")
         wait_until_idle(tap)
 
     events = read_events(broker, events_topic)
@@ -107,7 +112,8 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
 
 def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(broker.admin_config())
-    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=tmp_path / "position")
+    position_file = tmp_path / "position"
+    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file, every_batch=True)
     with running(tap):
         produce(broker.client_config("alice"), new_topic(broker, "orders"), messages=3)
         wait_until(lambda: tap.counters.events >= 3, "events of the client")
@@ -144,6 +150,7 @@ def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topi
             topic=events_topic,
             from_end=True,
             position_file=tmp_path / "position",
+            every_batch=True,
         )
 
     orders = new_topic(broker, "orders")
@@ -153,19 +160,19 @@ def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topi
         # Its producer id is handed out before the change of taps, and used after it too.
         mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m")
         produce_in_transactions(mallorys, orders)
-        wait_until(lambda: first.counters.events >= 3, "the events of the first tap")
+        wait_until(lambda: first.counters.events >= 2, "the events of the first tap")
         wait_until_idle(first)
     produce(broker.client_config("alice"), orders)
     produce_in_transactions(mallorys, orders)
     with running(next_tap()) as second:
-        wait_until(lambda: second.counters.events >= 3, "the events in between")
+        wait_until(lambda: second.counters.events >= 2, "the events in between")
         wait_until_idle(second)
 
     events = read_events(broker, events_topic)
 
-    # Two batches of alice; of mallory two with the marker of their transaction each.
-    assert sorted(key for key, _ in events) == ["User:alice"] * 2 + ["User:mallory"] * 4
+    assert sorted(key for key, _ in events) == ["User:alice"] * 2 + ["User:mallory"] * 2
     assert len({event["producer_id"] for _, event in events}) == 3
+    assert not any(event.get("repeated") for _, event in events)
     assert second.counters.unplaced == 0
 
 
@@ -173,7 +180,7 @@ def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         ensure_topics(broker.admin_config())
         orders = new_topic(broker, "orders")
-        tap = Tap(broker.log_file, broker.broker_id, broker.admin_config())
+        tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), every_batch=True)
         with running(tap):
             produce(broker.client_config("alice"), orders, messages=3)
             wait_until(lambda: tap.counters.events == 3, "events before the crash")
@@ -189,6 +196,7 @@ def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path:
 
 
 def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: LocalBroker, tmp_path: Path) -> None:
+    ensure_topics(broker.admin_config())
     narrow = new_topic(broker, "events", max_message_bytes="50")
 
     def next_tap(topic: str) -> Tap:
@@ -213,7 +221,8 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
     assert [key for key, _ in read_events(broker, wide)] == ["User:alice"]
 
 
-def test_a_missing_topic_is_named(broker: LocalBroker) -> None:
+def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.tap._NEW_TOPIC_S", 0.1)
     tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' is not on 127\.0\.0\.1"), running(tap):
@@ -226,3 +235,32 @@ def test_an_unreachable_broker_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"), running(tap):
         pass
+
+
+def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
+    broker: LocalBroker, events_topic: str, tmp_path: Path
+) -> None:
+    position_file = tmp_path / "position"
+
+    def produced() -> None:
+        tap = Tap(
+            broker.log_file,
+            1,
+            broker.admin_config(),
+            topic=events_topic,
+            from_end=True,
+            position_file=position_file,
+            learn_seconds=3600,
+        )
+        with running(tap):
+            wait_until_idle(tap)
+            produce(broker.client_config("alice"), new_topic(broker, "orders"))
+            wait_until(lambda: tap.counters.events >= 1, "the event")
+
+    produced()
+    (first,) = load_checkpoint(position_file).learning.values()
+    produced()
+    (second,) = load_checkpoint(position_file).learning.values()
+
+    assert (second.since_ms, second.newest_ms > first.newest_ms) == (first.since_ms, True)
+    assert [event["learning"] for _, event in read_events(broker, events_topic)] == [True, True]

@@ -1,10 +1,17 @@
 import pytest
-from broker_kit import new_topic
+from broker_kit import new_topic, wait_until
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.local import LocalBroker
-from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, ensure_topics, require_topic
+from broker.topics import (
+    PRODUCE_EVENTS,
+    PRODUCE_FAILURES,
+    PRODUCER_PRINCIPALS,
+    TAP_STATUS,
+    ensure_topics,
+    require_topic,
+)
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:
@@ -20,11 +27,17 @@ def test_the_topics_are_created_once_with_their_settings(broker: LocalBroker) ->
 
     assert require_topic(broker.admin_config(), PRODUCE_EVENTS) == 4
     assert setting(broker, PRODUCE_EVENTS, "message.timestamp.type") == "LogAppendTime"
-    assert setting(broker, PRODUCER_PRINCIPALS, "cleanup.policy") == "compact"
+    assert setting(broker, PRODUCER_PRINCIPALS, "cleanup.policy") == "compact,delete"
+    assert setting(broker, PRODUCER_PRINCIPALS, "retention.ms") == str(8 * 24 * 3600 * 1000)
+    assert require_topic(broker.admin_config(), PRODUCE_FAILURES) == 4
+    assert setting(broker, TAP_STATUS, "cleanup.policy") == "compact"
 
 
 def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None:
-    assert require_topic(broker.client_config("alice"), new_topic(broker, "three", partitions=3)) == 3
+    topic, admin = new_topic(broker, "three", partitions=3), AdminClient(broker.admin_config())
+    wait_until(lambda: topic in admin.list_topics(timeout=30).topics, "the broker to hear of it")
+
+    assert require_topic(broker.client_config("alice"), topic) == 3
 
 
 def test_a_missing_topic_is_said_in_one_line(broker: LocalBroker) -> None:

@@ -14,7 +14,13 @@ def records(spark: SparkSession, *values: object) -> DataFrame:
 
 
 def report(broker_id: int, at_ms: int, **others: object) -> dict[str, object]:
-    return {"timestamp_ms": START_MS + at_ms, "broker_id": broker_id, "host": "h", "lines": at_ms, **others}
+    return {
+        "timestamp_ms": START_MS + at_ms,
+        "broker_id": broker_id,
+        "host": "h",
+        "counters": {"lines": at_ms},
+        **others,
+    }
 
 
 def test_the_newest_report_of_each_broker_becomes_a_row_of_the_table(spark: SparkSession) -> None:

@@ -73,3 +73,40 @@ def test_what_cannot_be_used_is_named_with_its_remedy(tmp_path: Path, text: str,
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KafkaConfigError, match=r"nowhere\.properties can't be read"):
         KafkaConfig.load(SERVERS, tmp_path / "nowhere.properties")
+
+
+def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
+    file = settings_file(
+        tmp_path,
+        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=tap\nsasl.password=a=b\n"
+        "ssl.ca.location=/ca.pem\nssl.certificate.location=/me.pem\nssl.key.location=/me.key\nssl.key.password=k\n"
+        "ssl.endpoint.identification.algorithm=none\nlinger.ms=5\n",
+    )
+
+    assert KafkaConfig.load("a:1,b:2", file).kafka_python() == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "tap",
+        "sasl_plain_password": "a=b",
+        "ssl_cafile": "/ca.pem",
+        "ssl_certfile": "/me.pem",
+        "ssl_keyfile": "/me.key",
+        "ssl_password": "k",
+        "ssl_check_hostname": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("ssl.ca.pem=-----BEGIN", "ssl.ca.location"),
+        ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN"),
+        ("enable.ssl.certificate.verification=false", "name the CA"),
+    ],
+)
+def test_what_kafka_python_cannot_do_is_said(line: str, remedy: str, tmp_path: Path) -> None:
+    config = KafkaConfig.load(SERVERS, settings_file(tmp_path, line))
+
+    with pytest.raises(KafkaConfigError, match=remedy):
+        config.kafka_python()

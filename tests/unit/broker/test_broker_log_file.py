@@ -1,12 +1,43 @@
+import gzip
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from broker.checkpoint import Checkpoint, FilePosition, TopicPosition, load_checkpoint, save_checkpoint
 from broker.errors import TapError
-from broker.log_file import LogFile, Position, load_position, save_position
+from broker.log_file import LogFile
+from broker.sources import FileSource
+from broker.tap_records import ProduceEvent
+
+XML = Path(__file__).with_name("broker_lines_3_9.xml").read_bytes()
+
+RECORDS = len(Path(__file__).with_name("broker_lines_3_9.jsonl").read_bytes().splitlines())
 
 
-def read_all(file: LogFile, rounds: int = 5) -> list[bytes]:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def follow(path: Path) -> Iterator[Callable[[], LogFile]]:
+    opened = []
+
+    def make() -> LogFile:
+        opened.append(LogFile(path))
+        return opened[-1]
+
+    yield make
+    for file in opened:
+        file.close()
+
+
+def read_all(file: LogFile, rounds: int = 12) -> list[bytes]:
     return [line for _ in range(rounds) for line in file.read()]
 
 
@@ -15,116 +46,271 @@ def append(path: Path, text: bytes) -> None:
         file.write(text)
 
 
-def test_a_line_is_handed_out_once_it_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    file = LogFile(path)
+def age(path: Path, seconds: int) -> None:
+    """Files made within one tick of the clock would have the same age."""
+    now = path.stat().st_mtime_ns
+    os.utime(path, ns=(now - seconds * 10**9, now - seconds * 10**9))
+
+
+def compress(path: Path) -> None:
+    """As gzip does: another file, the same times."""
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    packed = path.with_name(path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    os.utime(packed, ns=times)
+
+
+def test_a_line_is_handed_out_once_it_is_whole(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
     append(path, b"one\ntw")
     assert read_all(file) == [b"one"]
     append(path, b"o\n")
     assert read_all(file) == [b"two"]
-    file.close()
 
 
-def test_a_file_may_appear_later(tmp_path: Path) -> None:
-    file = LogFile(tmp_path / "log")
-    assert file.open_at(None) == 0
+def test_a_file_may_appear_later(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
+    file.open_at(None)
     assert read_all(file) == []
-    append(tmp_path / "log", b"one\n")
+    append(path, b"one\n")
     assert read_all(file) == [b"one"]
-    file.close()
 
 
-def test_rotation_loses_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    file = LogFile(path)
+def test_rotation_loses_nothing(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
     append(path, b"one\n")
     assert read_all(file) == [b"one"]
     append(path, b"two\n")
-    path.rename(tmp_path / "log.1")
+    path.rename(path.with_name("log.1"))
     append(path, b"three\n")
     assert read_all(file) == [b"two", b"three"]
     assert (file.rotations, file.truncations) == (1, 0)
-    file.close()
 
 
-def test_truncation_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    file = LogFile(path)
+def test_rotation_twice_between_two_looks_loses_nothing(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
+    append(path, b"one\n")
+    assert read_all(file) == [b"one"]
+    # As log4j 1 does: the numbers move on.
+    path.rename(path.with_name("log.2"))
+    age(path.with_name("log.2"), 20)
+    append(path, b"two\n")
+    path.rename(path.with_name("log.1"))
+    age(path.with_name("log.1"), 10)
+    append(path, b"three\n")
+    assert read_all(file) == [b"two", b"three"]
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize(
+    "names",
+    [("log.3", "log.2", "log.1"), ("log.1", "log.2", "log.3"), ("log-20261119", "log-20261120", "log-20261121")],
+)
+def test_rotation_many_times_while_nobody_looked_loses_nothing(
+    names: tuple[str, str, str], packed: bool, path: Path, follow: Callable[[], LogFile]
+) -> None:
+    append(path, b"one\ntwo\n")
+    first = follow()
+    file_read = read_all(first, rounds=2)
+    position = first.position
+    assert position is not None
+    assert file_read == [b"one", b"two"]
+    append(path, b"three\n")
+    for days, (name, next_line) in enumerate(zip(names, (b"four\n", b"five\n", b"six\n"), strict=True)):
+        rotated = path.rename(path.with_name(name))
+        age(rotated, 86400 * (3 - days))
+        if packed:
+            compress(rotated)
+        append(path, next_line)
+
+    second = follow()
+    second.open_at(position)
+
+    assert read_all(second) == [b"three", b"four", b"five", b"six"]
+    assert second.lost_files == 0
+
+
+def test_what_is_compressed_while_it_is_read_is_read_once(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
+    append(path, b"one\n")
+    assert read_all(file) == [b"one"]
+    append(path, b"two\n")
+    rotated = path.rename(path.with_name("log.1"))
+    age(rotated, 10)
+    # Half-written: the plain one is still there.
+    path.with_name("log.1.gz").write_bytes(gzip.compress(rotated.read_bytes())[:-9])
+    append(path, b"three\n")
+    assert file.read() == [b"two"]
+    rotated.unlink()
+    path.with_name("log.1.gz").unlink()
+    assert read_all(file) == [b"three"]
+
+
+def test_truncation_begins_anew(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
     append(path, b"a long first line\n")
     assert read_all(file) == [b"a long first line"]
     path.write_bytes(b"new\n")
     assert read_all(file) == [b"new"]
     assert file.truncations == 1
-    file.close()
 
 
-def test_a_position_is_gone_on_from(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    append(path, b"one\ntwo\nthr")
-    first = LogFile(path)
-    read_all(first)
-    position = first.position
-    first.close()
-    append(path, b"ee\n")
-    assert position is not None
-
-    second = LogFile(path)
-    assert second.open_at(position) == len(b"one\ntwo\n")
-    assert read_all(second) == [b"three"]
-    second.close()
-
-
-def test_a_position_in_a_rotated_file_is_gone_on_from_there(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    append(path, b"one\ntwo\n")
-    position = Position(path.stat().st_ino, len(b"one\n"))
-    path.rename(tmp_path / "log.1")
-    append(path, b"three\n")
-
-    file = LogFile(path)
-    file.open_at(position)
-    assert read_all(file) == [b"two", b"three"]
-    file.close()
-
-
-def test_a_position_in_a_file_that_is_gone_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "log"
+def test_truncation_is_noticed_when_more_was_written_than_before(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
     append(path, b"one\n")
-    file = LogFile(path)
-    assert file.open_at(Position(path.stat().st_ino + 1, 4)) == 0
     assert read_all(file) == [b"one"]
-    file.close()
+    path.write_bytes(b"a longer line than before\nand another\n")
+    assert read_all(file) == [b"a longer line than before", b"and another"]
 
 
-def test_context_begins_at_a_whole_line_before_the_position(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    append(path, b"one\ntwo\nthree\n")
-    file = LogFile(path)
-    new_from = file.open_at(Position(path.stat().st_ino, 8), context_bytes=5)
-    assert new_from == 8
-    assert read_all(file) == [b"two", b"three"]
-    file.close()
-
-
-def test_from_end_hands_out_only_what_comes_later(tmp_path: Path) -> None:
-    path = tmp_path / "log"
+@pytest.mark.parametrize("running", [True, False])
+def test_copy_and_truncate_loses_nothing(running: bool, path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
     append(path, b"one\n")
-    file = LogFile(path)
-    file.open_at(None, from_end=True)
+    assert read_all(file) == [b"one"]
+    position = file.position
     append(path, b"two\n")
-    assert read_all(file) == [b"two"]
+    shutil.copyfile(path, path.with_name("log.1"))
+    age(path.with_name("log.1"), 10)
+    path.write_bytes(b"")
+    append(path, b"three\nfour\nfive\n")
+
+    if not running:
+        file = follow()
+        file.open_at(position)
+
+    assert read_all(file) == [b"two", b"three", b"four", b"five"]
+
+
+def test_a_position_in_a_file_that_is_gone_begins_at_the_oldest_left(path: Path, follow: Callable[[], LogFile]) -> None:
+    append(path, b"two\n")
+    path.rename(path.with_name("log.1"))
+    age(path.with_name("log.1"), 10)
+    append(path, b"three\n")
+    file = follow()
+
+    file.open_at(FilePosition(1, 4, 4, "0" * 64))
+
+    assert read_all(file) == [b"two", b"three"]
+    assert file.lost_files == 1
+
+
+def test_files_that_are_no_rotated_logs_are_left_alone(path: Path, follow: Callable[[], LogFile]) -> None:
+    for name in ("log.position", "log.position.new", "log.bak", "log2", "log.1.gz.tmp"):
+        path.with_name(name).write_bytes(b"other\n")
+        age(path.with_name(name), 5)
+    append(path, b"one\n")
+    file = follow()
+
+    file.open_at(FilePosition(1, 4, 4, "0" * 64))
+
+    assert read_all(file) == [b"one"]
+
+
+def test_from_end_hands_out_only_what_comes_later(path: Path, follow: Callable[[], LogFile]) -> None:
+    append(path, b"one\ntw")
+    file = follow()
+    file.open_at(None, from_end=True)
+    append(path, b"o\nthree\n")
+    assert read_all(file) == [b"two", b"three"]
+
+
+def test_the_layout_of_kafka_3_is_cut_at_its_own_ends(path: Path, follow: Callable[[], LogFile]) -> None:
+    half = len(XML) // 2
+    file, from_end = follow(), follow()
+    append(path, XML[:half])
+    from_end.open_at(None, from_end=True)
+    first = read_all(file)
+    append(path, XML[half:])
+
+    assert len(first) + len(rest := read_all(file)) == RECORDS
+    assert read_all(from_end) == rest
+
+
+OPERATIONS = st.lists(st.sampled_from(["write", "write", "rotate", "compress", "copytruncate", "restart", "read"]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(operations=OPERATIONS)
+def test_whatever_happens_to_the_file_each_line_is_read_once(
+    operations: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    append(path, b"line 0\n")
+    clock_s = 1_700_000_000
+    os.utime(path, (clock_s, clock_s))
+    file, seen, written, rotated = LogFile(path), [], 1, 0
+    file.open_at(None)
+
+    for operation in operations:
+        clock_s += 1
+        if operation == "write":
+            append(path, f"line {written}\n".encode())
+            os.utime(path, (clock_s, clock_s))
+            written += 1
+        elif operation in ("rotate", "copytruncate") and path.stat().st_size:
+            rotated += 1
+            name = path.with_name(f"log.{rotated}")
+            if operation == "rotate":
+                path.rename(name)
+                path.touch()
+            else:
+                # A file that was empty at the last look has no beginning that its copy could be known by.
+                seen += file.read() + file.read()
+                shutil.copyfile(path, name)
+                path.write_bytes(b"")
+                os.utime(name, (clock_s, clock_s))
+            os.utime(path, (clock_s + 0.5, clock_s + 0.5))
+        elif operation == "compress" and path.with_name(f"log.{rotated}").exists():
+            compress(path.with_name(f"log.{rotated}"))
+        elif operation == "restart":
+            position = file.position
+            file.close()
+            file = LogFile(path)
+            file.open_at(position)
+        elif operation == "read":
+            seen += file.read()
+    seen += read_all(file, rounds=100)
     file.close()
 
+    assert seen == [f"line {number}".encode() for number in range(written)]
 
-def test_a_position_survives_saving(tmp_path: Path) -> None:
+
+def test_lines_that_a_crashed_run_may_have_sent_are_marked(path: Path) -> None:
+    append(path, b"one\ntwo\nthree\n")
+    inode = path.stat().st_ino
+    source = FileSource(path, 1)
+    source.open(FilePosition(inode, 4), FilePosition(inode, 8))
+
+    batches = [batch for _ in range(3) for batch in source.read()]
+    append(path, b"four\n")
+    batches += source.read()
+    source.close()
+
+    assert [(batch.lines, batch.repeated) for batch in batches] == [
+        ([b"two"], True),
+        ([b"three"], False),
+        ([b"four"], False),
+    ]
+
+
+def test_a_position_of_a_topic_is_refused_for_a_file(path: Path) -> None:
+    with pytest.raises(TapError, match="of topic 'broker-logs', not of a log file: name another"):
+        FileSource(path, 1).open(TopicPosition("broker-logs", {0: 1}), None)
+
+
+def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
     path = tmp_path / "position"
-    assert load_position(path) is None
-    save_position(path, Position(3, 4))
-    assert load_position(path) == Position(3, 4)
+    assert load_checkpoint(path) is None
+    waiting = [ProduceEvent(1, "unknown", 2, 0, 1, "orders", 0)]
+    checkpoint = Checkpoint(FilePosition(3, 4, 5, "a"), TopicPosition("t", {0: 7}), {"1": [b"\xffline"]}, waiting)
+    save_checkpoint(path, checkpoint)
+    assert load_checkpoint(path) == checkpoint
 
 
 def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "position"
     path.write_text("rubbish", encoding="ascii")
     with pytest.raises(TapError, match="delete it to begin anew"):
-        load_position(path)
+        load_checkpoint(path)

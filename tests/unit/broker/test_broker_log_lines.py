@@ -8,22 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import LogLineError
+from broker.log_layout import LogLine, parse_line
 from broker.log_lines import (
-    InitProducerIdRequest,
     InitProducerIdResult,
-    LogLine,
     ProducerStateUpdate,
     is_init,
     is_init_result,
     is_produce,
     parse_init,
     parse_init_result,
-    parse_line,
     parse_produce,
     parse_state,
 )
 
-LINES = [parse_line(line) for line in Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()]
+LINES = [
+    parse_line(line)
+    for name in ("broker_lines.jsonl", "broker_lines_3_9.jsonl")
+    for line in Path(__file__).with_name(name).read_bytes().splitlines()
+]
 MESSAGES = [line.message for line in LINES]
 
 # Surrogates cannot come out of a UTF-8 file.
@@ -61,21 +63,33 @@ def test_a_produce_line_with_topic_ids_is_matched_by_the_partition() -> None:
 def test_a_state_line_tells_the_batch() -> None:
     updates = [parse_state(message) for message in MESSAGES if message.startswith("[ProducerStateManager")]
 
-    assert updates[0] == ProducerStateUpdate("orders", 0, 0, 0, transactional=False)
-    assert updates[2] == ProducerStateUpdate("orders", 0, 2, 0, transactional=True)
+    assert updates[0] == ProducerStateUpdate("orders", 0, 0, 0, transactional=False, marker=False)
+    assert updates[2] == ProducerStateUpdate("orders", 0, 2, 0, transactional=True, marker=False)
 
 
 def test_the_marker_that_ends_a_transaction_is_transactional() -> None:
     marker = next(message for message in MESSAGES if "firstSequence=-1" in message)
 
-    assert parse_state(marker) == ProducerStateUpdate("orders", 0, 2, 0, transactional=True)
+    assert parse_state(marker) == ProducerStateUpdate("orders", 0, 2, 0, transactional=True, marker=True)
+
+
+def test_a_produce_line_of_kafka_3_names_partitions_without_topic_ids() -> None:
+    message = next(message for message in MESSAGES if is_produce(message) and "partitionSizes=[orders-0=" in message)
+    request = parse_produce(message.replace("[orders-0=73]", "[orders-0=73,payments-1=5]"))
+
+    assert request is not None
+    assert request.names("orders", 0)
+    assert request.names("payments", 1)
+    assert not request.names("ders", 0)
+    assert not request.names("orders", 1)
 
 
 def test_init_lines_tell_request_and_answer() -> None:
-    assert parse_init(next(filter(is_init, MESSAGES))) == [
-        InitProducerIdRequest("User:alice", "alice-app", None, -1, -1)
-    ]
-    answers = [parse_init_result(message) for message in MESSAGES if is_init_result(message)]
+    request = parse_init(next(filter(is_init, MESSAGES)))
+    assert request is not None
+    assert (request.principal, request.client_host) == ("User:alice", "127.0.0.1")
+    assert list(request.readings()) == [("alice-app", None)]
+    answers = [list(parse_init_result(message)) for message in MESSAGES if is_init_result(message)]
     assert answers[0] == [InitProducerIdResult("null", "alice-app", -1, -1, "COORDINATOR_LOAD_IN_PROGRESS")]
     assert answers[1] == [InitProducerIdResult("null", "alice-app", 0, 0, "NONE")]
 
@@ -87,8 +101,8 @@ def test_every_recorded_line_is_understood() -> None:
         elif is_init(message):
             assert parse_init(message)
         elif is_init_result(message):
-            assert parse_init_result(message)
-        else:
+            assert list(parse_init_result(message))
+        elif message.startswith("[ProducerStateManager"):
             assert parse_state(message)
 
 
@@ -109,10 +123,12 @@ def test_the_true_reading_of_an_init_line_is_always_among_the_readings(client_id
     template = next(message for message in MESSAGES if is_init(message) and "'java-tx'" in message)
     message = template.replace("java-app", client_id).replace("java-tx", transactional_id)
 
-    readings = parse_init(message)
+    request = parse_init(message)
 
-    assert InitProducerIdRequest("User:alice", client_id, transactional_id, -1, -1) in readings
-    assert {reading.principal for reading in readings} == {"User:alice"}
+    assert request is not None
+    assert request.principal == "User:alice"
+    assert (client_id, transactional_id) in request.readings()
+    assert request.is_of(client_id, transactional_id)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +146,7 @@ def test_nothing_crashes_a_parser(message: str, cut: int, which: int) -> None:
         parse_produce(text)
         parse_state(text)
         parse_init(text)
-        parse_init_result(text)
+        list(parse_init_result(text))
 
 
 def test_a_line_survives_its_encoding() -> None:

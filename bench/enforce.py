@@ -1,0 +1,393 @@
+"""How much enforcement slows a client that makes a producer per message, whom else it slows, and how soon it acts.
+
+    .venv/bin/python bench/enforce.py                  # about four minutes
+    .venv/bin/python bench/enforce.py --parts whole    # the way from a produce to the quota, with tap and stream
+
+Everything runs on the embedded broker on this machine. Decisions are written by hand, except in the part `whole`.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import DeltaTable, write_deltalake
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from broker.client_quotas import ClientQuotas
+from broker.local import LocalBroker
+from broker.process import start_reading, start_watched
+from broker.quota_entity import QuotaEntity
+from broker.topics import ensure_topics
+from jobs.quota_table import QuotaEntry, set_quota
+from streaming.tables import TABLES, create_missing, table_path
+
+TOPIC = "orders"
+LOCAL_HOST = QuotaEntity(ip="127.0.0.1")
+BATCH = QuotaEntity("mallory", "mallory-batch")
+LIMIT_S = 120.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="latency,rates", help="of latency, rates, whole")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement of rates")
+    parser.add_argument("--trials", type=int, default=30, help="of the latencies")
+    parser.add_argument("--as-mallory", metavar="JSON", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.as_mallory:
+        be_mallory(json.loads(options.as_mallory))
+        return
+    parts = {
+        "latency": lambda: latency(options.trials),
+        "rates": lambda: rates(options.seconds),
+        "whole": lambda: whole(options.trials),
+    }
+    for part in options.parts.split(","):
+        parts[part]()
+
+
+# From a row of throttle_decisions to the quota
+
+
+def latency(trials: int) -> None:
+    with world() as (broker, tables), enforcer(broker, tables), quotas_of(broker) as quotas:
+        taken_ms, late_ms = [], []
+        for trial in range(trials):
+            entity = QuotaEntity(f"user-{trial}")
+            # Out of step with the enforcer's looks at the table.
+            time.sleep(0.137 * (trial % 7))
+            written = decide(tables, f"User:{entity.user}", 2.0)
+            wait(lambda entity=entity: quotas.describe(entity))
+            taken_ms.append(1000 * (time.time() - written.timestamp()))
+            wait(lambda entity=entity: not quotas.describe(entity))
+            late_ms.append(1000 * (time.time() - written.timestamp() - 2.0))
+    report("decision written -> quota live, ms", taken_ms)
+    report("lease due -> previous quota live, ms", late_ms)
+
+
+# What it does to mallory and to alice
+
+
+def rates(seconds: float) -> None:
+    print("mallory: delivered messages a second, each by a new producer; alice: p99 of acknowledged produces, ms")
+    with world() as (broker, tables):
+        alice = Alice(broker)
+        alone = alice.p99_ms(seconds)
+        print(f"alice alone: {alone:.1f}")
+        print("client           parallel  lever                     mallory/s  factor  alice p99  against unthrottled")
+        for client, parallel in (
+            ("confluent-kafka", 1),
+            ("confluent-kafka", 10),
+            ("confluent-kafka", 100),
+            ("kafka-python", 1),
+        ):
+            free, base = measure(broker, client, parallel, alice, seconds)
+            head = f"{client:15s}  {parallel:8d}"
+            print(f"{head}  none                      {free:9.2f}          {base:9.1f}", flush=True)
+            for name, arguments, entity in (
+                ("request_percentage", (), BATCH),
+                ("connection_creation_rate", ("--lever", "connection_creation_rate", *ips(tables)), LOCAL_HOST),
+            ):
+                with enforcer(broker, tables, *arguments), quotas_of(broker) as quotas:
+                    decide(tables, "User:mallory", 600.0)
+                    wait(lambda quotas=quotas, entity=entity: quotas.describe(entity))
+                    held, p99 = measure(broker, client, parallel, alice, seconds)
+                    factor = free / held if held else float("inf")
+                print(f"{head}  {name:24s}  {held:9.2f}  {factor:6.1f}  {p99:9.1f}  {p99 / base:8.2f}x", flush=True)
+                forget_decisions(tables)
+
+
+def measure(broker: LocalBroker, client: str, parallel: int, alice: "Alice", seconds: float) -> tuple[float, float]:
+    """Messages of mallory a second, and alice's p99 in milliseconds meanwhile."""
+    with mallory(broker, client, parallel) as count:
+        time.sleep(3)
+        before, start = count(), time.monotonic()
+        p99 = alice.p99_ms(seconds)
+        return (count() - before) / (time.monotonic() - start), p99
+
+
+class Alice:
+    """One producer that stays open and waits for each message."""
+
+    def __init__(self, broker: LocalBroker) -> None:
+        self._producer = Producer(
+            {
+                **broker.client_config("alice"),
+                "client.id": "alice",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "log_level": 0,
+            }
+        )
+
+    def p99_ms(self, seconds: float) -> float:
+        taken = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            start = time.monotonic()
+            self._producer.produce(TOPIC, b"one order")
+            self._producer.flush(30)
+            taken.append(1000 * (time.monotonic() - start))
+            time.sleep(0.005)
+        return percentile(taken, 99)
+
+
+@contextmanager
+def mallory(broker: LocalBroker, client: str, parallel: int) -> "Iterator":
+    """Mallory in a process of her own: yields a function that returns how many messages were delivered."""
+    about = json.dumps({"client": client, "parallel": parallel, "settings": broker.client_config("mallory")})
+    process = start_reading([sys.executable, __file__, "--as-mallory", about])
+    latest = [0]
+
+    def read() -> None:
+        for line in process.stdout:
+            latest[0] = int(line)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield lambda: latest[0]
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        process.stdout.close()
+
+
+def be_mallory(about: dict) -> None:
+    delivered = [0] * about["parallel"]
+    send = {"confluent-kafka": send_by_confluent_kafka, "kafka-python": send_by_kafka_python}[about["client"]]
+
+    def run(number: int) -> None:
+        while True:
+            delivered[number] += send(about["settings"])
+
+    for number in range(about["parallel"]):
+        threading.Thread(target=run, args=(number,), daemon=True).start()
+    while True:
+        time.sleep(0.1)
+        print(sum(delivered), flush=True)
+
+
+def send_by_confluent_kafka(settings: dict) -> bool:
+    """Whether it was delivered. librdkafka asks for a producer id half a second after it connected."""
+    errors = []
+    producer = Producer({**settings, "client.id": "mallory-batch", "enable.idempotence": True, "log_level": 0})
+    producer.produce(TOPIC, b"one order", on_delivery=lambda error, _: errors.append(error))
+    producer.flush(60)
+    return errors == [None]
+
+
+def send_by_kafka_python(settings: dict) -> bool:
+    """Whether it was delivered."""
+    producer = KafkaProducer(
+        bootstrap_servers=settings["bootstrap.servers"],
+        security_protocol=settings["security.protocol"],
+        sasl_mechanism=settings["sasl.mechanism"],
+        sasl_plain_username=settings["sasl.username"],
+        sasl_plain_password=settings["sasl.password"],
+        client_id="mallory-batch",
+        enable_idempotence=True,
+    )
+    try:
+        producer.send(TOPIC, b"one order").get(60)
+    except KafkaError:
+        return False
+    finally:
+        producer.close()
+    return True
+
+
+# The whole way
+
+
+def whole(trials: int) -> None:
+    """Each trial is another user, who makes a producer per message until the broker has a quota for her."""
+    users = {f"m{trial}": "secret" for trial in range(trials)}
+    stages: dict[str, list[float]] = {
+        "over quota -> decision written": [],
+        "decision -> quota": [],
+        "over quota -> quota": [],
+    }
+    with world(users) as (broker, tables), quotas_of(broker) as quotas:
+        for name in users:
+            set_quota(str(tables), QuotaEntry(name, 3, datetime.now(timezone.utc), "bench"))
+        # The stream wants them when it starts, the tap may still be starting then.
+        ensure_topics(broker.admin_config())
+        log, checkpoint = broker.log_file, tables.parent / "checkpoint"
+        with (
+            job(tables.parent, "tap", "--log-file", log, "--broker-id", 1, "--bootstrap-servers", broker.admin_servers),
+            job(
+                tables.parent,
+                "stream",
+                "--bootstrap-servers",
+                broker.admin_servers,
+                "--tables",
+                tables,
+                "--checkpoint",
+                checkpoint,
+                "--learn-seconds",
+                0,
+                "--trigger",
+                "1 second",
+            ),
+            enforcer(broker, tables, "--max-principals", 1000, "--max-entities", 1000),
+        ):
+            # The first decision comes late, while the stream starts: it is not counted.
+            for trial, name in enumerate(users):
+                over, live = provoke(broker, quotas, name)
+                row = first_decision(tables, name)
+                if trial:
+                    stages["over quota -> decision written"].append(row - over)
+                    stages["decision -> quota"].append(live - row)
+                    stages["over quota -> quota"].append(live - over)
+    for stage, taken in stages.items():
+        report(f"{stage}, s", taken, 2)
+
+
+def provoke(broker: LocalBroker, quotas: ClientQuotas, user: str) -> tuple[float, float]:
+    """Times of the first produce over a quota of 3 (the fifth producer), and of the client quota."""
+    entity, settings = QuotaEntity(user, f"{user}-app"), {**broker.client_config(user), "client.id": f"{user}-app"}
+    over, made, live = 0.0, 0, threading.Event()
+    live_at = [0.0]
+
+    def watch() -> None:
+        wait(lambda: quotas.describe(entity))
+        live_at[0] = time.time()
+        live.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    while not live.is_set():
+        producer = Producer({**settings, "enable.idempotence": True, "log_level": 0})
+        producer.produce(TOPIC, b"one order")
+        producer.flush(30)
+        made += 1
+        if made == 5:
+            over = time.time()
+        live.wait(0.1)
+    watcher.join()
+    return over, live_at[0]
+
+
+def first_decision(tables: Path, user: str) -> float:
+    """When the commit with this user's first decision was written, by the modification time of its file."""
+    table = DeltaTable(table_path(str(tables), "throttle_decisions"))
+    times = []
+    for uri in table.file_uris():
+        path = Path(uri.removeprefix("file://"))
+        rows = pq.read_table(path, columns=["principal"]).column("principal").to_pylist()
+        if f"User:{user}" in rows:
+            times.append(path.stat().st_mtime)
+    return min(times)
+
+
+# Parts
+
+
+@contextmanager
+def world(users: "dict[str, str] | None" = None) -> "Iterator[tuple[LocalBroker, Path]]":
+    with tempfile.TemporaryDirectory() as folder:
+        tables = Path(folder, "tables")
+        create_missing(str(tables))
+        all_users = {"alice": "alice-secret", "mallory": "mallory-secret", **(users or {})}
+        with LocalBroker(Path(folder, "kafka"), all_users) as broker:
+            admin = AdminClient(broker.admin_config())
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+            yield broker, tables
+
+
+@contextmanager
+def job(folder: Path, *arguments: object) -> "Iterator[None]":
+    process = start_watched([sys.executable, "-m", "jobs", *map(str, arguments)], folder / f"{arguments[0]}.log")
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+        process.stdin.close()
+
+
+@contextmanager
+def enforcer(broker: LocalBroker, tables: Path, *arguments: object) -> "Iterator[None]":
+    command = [sys.executable, "-m", "jobs", "enforce", "--apply", "--bootstrap-servers", broker.admin_servers]
+    process = start_reading([*command, "--tables", str(tables), *map(str, arguments)])
+    for line in process.stdout:
+        if "holding the lock" in line:
+            break
+    # Nobody reads on, and it must not wait for that.
+    drain = threading.Thread(target=process.stdout.read)
+    drain.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+        drain.join()
+        process.stdout.close()
+        process.stdin.close()
+
+
+def quotas_of(broker: LocalBroker) -> ClientQuotas:
+    return ClientQuotas({"bootstrap_servers": broker.admin_servers})
+
+
+def ips(tables: Path) -> tuple[str, str]:
+    file = tables.parent / "ips"
+    file.write_text("User:mallory 127.0.0.1\n", encoding="utf-8")
+    return "--principal-ips", str(file)
+
+
+def decide(tables: Path, principal: str, seconds: float) -> datetime:
+    now = datetime.now(timezone.utc)
+    row = dict.fromkeys(TABLES["throttle_decisions"].schema.names) | {
+        "decision_id": f"{principal}/{now.timestamp()}",
+        "principal": principal,
+        "action": "THROTTLE",
+        "decided_at": now,
+        "throttled_until": now + timedelta(seconds=seconds),
+        "refused_pids": 20,
+        "client_ids": [("mallory-batch" if principal == "User:mallory" else "rdkafka", 20)],
+    }
+    rows = pa.Table.from_pylist([row], schema=TABLES["throttle_decisions"].schema)
+    write_deltalake(table_path(str(tables), "throttle_decisions"), rows, mode="append")
+    return now
+
+
+def forget_decisions(tables: Path) -> None:
+    DeltaTable(table_path(str(tables), "throttle_decisions")).delete()
+
+
+def wait(condition) -> None:
+    give_up_at = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > give_up_at:
+            raise TimeoutError
+        time.sleep(0.002)
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def report(what: str, values: list[float], digits: int = 0) -> None:
+    figures = {"p50": percentile(values, 50), "p99": percentile(values, 99), "max": max(values)}
+    print(f"{what}: n={len(values)}", *(f"{name}={value:.{digits}f}" for name, value in figures.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

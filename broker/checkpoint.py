@@ -1,0 +1,98 @@
+"""What a tap keeps in its position file: where it was, and what it must know to go on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from broker.errors import TapError
+from broker.learning import LearningTime
+from broker.tap_records import ProduceEvent
+
+
+class FilePosition(msgspec.Struct, frozen=True, tag="file"):
+    """A place in a file that may since have been renamed, compressed, or copied and cut.
+
+    Attributes:
+        inode: of the file.
+        offset: in bytes, of the uncompressed file.
+        head_bytes: how much of its beginning is in `head`.
+        head: hash of its beginning: the same file under another name, also as `.gz` or as a copy, begins the same.
+        written_ns: when it was written last; should it be gone, files written earlier were read.
+    """
+
+    inode: int
+    offset: int
+    head_bytes: int = 0
+    head: str = ""
+    written_ns: int = 0
+
+
+class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
+    """A place in each partition of a topic.
+
+    Attributes:
+        topic: its name.
+        offsets: of the next record, by partition.
+    """
+
+    topic: str
+    offsets: dict[int, int]
+
+
+Position = FilePosition | TopicPosition
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """All of a position file.
+
+    Attributes:
+        position: everything before it was taken by Kafka, or is in `waiting`.
+        sent_up_to: nothing behind it was sent; a crashed run may have sent what lies between.
+        kept_lines: by stream, lines before the position that are still needed to understand those behind it.
+        waiting: batches before the position that wait for their binding.
+        learning: by stream, since when its broker has been watched.
+    """
+
+    position: Position
+    sent_up_to: Position | None = None
+    kept_lines: dict[str, list[bytes]] = {}
+    waiting: list[ProduceEvent] = []
+    learning: dict[str, LearningTime] = {}
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Checkpoint).decode
+
+
+def load_checkpoint(path: Path) -> Checkpoint | None:
+    """What was saved; None if nothing was yet.
+
+    Raises:
+        TapError: the file is not one that `save_checkpoint` wrote.
+    """
+    try:
+        return _decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        msg = f"position file {path} cannot be read ({error}): delete it to begin anew, or name another"
+        raise TapError(msg) from error
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write it so that a crash leaves either the old or the new one.
+
+    Raises:
+        TapError: it cannot be written.
+    """
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_bytes(_encode(checkpoint))
+        new.replace(path)
+    except OSError as error:
+        msg = (
+            f"position file {path} cannot be written ({error.strerror}): name one in a folder with space and the right"
+        )
+        raise TapError(msg) from error

@@ -1,0 +1,168 @@
+"""Reads and alters Kafka's client quotas, which confluent-kafka has no calls for.
+
+kafka-python knows the two requests of the protocol; its admin client sends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import BrokerResponseError, KafkaError, for_code
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+
+from broker.errors import ClientQuotaError, ClientQuotaRefusedError, ClientQuotaUnavailableError
+from broker.quota_entity import QuotaEntity
+
+REQUEST_PERCENTAGE = "request_percentage"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+_EXACT = 0
+_TIMEOUT_MS = 10_000
+_HINT = "the enforcer's user needs ALTER_CONFIGS and DESCRIBE_CONFIGS on the cluster"
+
+
+@dataclass(frozen=True)
+class QuotaChange:
+    """One value to set or remove.
+
+    Attributes:
+        entity: Whose.
+        key: Such as `request_percentage`.
+        value: The new value; None removes it.
+    """
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
+class ClientQuotas:
+    """Client quotas of a cluster, over one connection that is opened when first needed and again after errors."""
+
+    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = _TIMEOUT_MS) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            settings: Of a kafka-python client, with `bootstrap_servers`.
+            timeout_ms: Until an answer is given up.
+        """
+        self._settings = {**settings, "request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+        self._admin: _Admin | None = None
+
+    def __enter__(self) -> ClientQuotas:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """Return the quotas set for exactly this entity: value by key, empty if none are.
+
+        Raises:
+            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaUnavailableError: If no broker answers.
+        """
+        components = [(kind, _EXACT, name) for kind, name in entity.parts()]
+        return self._describe(components, strict=True).get(entity, {})
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return every quota of named users, client ids of users, and ips; those of defaults are left out.
+
+        Raises:
+            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaUnavailableError: If no broker answers.
+        """
+        return self._describe([], strict=False)
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        """Set or remove values, all in one request.
+
+        Returns:
+            What went wrong for each entity, None where nothing did. Never raises for one entity's sake.
+        """
+        entries = [
+            (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
+        ]
+        try:
+            answer = self._ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
+        except ClientQuotaError as error:
+            return {change.entity: error for change in changes}
+        found = {_entity(entry.entity): _error(entry.error_code, entry.error_message) for entry in answer.entries}
+        missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: it is tried again")
+        return {change.entity: found.get(change.entity, missing) for change in changes}
+
+    def _describe(self, components: list[tuple[str, int, str]], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
+        answer = self._ask(DescribeClientQuotasRequest(components=components, strict=strict))
+        error = _error(answer.error_code, answer.error_message)
+        if error is not None:
+            raise error
+        return {
+            _entity(entry.entity): {value.key: value.value for value in entry.values}
+            for entry in answer.entries or ()
+            if all(part.entity_name is not None for part in entry.entity)
+        }
+
+    def _ask(self, request: Any) -> Any:
+        try:
+            if self._admin is None:
+                self._admin = _Admin(**self._settings)
+            return self._admin.ask(request)
+        except (KafkaError, OSError) as error:
+            # The next question opens a new connection: brokers move, and so do their addresses.
+            self.close()
+            if isinstance(error, BrokerResponseError) and not error.retriable:
+                raise _refused(str(error)) from error
+            servers = self._settings["bootstrap_servers"]
+            servers = servers if isinstance(servers, str) else ",".join(servers)
+            msg = f"no broker answers at {servers} ({error}): check the address and the security settings"
+            raise ClientQuotaUnavailableError(msg) from error
+
+
+class _Admin(KafkaAdminClient):
+    """kafka-python's admin client with a call for any request; the library's own calls are made the same way."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Connect; what was begun is undone if no broker answers, since the library leaves its thread behind."""
+        try:
+            super().__init__(**settings)
+        except BaseException:
+            if hasattr(self, "_net"):
+                self._closed = False
+                self.close()
+            raise
+
+    def ask(self, request: Any) -> Any:
+        """Send a request to any broker and wait for the answer."""
+        return self._manager.run(self._manager.send, request)
+
+
+def _entity(parts: Sequence[Any]) -> QuotaEntity:
+    names = {part.entity_type: part.entity_name for part in parts}
+    return QuotaEntity(names.get("user"), names.get("client-id"), names.get("ip"))
+
+
+def _error(code: int, message: str | None) -> ClientQuotaError | None:
+    if not code:
+        return None
+    kind = for_code(code)
+    reason = f"{kind.__name__}: {message}" if message else kind.__name__
+    if kind.retriable:
+        msg = f"Kafka could not change or show the quota now ({reason}): it is tried again"
+        return ClientQuotaUnavailableError(msg)
+    return _refused(reason)
+
+
+def _refused(reason: str) -> ClientQuotaRefusedError:
+    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): {_HINT}")

@@ -1,0 +1,59 @@
+"""A dry run: quotas that are read from the broker and changed in memory only, and a log that forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.client_quotas import ClientQuotas, QuotaChange
+from broker.errors import ClientQuotaError
+from broker.leases import Action
+from broker.quota_entity import QuotaEntity
+
+
+class DryRunQuotas:
+    """The broker's quotas with our changes on top, which the broker never hears of."""
+
+    def __init__(self, quotas: ClientQuotas) -> None:
+        self._quotas = quotas
+        self._changed: dict[QuotaEntity, dict[str, float | None]] = {}
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """As `ClientQuotas.describe`, with our changes."""
+        values: dict[str, float | None] = {**self._quotas.describe(entity), **self._changed.get(entity, {})}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        """Remember the changes."""
+        for change in changes:
+            self._changed.setdefault(change.entity, {})[change.key] = change.value
+        return {change.entity: None for change in changes}
+
+
+class DryRunLog:
+    """Writes nothing: a dry run leaves no trace, and has nothing to reconcile."""
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Drop them."""
+
+    def read(self) -> list[Action]:
+        """Return nothing."""
+        return []
+
+    def has_changed(self) -> bool:
+        """Say that nothing is new."""
+        return False
+
+
+class NoLock:
+    """A dry run changes nothing, so any number may run."""
+
+    def is_held(self) -> bool:
+        """Say yes."""
+        return True
+
+    def confirm(self) -> bool:
+        """Say yes."""
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""

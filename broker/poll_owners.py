@@ -1,0 +1,103 @@
+"""Tells whose a producer id is where nothing but the operator's own word says it: a file of patterns.
+
+YAML:
+
+    - transactional_id: billing-*
+      principal: User:billing
+    - topic: orders.*
+      principal: User:shop
+
+CSV has the columns `topic`, `transactional_id` and `principal`. `*` stands for any text, `?` for one character.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from pathlib import Path
+
+import yaml
+
+from broker.errors import OwnersFileError
+
+_FIELDS = frozenset({"topic", "transactional_id", "principal"})
+
+
+@dataclass(frozen=True)
+class OwnerRule:
+    """One entry of the file; of the two patterns exactly one is there.
+
+    Attributes:
+        principal: whose it is, such as `User:billing`.
+        topic: pattern of topics that only this principal writes.
+        transactional_id: pattern of its transactional ids.
+    """
+
+    principal: str
+    topic: re.Pattern[str] | None = None
+    transactional_id: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
+class Owners:
+    """All entries; the first that fits counts, those of transactional ids before those of topics."""
+
+    rules: Sequence[OwnerRule]
+
+    @classmethod
+    def load(cls, file: Path) -> Owners:
+        """Read a .yaml, .yml or .csv file.
+
+        Raises:
+            OwnersFileError: it can't be read, or an entry is not of that form.
+        """
+        try:
+            text = file.read_text(encoding="utf-8")
+            entries = list(csv.DictReader(text.splitlines())) if file.suffix == ".csv" else yaml.safe_load(text)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            msg = f"owners file {file} can't be read ({error}): check the path and its form"
+            raise OwnersFileError(msg) from error
+        if not isinstance(entries, list):
+            msg = f"owners file {file} is not a list of entries: begin each with '- topic: orders', say"
+            raise OwnersFileError(msg)
+        return cls([_rule(entry, f"{file}, entry {number}") for number, entry in enumerate(entries, start=1)])
+
+    @property
+    def by_transactional_id(self) -> bool:
+        """Whether any entry asks for transactional ids."""
+        return any(rule.transactional_id for rule in self.rules)
+
+    def of(self, topic: str, transactional_id: str | None) -> str | None:
+        """Principal of a producer seen on a topic, None if no entry fits."""
+        if transactional_id is not None:
+            for rule in self.rules:
+                if rule.transactional_id and rule.transactional_id.match(transactional_id):
+                    return rule.principal
+        for rule in self.rules:
+            if rule.topic and rule.topic.match(topic):
+                return rule.principal
+        return None
+
+
+def _rule(entry: object, where: str) -> OwnerRule:
+    given = {name: text for name, text in entry.items() if text} if isinstance(entry, dict) else {}
+    strange = sorted(str(name) for name in given if name not in _FIELDS)
+    if strange or "principal" not in given or ("topic" in given) == ("transactional_id" in given):
+        msg = (
+            f"{where} holds {', '.join(strange or sorted(map(str, given))) or 'nothing'}: "
+            f"write principal and one of topic and transactional_id"
+        )
+        raise OwnersFileError(msg)
+    principal = str(given["principal"])
+    if ":" not in principal:
+        msg = f"{where} has the principal {principal!r}: write it with its type, 'User:{principal}'"
+        raise OwnersFileError(msg)
+    topic, transactional_id = given.get("topic"), given.get("transactional_id")
+    return OwnerRule(
+        principal,
+        topic=re.compile(translate(str(topic))) if topic else None,
+        transactional_id=re.compile(translate(str(transactional_id))) if transactional_id else None,
+    )

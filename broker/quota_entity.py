@@ -1,0 +1,45 @@
+"""Whom a client quota of Kafka is for: a user, a user with one client id, or an ip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class QuotaEntity:
+    """An entity of Kafka's client quotas. Names are bare: `alice`, not `User:alice`.
+
+    Attributes:
+        user: User name; None if the quota is not about a user.
+        client_id: Client id of that user; None if the quota is for all of them.
+        ip: Address of a client's host; None if the quota is not about one.
+    """
+
+    user: str | None = None
+    client_id: str | None = None
+    ip: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is, in Kafka's words.
+
+        Examples:
+            >>> QuotaEntity("alice").kind, QuotaEntity("alice", "app").kind, QuotaEntity(ip="10.0.0.1").kind
+            ('user', 'user,client-id', 'ip')
+        """
+        return ",".join(kind for kind, _ in self.parts())
+
+    def parts(self) -> list[tuple[str, str]]:
+        """Return the entity as pairs of type and name, as the protocol has it."""
+        named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
+        return [(kind, name) for kind, name in named if name is not None]
+
+    def __str__(self) -> str:
+        r"""Return what people read.
+
+        Examples:
+            >>> str(QuotaEntity("alice", "app")), str(QuotaEntity(ip="10.0.0.1"))
+            ("user 'alice', client id 'app'", "ip '10.0.0.1'")
+        """
+        words = {"client-id": "client id"}
+        return ", ".join(f"{words.get(kind, kind)} {name!r}" for kind, name in self.parts())

@@ -1,0 +1,136 @@
+"""Reads a topic from its beginning, without a group, and follows it: for our compacted topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+
+from broker.errors import BrokerUnreachableError, TopicMissingError
+
+_BATCH = 10_000
+_TIMEOUT_S = 15.0
+_READ_TIMEOUT_S = 0.5
+_RETRY_S = 0.1
+_PASSING = {
+    "NOT_LEADER_FOR_PARTITION",
+    "LEADER_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION",
+    "_TRANSPORT",
+}
+
+
+def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+    """First offset and end of a partition; patient with one that was made this moment or moves.
+
+    Raises:
+        KafkaException: it cannot be told.
+    """
+    give_up_at = time.monotonic() + timeout_s
+    while True:
+        try:
+            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout_s)
+        except KafkaException as error:
+            if error.args[0].name() not in _PASSING or time.monotonic() > give_up_at:
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            return first, end
+
+
+class WholeTopic:
+    """A consumer of all partitions; commits nothing."""
+
+    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> None:
+        """Find the partitions and their ends.
+
+        Args:
+            config: confluent-kafka settings of someone who may read it.
+            topic: its name.
+            timeout_s: until an answer, or the next record of those that are there, is given up.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicMissingError: there is no such topic.
+        """
+        self._config = config
+        self._topic = topic
+        self._timeout_s = timeout_s
+        # librdkafka wants a group, though it is neither joined nor written to.
+        settings: dict[str, str | int | float | bool] = {"group.id": "pid-quota", "enable.auto.commit": False}
+        settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 3}
+        self._consumer = Consumer({**config, **settings})
+        try:
+            about = self._consumer.list_topics(topic, timeout_s).topics[topic]
+            if about.error is not None or not about.partitions:
+                msg = (
+                    f"topic {topic!r} is not on {config['bootstrap.servers']}: start `pid-quota tap`, which creates it"
+                )
+                raise TopicMissingError(msg)
+            self.partitions = sorted(about.partitions)
+            self._ends = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
+            self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in self.partitions])
+        except KafkaException as error:
+            self._consumer.close()
+            raise self._unreadable(error) from error
+        except TopicMissingError:
+            self._consumer.close()
+            raise
+
+    def __enter__(self) -> WholeTopic:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+    def until_end(self) -> Iterator[Message]:
+        """All records that were there at the beginning, and perhaps some that came since.
+
+        Raises:
+            BrokerUnreachableError: they do not come.
+        """
+        missing = {number: end for number, (low, end) in self._ends.items() if low < end}
+        give_up_at = time.monotonic() + self._timeout_s
+        while missing:
+            messages = self._consume(_READ_TIMEOUT_S)
+            if messages:
+                give_up_at = time.monotonic() + self._timeout_s
+            yield from messages
+            # The last records of a partition may be no records: markers of transactions, or compacted away.
+            for at in self._consumer.position([TopicPartition(self._topic, number) for number in missing]):
+                if at.offset >= missing.get(at.partition, 0):
+                    missing.pop(at.partition, None)
+            if missing and time.monotonic() > give_up_at:
+                msg = f"topic {self._topic!r} was not read to its end within {self._timeout_s:g} s: check READ on it"
+                raise BrokerUnreachableError(msg)
+
+    def news(self) -> list[Message]:
+        """What came since, without waiting."""
+        return self._consume(0)
+
+    def _consume(self, timeout_s: float) -> list[Message]:
+        try:
+            messages = self._consumer.consume(_BATCH, timeout_s)
+        except KafkaException as error:
+            raise self._unreadable(error) from error
+        for message in messages:
+            answer = message.error()
+            if answer is not None and not answer.retriable():
+                raise self._unreadable(KafkaException(answer))
+        return [message for message in messages if message.error() is None]
+
+    def _unreadable(self, error: KafkaException) -> BrokerUnreachableError:
+        reason = error.args[0].str()
+        return BrokerUnreachableError(
+            f"topic {self._topic!r} of {self._config['bootstrap.servers']} cannot be read ({reason}): "
+            f"check the address and the right to READ it"
+        )

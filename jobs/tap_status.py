@@ -1,0 +1,82 @@
+"""`pid-quota tap status`: which brokers are watched by a tap, and which are a blind spot."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.table import Table
+
+from broker.errors import TopicMissingError
+from broker.kafka_config import KafkaConfig
+from broker.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
+from jobs.console import output, printable
+from jobs.tables_sql import JsonOption
+
+STALE_SECONDS = 60.0
+"""Six heartbeats were missed."""
+
+_COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "unplaced", "borrowed")
+
+
+def status(
+    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    kafka_config: Annotated[
+        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
+    ] = None,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Age of a heartbeat from which on its tap is taken for dead.")
+    ] = STALE_SECONDS,
+    as_json: JsonOption = False,
+) -> None:
+    """Say of each broker whether a tap watches it; exit code 1 if one that runs is not watched."""
+    settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+    brokers = running_brokers(settings)
+    try:
+        heartbeats = read_heartbeats(settings)
+    except TopicMissingError:
+        # No tap ever ran: all brokers are blind spots, which is the answer.
+        heartbeats = {}
+    watches = judge(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
+    blind = [watch.broker_id for watch in watches if watch.is_blind_spot]
+    if as_json:
+        typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))
+    else:
+        output().print(_table(watches))
+        output().print(_summary(blind), markup=False)
+    if blind:
+        raise typer.Exit(1)
+
+
+def _summary(blind: list[int]) -> str:
+    if not blind:
+        return "every running broker is watched"
+    return f"nobody watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
+
+
+def _table(watches: list[BrokerWatch]) -> Table:
+    table = Table(*_COLUMNS)
+    for watch in watches:
+        known = watch.heartbeat
+        state = watch.watch.value if watch.alive else f"{watch.watch.value}, broker down"
+        cells: list[object] = [watch.broker_id, state]
+        if known is not None:
+            unread = known.behind_bytes if known.lag_records is None else known.lag_records
+            counters = known.counters
+            cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
+            cells += [counters.get("events", 0), f"{known.unplaced_share:.1%}", counters.get("borrowed", 0)]
+        table.add_row(*map(printable, cells))
+    return table
+
+
+def _as_dict(watch: BrokerWatch) -> dict[str, Any]:
+    heartbeat = None if watch.heartbeat is None else json.loads(msgspec.json.encode(watch.heartbeat))
+    return {
+        "broker_id": watch.broker_id,
+        "watch": watch.watch.value,
+        "running": watch.alive,
+        "age_seconds": watch.age_s,
+        "heartbeat": heartbeat,
+    }

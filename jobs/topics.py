@@ -1,0 +1,64 @@
+"""`pid-quota topics`: sets up our topics and who may use them, and says how they are."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.kafka_config import KafkaConfig
+from broker.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
+from broker.topics import DEFAULT_PARTITIONS
+from jobs.console import output, printable
+from jobs.tables_sql import JsonOption
+
+topics = typer.Typer(add_completion=False, no_args_is_help=True)
+
+_ServersOption = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
+_ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
+_RetentionOption = Annotated[int, typer.Option(min=1, help="Of the topics that are not compacted.")]
+
+
+@topics.command()
+def create(
+    bootstrap_servers: _ServersOption,
+    kafka_config: _ConfigOption = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Of each topic.")] = DEFAULT_PARTITIONS,
+    replication_factor: Annotated[int, typer.Option(help="Copies of each; -1 is the cluster's default.")] = -1,
+    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
+    alter: Annotated[bool, typer.Option("--alter", help="Set what differs as it should be.")] = False,
+    tap_principal: Annotated[str | None, typer.Option(help="Only this one may write: User:tap, say.")] = None,
+    stream_principal: Annotated[str | None, typer.Option(help="This one may read: User:stream, say.")] = None,
+    shipper_principal: Annotated[str | None, typer.Option(help="Only this one may write broker-logs.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create what is missing of our topics; what is there stays as it is, unless --alter is given."""
+    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
+    plans = plan_topics(partitions, retention_hours)
+    _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
+    who = Principals(tap_principal, stream_principal, shipper_principal)
+    if who != Principals():
+        for right in setup.grant(who):
+            typer.echo(json.dumps({"granted": right})) if as_json else output().print(printable(f"granted {right}"))
+
+
+@topics.command()
+def describe(
+    bootstrap_servers: _ServersOption,
+    kafka_config: _ConfigOption = None,
+    retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which of our topics are there and where their settings differ; changes nothing."""
+    setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
+    _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
+
+
+def _show(outcomes: list[TopicOutcome], as_json: bool) -> None:
+    for outcome in outcomes:
+        if as_json:
+            typer.echo(json.dumps(asdict(outcome)))
+            continue
+        wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
+        output().print(printable(f"{outcome.name}: {outcome.action}, {outcome.partitions} partitions {wrong}".rstrip()))

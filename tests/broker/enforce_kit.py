@@ -1,0 +1,178 @@
+"""Helpers of the tests that run `pid-quota enforce` against a real broker: decisions by hand, a process, clients."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from broker_kit import wait_until
+from confluent_kafka import Producer
+from deltalake import write_deltalake
+
+from broker.client_quotas import ClientQuotas
+from broker.local import LocalBroker
+from broker.quota_entity import QuotaEntity
+from jobs.enforcement_table import ActionTable
+from streaming.tables import TABLES, table_path
+
+
+def decide(tables: Path, principal: str, seconds: float = 60.0, **values: Any) -> datetime:
+    """Write a THROTTLE as the stream would, decided now; returns its `throttled_until`."""
+    now = datetime.now(timezone.utc)
+    until = now + timedelta(seconds=seconds)
+    row = dict.fromkeys(TABLES["throttle_decisions"].schema.names) | {
+        "decision_id": f"{principal}/{now.timestamp()}",
+        "principal": principal,
+        "action": "THROTTLE",
+        "decided_at": now,
+        "throttled_until": until,
+        "throttle_time_ms": round(seconds * 1000),
+        "quota": 100.0,
+        "refused_pids": 20,
+        "client_ids": [("rdkafka", 20)],
+    }
+    assert set(values) <= set(row)
+    rows = pa.Table.from_pylist([row | values], schema=TABLES["throttle_decisions"].schema)
+    write_deltalake(table_path(str(tables), "throttle_decisions"), rows, mode="append")
+    return until
+
+
+class EnforcerProcess:
+    """`pid-quota enforce --json` as a process of its own, so that it can be killed."""
+
+    def __init__(self, broker: LocalBroker, tables: Path, *arguments: str) -> None:
+        self._command = [sys.executable, "-m", "jobs", "enforce", "--json", "--tables", str(tables), *arguments]
+        self._command += ["--bootstrap-servers", broker.admin_servers]
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+        self.notices: list[dict[str, Any]] = []
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._process.stdout:
+            self.notices.append(json.loads(line))
+
+    def said(self, action: str, why: str = "") -> list[dict[str, Any]]:
+        return [notice for notice in self.notices if notice["action"] == action and why in notice["why"]]
+
+    def wait(self) -> tuple[int, str]:
+        """Until it ends by itself; returns as `end`."""
+        self._process.wait()
+        return self.end(by=0)
+
+    def wait_for(self, action: str, why: str = "") -> None:
+        wait_until(lambda: bool(self.said(action, why)), f"{action} {why}: {self.notices}")
+
+    def end(self, by: int = signal.SIGTERM) -> tuple[int, str]:
+        """Returns the exit code and what went to standard error."""
+        if self._process is None:
+            return 0, ""
+        if by:
+            os.kill(self._process.pid, by)
+        code = self._process.wait()
+        self._reader.join()
+        errors = self._process.stderr.read()
+        self._process.stdout.close()
+        self._process.stderr.close()
+        self._process = None
+        return code, errors
+
+
+@contextmanager
+def enforcing(broker: LocalBroker, tables: Path, *arguments: str, lock: bool = True) -> Iterator[EnforcerProcess]:
+    """Run an enforcer; with `lock`, from when it holds the lock. It ends in good order, and must say no error."""
+    enforcer = EnforcerProcess(broker, tables, *arguments)
+    enforcer.start()
+    try:
+        if lock:
+            enforcer.wait_for("lock", "holding")
+        yield enforcer
+    finally:
+        code, errors = enforcer.end()
+    assert (code, errors) == (0, "")
+
+
+def quotas_of(broker: LocalBroker) -> dict[QuotaEntity, dict[str, float]]:
+    with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as quotas:
+        return quotas.describe_all()
+
+
+def actions(tables: Path) -> list[str]:
+    return [action.state for action in ActionTable(str(tables)).read()]
+
+
+class Careless(threading.Thread):
+    """A new producer for every message, until the block ends."""
+
+    def __init__(self, settings: dict[str, str], topic: str, client_id: str) -> None:
+        super().__init__()
+        self._settings = {**settings, "client.id": client_id, "enable.idempotence": True, "log_level": 0}
+        self._topic, self._end = topic, threading.Event()
+        self.producers, self.throttles_s = 0, []
+
+    def run(self) -> None:
+        while not self._end.is_set():
+            producer = Producer({**self._settings, "throttle_cb": self._throttled})
+            producer.produce(self._topic, b"one message")
+            producer.flush(30)
+            self.producers += 1
+
+    def _throttled(self, event: Any) -> None:
+        if event.throttle_time:
+            self.throttles_s.append(event.throttle_time)
+
+    def __enter__(self) -> "Careless":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self.join()
+
+    def rate(self, seconds: float) -> float:
+        """Producers made per second, over the next so many."""
+        before, start = self.producers, time.monotonic()
+        self._end.wait(seconds)
+        return (self.producers - before) / (time.monotonic() - start)
+
+
+class Steady:
+    """One producer that stays; each message is waited for."""
+
+    def __init__(self, settings: dict[str, str], topic: str, client_id: str) -> None:
+        self.throttles_s: list[float] = []
+        self._topic = topic
+        self._producer = Producer(
+            {
+                **settings,
+                "client.id": client_id,
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                "log_level": 0,
+                "throttle_cb": self._throttled,
+            }
+        )
+
+    def _throttled(self, event: Any) -> None:
+        if event.throttle_time:
+            self.throttles_s.append(event.throttle_time)
+
+    def send(self) -> float:
+        """Returns the seconds until the broker had it."""
+        start = time.monotonic()
+        self._producer.produce(self._topic, b"one message")
+        assert self._producer.flush(30) == 0
+        return time.monotonic() - start

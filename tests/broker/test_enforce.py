@@ -1,0 +1,199 @@
+"""`pid-quota enforce` on a real broker, with real producers. The decisions are written by hand."""
+
+import random
+import signal
+import time
+from datetime import datetime, timezone
+
+import pytest
+from broker_kit import new_topic, wait_until
+from enforce_kit import Careless, EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
+
+from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
+from broker.enforcer_clock import BrokerClock
+from broker.enforcer_lock import ensure_enforcer_topic
+from broker.errors import ClientQuotaRefusedError
+from broker.quota_entity import QuotaEntity
+from streaming.tables import create_missing
+
+MALLORY = QuotaEntity("mallory")
+BATCH = QuotaEntity("mallory", "mallory-batch")
+APP = QuotaEntity("mallory", "mallory-app")
+THROTTLED = {REQUEST_PERCENTAGE: 0.01}
+
+
+@pytest.fixture
+def tables(tmp_path):
+    create_missing(str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def quotas(broker):
+    """Client quotas of the shared broker, which are as before afterwards."""
+    before = quotas_of(broker)
+    with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as client:
+        yield client
+        assert client.describe_all() == before
+
+
+def set_quota(quotas, entity, value):
+    assert quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, value)]) == {entity: None}
+
+
+def wait_for_quota(quotas, entity, expected):
+    wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
+
+
+@pytest.mark.parametrize("name", ["mallory", 'a b\n"ü;*'])
+def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas, name):
+    entity = QuotaEntity("mallory", name)
+    set_quota(quotas, entity, 0.25)
+    assert quotas.describe(entity) == {REQUEST_PERCENTAGE: 0.25}
+    assert quotas.describe(MALLORY) == {}
+    set_quota(quotas, entity, None)
+
+
+def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas):
+    errors = quotas.alter([QuotaChange(APP, "no_such_key", 1.0), QuotaChange(BATCH, REQUEST_PERCENTAGE, 5.0)])
+    assert isinstance(errors[APP], ClientQuotaRefusedError)
+    assert errors[BATCH] is None
+    assert quotas.describe(BATCH) == {REQUEST_PERCENTAGE: 5.0}
+    set_quota(quotas, BATCH, None)
+
+
+def test_a_dry_run_says_what_it_would_do_and_changes_nothing(broker, tables, quotas):
+    decide(tables, "User:mallory")
+    with enforcing(broker, tables) as enforcer:
+        enforcer.wait_for("throttled")
+    assert enforcer.notices[-1]["dry_run"]
+    assert quotas.describe(MALLORY) == {}
+    assert actions(tables) == []
+
+
+def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are_not(broker, tables, quotas):
+    topic = new_topic(broker, "orders", 3)
+    alice, app = (
+        Steady(broker.client_config("alice"), topic, "alice"),
+        Steady(broker.client_config("mallory"), topic, "mallory-app"),
+    )
+    with (
+        enforcing(broker, tables, "--apply") as enforcer,
+        Careless(broker.client_config("mallory"), topic, "mallory-batch") as batch,
+    ):
+        wait_until(lambda: batch.producers > 3, "mallory produces")
+        assert batch.throttles_s == []
+        decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
+        enforcer.wait_for("throttled")
+        assert quotas.describe(BATCH) == THROTTLED
+        wait_until(lambda: len(batch.throttles_s) > 1, "throttle_cb fires")
+        for _ in range(10):
+            alice.send()
+            app.send()
+        assert (alice.throttles_s, app.throttles_s) == ([], [])
+    # The stop in good order restores it, although the lease was not due.
+    assert quotas.describe(BATCH) == {}
+
+
+def test_without_narrowing_the_whole_user_is_throttled(broker, tables, quotas):
+    with enforcing(broker, tables, "--apply", "--no-narrow") as enforcer:
+        decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
+        enforcer.wait_for("throttled")
+        assert quotas.describe(MALLORY) == THROTTLED
+
+
+def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(broker, tables, quotas):
+    set_quota(quotas, MALLORY, 50.0)
+    with enforcing(broker, tables, "--apply") as enforcer:
+        until = decide(tables, "User:mallory", seconds=1.5)
+        wait_for_quota(quotas, MALLORY, THROTTLED)
+        wait_for_quota(quotas, MALLORY, {REQUEST_PERCENTAGE: 50.0})
+        assert datetime.now(timezone.utc) >= until
+        enforcer.wait_for("restored")
+    assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+    set_quota(quotas, MALLORY, None)
+
+
+def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(broker, tables, quotas):
+    with enforcing(broker, tables, "--apply") as enforcer:
+        decide(tables, "User:mallory", seconds=2)
+        wait_for_quota(quotas, MALLORY, THROTTLED)
+        set_quota(quotas, MALLORY, 33.0)
+        enforcer.wait_for("let go", "somebody else")
+        decide(tables, "User:mallory")
+        enforcer.wait_for("skipped", "somebody else")
+    assert quotas.describe(MALLORY) == {REQUEST_PERCENTAGE: 33.0}
+    set_quota(quotas, MALLORY, None)
+
+
+def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(broker, tables, quotas):
+    first = EnforcerProcess(broker, tables, "--apply")
+    first.start()
+    first.wait_for("lock", "holding")
+    try:
+        with enforcing(broker, tables, "--apply", lock=False) as second:
+            second.wait_for("lock", "waiting")
+            decide(tables, "User:mallory", seconds=300)
+            first.wait_for("throttled")
+            assert second.said("throttled") == []
+            first.end(signal.SIGKILL)
+            second.wait_for("lock", "open leases found: 1")
+            assert quotas.describe(MALLORY) == THROTTLED
+        assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+    finally:
+        first.end(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("ahead_ms", [-60_000, 0, 60_000])
+def test_by_how_much_the_broker_s_clock_is_off_comes_back_with_a_probe(broker, monkeypatch, ahead_ms):
+    ensure_enforcer_topic(broker.admin_config())
+    monkeypatch.setattr("broker.enforcer_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
+    clock = BrokerClock(broker.admin_config())
+    wait_until(lambda: clock.skew_ms() is not None, "the broker's time is known")
+    # What the way there and back took is left out: it can only look smaller.
+    assert abs(clock.skew_ms()) <= abs(ahead_ms)
+    assert (abs(clock.skew_ms()) > 5_000, clock.skew_ms() < 0) == (ahead_ms != 0, ahead_ms < 0)
+    clock.close()
+
+
+def release(broker, tables, *arguments):
+    process = EnforcerProcess(broker, tables, *arguments)
+    process.start()
+    assert process.wait() == (0, "")
+
+
+def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(broker, tables, quotas):
+    killed = EnforcerProcess(broker, tables, "--apply")
+    killed.start()
+    try:
+        killed.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=300)
+        killed.wait_for("throttled")
+        release(broker, tables, "--release", "mallory")
+        assert quotas.describe(MALLORY) == {}
+        decide(tables, "User:alice", seconds=300)
+        wait_for_quota(quotas, QuotaEntity("alice"), THROTTLED)
+    finally:
+        killed.end(signal.SIGKILL)
+    # Nobody runs now: it waits for the dead one's lock and restores by itself.
+    release(broker, tables, "--release-all")
+    assert quotas.describe(QuotaEntity("alice")) == {}
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_kill_9_at_any_time_leaves_the_quotas_as_they_were(broker, tables, quotas, kills):
+    set_quota(quotas, APP, 50.0)
+    before = quotas.describe_all()
+    chance = random.SystemRandom()
+    for number in range(kills):
+        enforcer = EnforcerProcess(broker, tables, "--apply")
+        enforcer.start()
+        enforcer.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=chance.uniform(0.2, 20), client_ids=[("mallory-app", 9)])
+        decide(tables, f"User:u{number}", seconds=chance.uniform(0.2, 20))
+        time.sleep(chance.uniform(0, 1))
+        enforcer.end(signal.SIGKILL)
+
+    with enforcing(broker, tables, "--apply", "--max-lease-seconds", "1"):
+        wait_until(lambda: quotas.describe_all() == before, "all leases are over")
+    set_quota(quotas, APP, None)

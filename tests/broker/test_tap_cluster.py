@@ -1,0 +1,107 @@
+"""The tap on the real thing: 3 brokers, 20 users, 200 producers, leadership that moves and a broker that crashes."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from broker_kit import read_events, running, wait_until, wait_until_idle
+from cluster_kit import KnownProducer, held_pids, in_sync, leader_of, produce_old_pids, reassign, replicated_topic
+
+from broker.local_cluster import LocalCluster
+from broker.tap import Tap
+from broker.topics import ensure_topics
+
+USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}
+PARTITIONS = 6
+# Per wave and user: half of them transactional.
+PRODUCERS_PER_WAVE = 5
+
+
+@pytest.fixture(scope="module")
+def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("taps"), USERS, jars=jars) as started:
+        ensure_topics(started.admin_config(), replication_factor=3)
+        yield started
+
+
+def wave(cluster: LocalCluster, topic: str, name: str) -> list[KnownProducer]:
+    """Producers of all users; each has produced to three partitions, half of them in transactions that overlap."""
+    producers = []
+    for place, user in enumerate(USERS):
+        group = [
+            KnownProducer(cluster, user, f"{name}-{user}-{number}" if (number + place) % 2 else None)
+            for number in range(PRODUCERS_PER_WAVE)
+        ]
+        for number, producer in enumerate(group):
+            producer.begin()
+            producer.send(topic, [(number + step) % PARTITIONS for step in range(3)])
+        # The first to begin is the last to end.
+        for producer in reversed(group):
+            producer.end()
+        producers += group
+    return producers
+
+
+def known(producers: list[KnownProducer]) -> set[tuple[str, int]]:
+    return {(producer.principal, pid) for producer in producers for pid in producer.pids()}
+
+
+def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cluster: LocalCluster) -> None:
+    topic = replicated_topic(cluster, "orders", PARTITIONS)
+    events = replicated_topic(cluster, "events", 4)
+    taps = [Tap(cluster.log_file(node), node, cluster.admin_config(), topic=events) for node in cluster.node_ids]
+    with ExitStack() as stack:
+        for tap in taps:
+            stack.enter_context(running(tap))
+        producers = wave(cluster, topic, "first")
+        held = producers[::9]
+
+        reassign(cluster, topic, {n: [n % 3 + 1, (n + 1) % 3 + 1, (n + 2) % 3 + 1] for n in range(PARTITIONS)})
+        for producer in held:
+            producer.produce(topic, list(range(PARTITIONS)))
+        cluster.kill(2)
+        for producer in held:
+            producer.produce(topic, list(range(PARTITIONS)))
+        cluster.start(2)
+        wait_until(lambda: all(in_sync(cluster, topic, n) == {1, 2, 3} for n in range(PARTITIONS)), "in sync again")
+        producers += wave(cluster, topic, "second")
+
+        for tap in taps:
+            wait_until_idle(tap, rounds=30)
+
+    seen = {
+        (event["principal"], event["producer_id"])
+        for _, event in read_events(cluster, events)
+        if event["topic"] == topic
+    }
+    assert len(producers) == 200
+    assert seen == known(producers)
+    assert {pid for _, pid in seen} == held_pids(cluster, topic)
+
+
+def test_old_producer_ids_of_a_partition_that_moves_or_of_a_log_that_recovers_are_no_events(
+    cluster: LocalCluster,
+) -> None:
+    topic = replicated_topic(cluster, "old", 1, replicas=1)
+    produce_old_pids(cluster, topic, 5000)
+    events = replicated_topic(cluster, "events", 4)
+    taps = [Tap(cluster.log_file(n), n, cluster.admin_config(), topic=events, from_end=True) for n in cluster.node_ids]
+    with ExitStack() as stack:
+        for tap in taps:
+            stack.enter_context(running(tap))
+            wait_until_idle(tap)
+        moved_to = leader_of(cluster, topic) % 3 + 1
+        reassign(cluster, topic, {0: [moved_to]})
+        cluster.kill(moved_to)
+        cluster.start(moved_to)
+        alive = KnownProducer(cluster, "u00", None)
+        alive.produce(topic, [0])
+
+        for tap in taps:
+            wait_until_idle(tap, rounds=30)
+
+    assert len(held_pids(cluster, topic)) == 5001
+    placed = {event["producer_id"] for _, event in read_events(cluster, events) if event["topic"] == topic}
+    assert placed == alive.pids()
+    assert sum(tap.counters.followers + tap.counters.recovered for tap in taps) >= 5000

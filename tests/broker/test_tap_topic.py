@@ -1,0 +1,96 @@
+"""The tap on lines that a log shipper put into a topic."""
+
+import json
+from pathlib import Path
+
+import pytest
+from broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
+from confluent_kafka import Producer
+
+from broker.errors import TapError
+from broker.local import LocalBroker
+from broker.log_topic import TopicSource
+from broker.tap import SourceTap
+from broker.topics import ensure_topics
+
+LINES = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines()
+LIVE = [line for line in LINES if b"log-recovery-" not in line]
+EXPECTED = {(0, "User:alice"), (1, "User:mallory"), (2, "User:alice"), (3, "User:alice"), (4, "User:alice")}
+
+
+@pytest.fixture
+def events_topic(broker: LocalBroker) -> str:
+    ensure_topics(broker.admin_config())
+    return new_topic(broker, "events")
+
+
+def tap_of(broker: LocalBroker, logs: str, events: str, position: Path | None = None) -> SourceTap:
+    source = TopicSource(broker.admin_config(), logs)
+    return SourceTap(source, broker.admin_config(), topic=events, position_file=position)
+
+
+def ship(broker: LocalBroker, topic: str, lines: list[bytes], key: str | None = None, partition: int = 0) -> None:
+    producer = Producer(broker.admin_config())
+    for line in lines:
+        producer.produce(topic, line, key=key, partition=partition)
+    assert producer.flush(60) == 0
+
+
+def test_brokers_that_share_a_partition_are_told_apart_by_the_key(broker: LocalBroker, events_topic: str) -> None:
+    logs = new_topic(broker, "logs")
+    # The threads of both have the same names.
+    for number, line in enumerate(LIVE):
+        ship(broker, logs, [line], "1")
+        ship(broker, logs, [LIVE[-1 - number] if number % 2 else line.replace(b"User:alice", b"User:bob")], "2")
+    tap = tap_of(broker, logs, events_topic)
+    with running(tap):
+        wait_until(lambda: tap.counters.lines == 2 * len(LIVE), "all lines")
+        wait_until_idle(tap)
+
+    events = [event for _, event in read_events(broker, events_topic) if event["broker_id"] == 1]
+    assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
+
+
+@pytest.mark.parametrize("wrapped", ["raw", "log", "message"])
+def test_lines_come_as_they_are_or_wrapped(wrapped: str, broker: LocalBroker, events_topic: str) -> None:
+    logs = new_topic(broker, "logs")
+    lines = [line if wrapped == "raw" else json.dumps({wrapped: line.decode(), "host": "b1"}).encode() for line in LIVE]
+    ship(broker, logs, lines)
+    tap = tap_of(broker, logs, events_topic)
+    with running(tap):
+        wait_until(lambda: tap.counters.lines == len(LIVE), "all lines")
+        wait_until_idle(tap)
+
+    events = [event for _, event in read_events(broker, events_topic)]
+    assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
+    # From the lines themselves.
+    assert {event["broker_id"] for event in events} == {1}
+
+
+def test_a_restart_goes_on_where_the_last_run_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
+    logs, position = new_topic(broker, "logs", partitions=2), tmp_path / "position"
+    # Between a request and its batch, whose line does not say who sent it.
+    batch = next(index for index, line in enumerate(LIVE) if b"ProducerStateManager" in line)
+    ship(broker, logs, LIVE[:batch], partition=1)
+    first = tap_of(broker, logs, events_topic, position)
+    with running(first):
+        wait_until(lambda: first.counters.lines == batch, "the first half")
+        wait_until_idle(first)
+    ship(broker, logs, LIVE[batch:], partition=1)
+    second = tap_of(broker, logs, events_topic, position)
+    with running(second):
+        wait_until(lambda: second.counters.lines == len(LIVE) - batch, "the other half")
+        wait_until_idle(second)
+
+    events = [event for _, event in read_events(broker, events_topic)]
+    assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
+    assert not any(event.get("repeated") for event in events)
+
+
+def test_lines_of_two_brokers_without_a_key_end_the_tap(broker: LocalBroker, events_topic: str) -> None:
+    logs = new_topic(broker, "logs")
+    ship(broker, logs, [LIVE[0], LIVE[0].replace(b"[KafkaApi-1]", b"[KafkaApi-2]")])
+    tap = tap_of(broker, logs, events_topic)
+
+    with pytest.raises(TapError, match="lines of brokers 1 and 2"), running(tap):
+        wait_until(lambda: tap.counters.lines == 2, "both lines")

@@ -1,0 +1,141 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_kit import wait_until
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from broker.errors import BrokerUnreachableError, TopicError
+from broker.local import LocalBroker
+from broker.topic_setup import Difference, Principals, TopicSetup, plan_topics
+from broker.topics import BROKER_LOGS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
+from jobs.cli import run
+
+USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}
+
+
+@pytest.fixture(scope="module")
+def guarded(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker of our own: the ACLs would be in the way of others."""
+    with LocalBroker(tmp_path_factory.mktemp("guarded"), USERS, jars=jars) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def setup(guarded: LocalBroker) -> TopicSetup:
+    topics = TopicSetup(guarded.admin_config())
+    before = topics.create(plan_topics(partitions=2))
+    assert {outcome.action for outcome in before} == {"created"}
+    wait_until(lambda: all(outcome.partitions == 2 for outcome in topics.describe(plan_topics())), "topics to be seen")
+    return topics
+
+
+def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None:
+    errors: list[KafkaError | None] = []
+    producer = Producer({**broker.client_config(user), "log_level": 0, "message.timeout.ms": 20_000})
+    producer.produce(topic, b"x", b"key", partition=0, on_delivery=lambda error, _: errors.append(error))
+    producer.flush(60)
+    (error,) = errors
+    return None if error is None else error.name()
+
+
+def test_what_is_there_is_told_and_left_alone(setup: TopicSetup) -> None:
+    again = setup.create(plan_topics(partitions=2))
+
+    assert {outcome.name for outcome in again} == OWN_TOPICS
+    assert {outcome.action for outcome in again} == {"exists"}
+
+
+def test_what_differs_is_named_and_altered_only_on_request(setup: TopicSetup) -> None:
+    hour = 3600 * 1000
+    wanted = [plan for plan in plan_topics(partitions=3, retention_hours=1) if plan.name == PRODUCE_EVENTS]
+
+    (told,) = setup.create(wanted)
+    assert told.action == "differs"
+    assert told.differences == [
+        Difference("retention.ms", str(168 * hour), str(hour)),
+        Difference("partitions", "2", "3"),
+    ]
+    assert setup.describe(plan_topics())[0].differences == []
+
+    (altered,) = setup.create(wanted, alter=True)
+    assert altered.action == "altered"
+    (after,) = setup.describe(wanted)
+    # Partitions are never added: a principal's events would change theirs.
+    assert after.differences == [Difference("partitions", "2", "3")]
+    setup.create(plan_topics(), alter=True)
+
+
+def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None:
+    assert outcome_of_writing(guarded, "mallory", PRODUCE_EVENTS) is None
+
+    setup.grant(Principals("User:tap", "User:stream", "User:pid-quota-shipper"))
+
+    wait_until(
+        lambda: outcome_of_writing(guarded, "mallory", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED",
+        "mallory refused",
+    )
+    assert outcome_of_writing(guarded, "stream", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED"
+    assert outcome_of_writing(guarded, "tap", BROKER_LOGS) == "TOPIC_AUTHORIZATION_FAILED"
+    assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
+    assert outcome_of_writing(guarded, "tap", TAP_STATUS) is None
+    assert outcome_of_writing(guarded, "pid-quota-shipper", BROKER_LOGS) is None
+
+
+def test_what_the_shipper_writes_makes_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:
+    setup.grant(Principals("User:tap", shipper="User:pid-quota-shipper"))
+    before = guarded.log_file.read_bytes().count(b"apiKey=PRODUCE, ")
+
+    assert outcome_of_writing(guarded, "pid-quota-shipper", BROKER_LOGS) is None
+    wait_until(lambda: outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None, "the tap may write")
+
+    new = guarded.log_file.read_bytes().splitlines()
+    produced = [line for line in new if b"apiKey=PRODUCE, " in line][before:]
+    assert produced
+    assert not any(line.endswith(b'principal:User:pid-quota-shipper"}') for line in produced)
+
+
+def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup: TopicSetup) -> None:
+    # This broker lets everybody do what no ACL speaks of.
+    to_the_tap = AclBinding(
+        ResourceType.BROKER,
+        "kafka-cluster",
+        ResourcePatternType.LITERAL,
+        "User:tap",
+        "*",
+        AclOperation.ALTER,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient(guarded.admin_config())
+    (granted,) = admin.create_acls([to_the_tap]).values()
+    granted.result()
+
+    with pytest.raises(TopicError, match=r"could not be granted .*ALTER on the cluster"):
+        TopicSetup(guarded.client_config("mallory")).grant(Principals("User:mallory"))
+
+
+def test_the_command_says_what_it_did(
+    guarded: LocalBroker, setup: TopicSetup, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = guarded.admin_servers
+
+    assert run(["topics", "create", "--bootstrap-servers", servers, "--partitions", "2", "--json"]) == 0
+    created = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["action"] for line in created} == {"exists"}
+
+    assert run(["topics", "describe", "--bootstrap-servers", servers]) == 0
+    assert f"{PRODUCE_EVENTS}: exists, 2 partitions" in capsys.readouterr().out
+
+
+def test_an_unreachable_cluster_is_said_in_one_line() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1 within 0\.3 s"):
+        TopicSetup({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.3).describe(plan_topics())

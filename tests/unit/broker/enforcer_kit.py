@@ -1,0 +1,151 @@
+"""Twins of what an enforcer works with, in memory: a broker, a log, decisions and a lock, all of which can fail."""
+
+from broker.client_quotas import REQUEST_PERCENTAGE
+from broker.enforcer import Enforcer
+from broker.enforcer_plan import EnforcerOptions
+from broker.errors import ClientQuotaUnavailableError
+from broker.lease_targets import ThrottleDecision
+from broker.quota_entity import QuotaEntity
+
+KEY = REQUEST_PERCENTAGE
+START_MS = 1_800_000_000_000
+MALLORY = QuotaEntity("mallory")
+
+
+class Crash(BaseException):
+    """The process is killed here."""
+
+
+class Faults:
+    """Counts the calls to the outside; at the one with number `crash_at` the process dies, before or after it."""
+
+    def __init__(self):
+        self.calls, self.crash_at, self.after = 0, None, False
+
+    def __call__(self, call):
+        self.calls += 1
+        now = self.crash_at == self.calls
+        if now and not self.after:
+            raise Crash
+        result = call()
+        if now:
+            raise Crash
+        return result
+
+
+class MemoryBroker:
+    def __init__(self, faults):
+        self.quotas, self.errors, self.altered, self._faults = {}, {}, [], faults
+
+    def describe(self, entity):
+        return self._faults(lambda: dict(self.quotas.get(entity, {})))
+
+    def alter(self, changes):
+        return self._faults(lambda: {change.entity: self._alter(change) for change in changes})
+
+    def _alter(self, change):
+        error = self.errors.get(change.entity)
+        if error is None:
+            self.altered.append(change)
+            self.set(change.entity, change.value, change.key)
+        return error
+
+    def set(self, entity, value, key=KEY):
+        values = self.quotas.setdefault(entity, {})
+        values[key] = value
+        if value is None:
+            del values[key]
+        if not values:
+            del self.quotas[entity]
+
+    def writes(self, entity=MALLORY):
+        return [change.value for change in self.altered if change.entity == entity]
+
+
+class MemoryLog:
+    def __init__(self, faults):
+        self.actions, self.broken, self._faults, self._seen = [], None, faults, 0
+
+    def append(self, actions):
+        if self.broken:
+            raise self.broken
+        self._faults(lambda: self.actions.extend(actions))
+
+    def read(self):
+        self._seen = len(self.actions)
+        return list(self.actions)
+
+    def has_changed(self):
+        return len(self.actions) != self._seen
+
+    def states(self, entity=MALLORY):
+        return [action.state for action in self.actions if action.lease and action.lease.entity == entity]
+
+
+class MemoryDecisions:
+    def __init__(self):
+        self.rows, self._seen = [], 0
+
+    def in_force(self, now_ms, *, again=False):
+        if len(self.rows) == self._seen and not again:
+            return []
+        self._seen = len(self.rows)
+        return [row for row in self.rows if row.throttled_until_ms > now_ms]
+
+
+class MemoryLock:
+    def __init__(self):
+        self.held = True
+
+    def is_held(self):
+        return self.held
+
+    def confirm(self):
+        return self.held
+
+    def close(self):
+        self.held = False
+
+
+class World:
+    """A broker, tables and a clock; enforcers come and go."""
+
+    def __init__(self, **options):
+        self.faults = Faults()
+        self.broker, self.log, self.decisions = MemoryBroker(self.faults), MemoryLog(self.faults), MemoryDecisions()
+        self.now_ms, self.notices, self.options = START_MS, [], EnforcerOptions(**options)
+        self.enforcer, self.lock = None, None
+        self.restart()
+
+    def restart(self):
+        self.lock = MemoryLock()
+        self.enforcer = self.another(self.lock)
+
+    def another(self, lock):
+        return Enforcer(
+            self.decisions,
+            self.log,
+            self.broker,
+            lock,
+            self.options,
+            clock_ms=lambda: self.now_ms,
+            say=self.notices.append,
+            name="test",
+        )
+
+    def decide(self, principal="User:mallory", seconds=60, name=None, **values):
+        """Append a THROTTLE that was decided now."""
+        until_ms = self.now_ms + round(seconds * 1000)
+        name = name or f"{principal}/{len(self.decisions.rows)}"
+        self.decisions.rows.append(ThrottleDecision(name, principal, self.now_ms, until_ms, **values))
+
+    def turn(self, after_seconds=0.0):
+        self.now_ms += round(after_seconds * 1000)
+        self.enforcer.turn()
+
+    def said(self, kind):
+        return [notice for notice in self.notices if notice.kind == kind]
+
+
+def unavailable():
+    return ClientQuotaUnavailableError("the controller moves")

@@ -1,0 +1,346 @@
+"""The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
+
+import pytest
+from enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
+
+from broker.errors import ClientQuotaRefusedError
+from broker.leases import Action
+from broker.quota_entity import QuotaEntity
+
+APP = QuotaEntity("mallory", "mallory-app")
+
+
+@pytest.fixture
+def world():
+    return World(narrow=False)
+
+
+class TestALease:
+    def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world):
+        world.decide(seconds=60)
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        world.turn(59.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.turn(0.001)
+        assert world.broker.quotas == {}
+        assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
+
+    def test_goes_back_to_the_value_before_and_leaves_other_quotas_alone(self, world):
+        world.broker.set(MALLORY, 50.0)
+        world.broker.set(MALLORY, 1e6, "producer_byte_rate")
+        world.decide()
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01, "producer_byte_rate": 1e6}}
+        world.turn(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 50.0, "producer_byte_rate": 1e6}}
+
+    def test_is_written_down_before_the_broker_hears_of_it(self, world):
+        world.decide()
+        world.log.broken = OSError("disk full")
+        with pytest.raises(OSError, match="disk full"):
+            world.turn()
+        assert world.broker.quotas == {}
+
+        world.log.broken = None
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world):
+        world.decide()
+        world.turn()
+        world.turn(50)
+        world.decide()
+        world.turn()
+        world.turn(59)
+        assert world.broker.writes() == [0.01]
+        world.turn(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world):
+        world.decide()
+        world.turn()
+        world.now_ms += 60_000
+        world.decide()
+        world.turn()
+        assert world.broker.writes() == [0.01]
+        assert [notice.kind for notice in world.notices] == ["lock", "throttled", "extended"]
+
+    def test_is_never_longer_than_the_decision_was_although_our_clock_is_behind(self, world):
+        world.decide(seconds=60)
+        world.now_ms -= 3_600_000
+        world.turn()
+        world.turn(60)
+        assert world.broker.quotas == {}
+        # The decision is still in force by our clock: it must not come back.
+        world.turn(1)
+        world.restart()
+        world.turn(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_of_a_past_decision_is_never_taken(self, world):
+        world.decide(seconds=60)
+        world.now_ms += 60_000
+        world.turn()
+        assert world.log.actions == []
+
+    def test_is_not_taken_where_the_quota_is_tighter_already(self, world):
+        world.broker.set(MALLORY, 0.005)
+        world.decide()
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        assert world.log.actions == []
+
+    def test_ends_at_the_longest_time_allowed(self):
+        world = World(narrow=False, max_lease_ms=10_000)
+        world.decide(seconds=36_000)
+        world.turn()
+        world.turn(10)
+        world.turn(1)
+        assert world.broker.writes() == [0.01, None]
+
+
+class TestSomebodyElse:
+    @pytest.mark.parametrize("value", [7.0, None])
+    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world, value):
+        world.broker.set(MALLORY, 50.0)
+        world.decide()
+        world.turn()
+        world.broker.set(MALLORY, value)
+        before = dict(world.broker.quotas)
+        world.turn(60)
+        assert world.broker.quotas == before
+        assert world.log.states()[-1] == "let_go"
+        assert "somebody else" in world.said("let go")[0].why
+
+    def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self):
+        world = World(narrow=False, hands_off_ms=600_000)
+        world.decide()
+        world.turn()
+        world.broker.set(MALLORY, 7.0)
+        world.decide(seconds=61)
+        world.turn(1)
+        world.restart()
+        world.decide(seconds=61)
+        world.turn(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
+
+        world.decide()
+        world.turn(600)
+        world.decide()
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world):
+        world.decide()
+        world.faults.crash_at = 3  # describe, append the intent, describe again
+        with pytest.raises(Crash):
+            world.turn()
+        world.broker.set(MALLORY, 7.0)
+        world.restart()
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
+        assert world.log.states()[-1] == "let_go"
+
+
+class TestLimits:
+    @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:tap", "no-principal"])
+    def test_some_principals_are_never_touched(self, principal):
+        world = World(narrow=False, never=frozenset({"User:etl", "tap"}))
+        world.decide(principal)
+        world.turn()
+        world.turn()
+        assert (world.log.actions, len(world.said("skipped"))) == ([], 1)
+
+    def test_at_most_so_many_principals_are_throttled_at_once(self):
+        world = World(narrow=False, max_principals=2)
+        for number in range(3):
+            world.decide(f"User:u{number}", seconds=60 + number)
+        world.turn()
+        assert len(world.broker.quotas) == 2
+        assert "--max-principals" in world.said("skipped")[0].why
+        world.turn(60)
+        world.turn()
+        assert set(world.broker.quotas) == {QuotaEntity("u1"), QuotaEntity("u2")}
+
+    def test_at_most_so_many_quotas_are_in_force_at_once(self):
+        world = World(max_entities=2)
+        world.decide(client_ids={"a": 10, "b": 10, "c": 10})
+        world.turn()
+        assert len(world.broker.quotas) == 2
+        assert "--max-entities" in world.said("skipped")[0].why
+
+    def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self):
+        world = World()
+        for number in range(20):
+            world.decide(client_ids={f"app-{number}": 10})
+            world.turn()
+            world.turn(60)
+            if number == 10:
+                world.restart()
+        assert len({change.entity for change in world.broker.altered}) == 6
+        assert MALLORY in {change.entity for change in world.broker.altered}
+
+    def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world):
+        world.decide(seconds=600)
+        world.decide("User:eve", seconds=600)
+        world.turn()
+        world.log.append([Action(world.now_ms, "hold", "User:mallory", world.now_ms + 120_000, "")])
+        world.turn()
+        assert set(world.broker.quotas) == {QuotaEntity("eve")}
+        world.restart()
+        world.decide(seconds=600)
+        world.turn(1)
+        assert set(world.broker.quotas) == {QuotaEntity("eve")}
+        world.turn(120)
+        assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
+
+    def test_an_order_for_all_releases_all(self, world):
+        world.decide(seconds=600)
+        world.decide("User:eve", seconds=600)
+        world.turn()
+        world.log.append([Action(world.now_ms, "hold", None, world.now_ms + 120_000, "")])
+        world.turn()
+        assert world.broker.quotas == {}
+
+    def test_an_orderly_stop_restores_all(self, world):
+        world.decide()
+        world.turn()
+        assert world.enforcer.end_all("the enforcer is stopped") == []
+        assert world.broker.quotas == {}
+        world.restart()
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}, "the decision is still in force"
+
+
+class TestErrors:
+    def test_of_one_entity_do_not_stop_the_others(self, world):
+        world.broker.errors[MALLORY] = ClientQuotaRefusedError("not authorised")
+        world.decide()
+        world.decide("User:eve")
+        world.turn()
+        assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
+        assert world.log.states() == ["applying", "failed"]
+        assert "not authorised" in world.said("failed")[0].why
+
+    def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world):
+        world.broker.errors[MALLORY] = unavailable()
+        world.decide()
+        for _ in range(40):
+            world.turn(0.1)
+        assert 3 <= len(world.said("trying again")) <= 6
+        del world.broker.errors[MALLORY]
+        world.turn(5)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world):
+        world.decide()
+        world.turn()
+        world.broker.errors[MALLORY] = unavailable()
+        for _ in range(10):
+            world.turn(60)
+        del world.broker.errors[MALLORY]
+        world.turn(60)
+        assert world.broker.quotas == {}
+
+    def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world):
+        world.decide()
+        world.broker.errors[MALLORY] = unavailable()
+        world.turn()
+        world.broker.set(MALLORY, 0.01)
+        del world.broker.errors[MALLORY]
+        world.turn(60)
+        assert world.broker.quotas == {}
+
+
+class TestTheLock:
+    def test_who_does_not_hold_it_only_waits(self, world):
+        waiting = MemoryLock()
+        waiting.held = False
+        second = world.another(waiting)
+        world.decide()
+        world.turn()
+        second.turn()
+        assert world.broker.writes() == [0.01]
+
+        world.lock.held, waiting.held = False, True
+        world.turn()
+        world.now_ms += 60_000
+        second.turn()
+        world.turn()
+        assert world.broker.writes() == [0.01, None]
+
+    def test_who_lost_it_without_knowing_changes_nothing(self, world):
+        world.decide()
+        world.lock.confirm = lambda: False
+        world.turn()
+        assert (world.log.actions, world.broker.altered) == ([], [])
+
+
+def scenario(world):
+    """Two principals, one with a quota of its own, one of them renewed, until all is over."""
+    world.decide(client_ids={"mallory-app": 10})
+    world.decide("User:eve", seconds=90)
+    world.turn(1)
+    world.turn(30)
+    world.decide(seconds=70, client_ids={"mallory-app": 10})
+    world.turn(10)
+    world.turn(100)
+    world.turn(1)
+
+
+def calls_of_the_scenario():
+    world = World()
+    scenario(world)
+    return world.faults.calls
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("crash_at", range(1, calls_of_the_scenario() + 1))
+def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
+    world = World()
+    world.broker.set(QuotaEntity("eve"), 50.0)
+    world.broker.set(QuotaEntity("bob"), 0.01)
+    before = {entity: dict(values) for entity, values in world.broker.quotas.items()}
+    world.faults.crash_at, world.faults.after = crash_at, after
+
+    with pytest.raises(Crash):
+        scenario(world)
+    world.restart()
+    for _ in range(4):
+        world.turn(0.2)
+    world.turn(200)
+
+    assert world.broker.quotas == before
+    # And what it had taken, it had taken once: no crash makes it take the quota of a lease for the one before.
+    assert all(action.lease.previous in (None, 50.0) for action in world.log.actions if action.lease)
+
+
+def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world):
+    world.decide()
+    world.turn()
+    world.restart()
+    world.turn(1)
+    world.turn(59)
+    assert world.broker.writes() == [0.01, None]
+
+
+def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world):
+    world.decide()
+    world.turn()
+    world.broker.set(MALLORY, 7.0)
+    world.restart()
+    world.turn(1)
+    assert [notice.entity for notice in world.said("let go")] == [MALLORY]
+
+
+def test_a_restart_does_not_make_a_lease_longer_than_allowed():
+    world = World(narrow=False, max_lease_ms=10_000)
+    world.decide(seconds=3600)
+    world.turn()
+    world.turn(5)
+    world.restart()
+    world.turn()
+    world.turn(5)
+    assert world.broker.quotas == {}

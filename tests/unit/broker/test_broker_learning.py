@@ -1,0 +1,37 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.learning import LearningTime
+
+HOUR_MS = 3_600_000
+
+
+def test_the_first_window_of_a_watch_is_learning_and_the_next_is_not() -> None:
+    watch = LearningTime()
+
+    assert watch.is_learning(0, HOUR_MS)
+    assert watch.is_learning(HOUR_MS - 1, HOUR_MS)
+    assert not watch.is_learning(HOUR_MS, HOUR_MS)
+
+
+def test_a_gap_longer_than_a_window_begins_a_new_watch_and_a_shorter_one_does_not() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    assert not watch.is_learning(6 * HOUR_MS, HOUR_MS)
+    assert watch.is_learning(7 * HOUR_MS + 1, HOUR_MS)
+    assert watch.since_ms == 7 * HOUR_MS + 1
+
+
+def test_an_older_line_does_not_turn_the_watch_back() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    watch.is_learning(4 * HOUR_MS, HOUR_MS)
+
+    assert watch.newest_ms == 5 * HOUR_MS
+
+
+@given(times=st.lists(st.integers(0, 10 * HOUR_MS), min_size=1))
+def test_turned_off_it_never_learns(times: list[int]) -> None:
+    watch = LearningTime()
+
+    assert not any(watch.is_learning(at_ms, 0) for at_ms in sorted(times))

@@ -1,0 +1,120 @@
+"""The rules of leases and their targets, one by one."""
+
+import pytest
+
+from broker.enforcer_notices import Notice
+from broker.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
+from broker.leases import Action, Holds, Lease, next_step, open_leases, record
+from broker.quota_entity import QuotaEntity
+
+USER = QuotaEntity("mallory")
+LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000, "d")
+
+
+@pytest.mark.parametrize(
+    ("state", "found", "now_ms", "step"),
+    [
+        ("applying", 50.0, 1000, "apply"),
+        ("applying", 0.01, 1000, "confirm"),
+        ("applying", 7.0, 1000, "let_go"),
+        ("applying", None, 1000, "let_go"),
+        ("applying", 50.0, 2000, "close"),
+        ("applying", 0.01, 2000, "restore"),
+        ("in_force", 0.01, 1999, "keep"),
+        ("in_force", 50.0, 1999, "let_go"),
+        ("in_force", None, 1999, "let_go"),
+        ("in_force", 0.01, 2000, "restore"),
+        ("in_force", 50.0, 2000, "close"),
+        ("in_force", 7.0, 2000, "let_go"),
+        ("restoring", 0.01, 1000, "restore"),
+        ("restoring", 50.0, 1000, "close"),
+        ("restoring", 7.0, 1000, "let_go"),
+    ],
+)
+def test_what_the_broker_holds_decides_the_next_step(state, found, now_ms, step):
+    assert next_step(LEASE.to(state), found, now_ms) == step
+
+
+def test_leases_are_open_until_a_last_row_whatever_the_clock_said():
+    rows = [record(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(["applying", "in_force"])]
+    assert open_leases(rows) == {USER: LEASE.to("in_force")}
+    assert open_leases(reversed(rows)) == {USER: LEASE.to("in_force")}
+    assert open_leases([record(LEASE.to("restored"), 0, "", "e"), *rows]) == {}
+
+
+def test_a_later_hold_replaces_an_earlier_one():
+    def hold(principal, until_ms):
+        return Action(0, "hold", principal, until_ms, "")
+
+    holds = Holds.of([hold("User:a", 100), hold(None, 50), hold("User:a", 10)])
+    assert holds.covers("User:a", 49)
+    assert not holds.covers("User:a", 50)
+
+
+def decision(**client_ids):
+    return ThrottleDecision("d", "User:mallory", 0, 60_000, 100.0, 10, client_ids)
+
+
+def narrowed(client_ids, **more):
+    targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), narrow=True, **more)
+    return [entity.client_id for entity in targets.entities]
+
+
+class TestNarrowing:
+    def test_takes_the_fewest_client_ids_that_make_up_95_percent(self):
+        assert narrowed({"a": 60, "b": 36, "c": 4}) == ["a", "b"]
+        assert narrowed({"a": 94, "b": 6}) == ["a", "b"]
+        assert narrowed({"a": 95, "b": 5}) == ["a"]
+
+    def test_five_client_ids_are_few_and_six_are_many(self):
+        assert narrowed(dict.fromkeys("abcde", 1)) == list("abcde")
+        assert narrowed(dict.fromkeys("abcdef", 1)) == [None]
+
+    @pytest.mark.parametrize(
+        "name", ["other", "rdkafka", "producer-1", "producer-42", "confluent-kafka-python", "", "sarama"]
+    )
+    def test_a_name_that_anybody_may_have_is_not_taken(self, name):
+        assert narrowed({name: 50, "a": 50}) == [None]
+
+    def test_unless_it_is_among_the_last_five_percent(self):
+        assert narrowed({"a": 95, "other": 5}) == ["a"]
+
+    def test_a_name_that_is_shared_by_the_operator_s_word_is_not_taken(self):
+        assert narrowed({"a": 1}, shared=["a"]) == [None]
+
+    def test_without_client_ids_it_is_the_user(self):
+        assert narrowed({}) == [None]
+
+    def test_with_five_names_used_before_a_sixth_is_not_taken_but_those_are(self):
+        assert narrowed({"f": 1}, written=list("abcde")) == [None]
+        assert narrowed({"e": 1}, written=list("abcde")) == ["e"]
+
+    def test_can_be_turned_off(self):
+        assert user_targets(decision(a=1), narrow=False).entities == (USER,)
+
+
+@pytest.mark.parametrize("name", ["orders", "rdkafka-orders", "producer-app", "kafka-importer", "my-producer-1"])
+def test_a_name_somebody_chose_is_no_library_default(name):
+    assert not is_library_default(name)
+
+
+def test_only_hosts_that_a_principal_has_to_itself_are_taken():
+    hosts = {"10.0.0.1": {"User:mallory"}, "10.0.0.2": {"User:mallory", "User:alice"}, "10.0.0.3": {"User:alice"}}
+    assert ip_targets(decision(), hosts).entities == (QuotaEntity(ip="10.0.0.1"),)
+    assert ip_targets(decision(), {}).entities == ()
+
+
+def test_a_notice_tells_who_what_until_when_and_why():
+    notice = Notice.of(LEASE, 0, "throttled", "12 PIDs refused")
+    for line in (notice.line(), notice.line(dry_run=True)):
+        for part in (
+            "User:mallory",
+            "request_percentage 0.01, was 50",
+            "until 1970-01-01T00:00:02.000Z",
+            "12 PIDs",
+            "[decision d]",
+        ):
+            assert part in line
+    assert "dry run" in notice.line(dry_run=True)
+    fields = notice.record()
+    assert (fields["principal"], fields["new_value"], fields["previous_value"]) == ("User:mallory", 0.01, 50.0)

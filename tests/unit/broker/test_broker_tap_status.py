@@ -1,0 +1,44 @@
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from broker.checkpoint import FilePosition, Position, TopicPosition
+from broker.tap_counters import BorrowedId
+from broker.tap_status import TapHeartbeat, Watch, judge
+
+
+def heartbeat(broker_id: int, at_ms: int, *, stopped: bool = False) -> TapHeartbeat:
+    return TapHeartbeat(at_ms, broker_id, "host", "tap", "file", {}, None, 0, None, None, 0.0, [], stopped)
+
+
+def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
+    beats = {1: heartbeat(1, 100_000), 2: heartbeat(2, 39_000), 3: heartbeat(3, 100_000, stopped=True)}
+
+    watches = judge([1, 2, 3, 4], beats, now_ms=100_000, stale_s=60)
+
+    assert [(watch.broker_id, watch.watch, watch.is_blind_spot) for watch in watches] == [
+        (1, Watch.WATCHED, False),
+        (2, Watch.STALE, True),
+        (3, Watch.STOPPED, True),
+        (4, Watch.NEVER, True),
+    ]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_broker_that_does_not_run_is_no_blind_spot(stopped: bool) -> None:
+    (watch,) = judge([], {5: heartbeat(5, 0, stopped=stopped)}, now_ms=10**9, stale_s=60)
+
+    assert (watch.alive, watch.is_blind_spot) == (False, False)
+
+
+@pytest.mark.parametrize("position", [None, FilePosition(1, 2), TopicPosition("logs", {0: 5})])
+def test_a_heartbeat_survives_its_encoding(position: Position | None) -> None:
+    beat = replace(heartbeat(1, 5), position=position, borrowed=[BorrowedId(1, "User:a", "User:b")])
+
+    assert msgspec.json.decode(msgspec.json.encode(beat), type=TapHeartbeat) == beat
+
+
+def test_the_clock_of_a_tap_may_be_ahead() -> None:
+    (watch,) = judge([1], {1: heartbeat(1, 5000)}, now_ms=0, stale_s=60)
+
+    assert (watch.watch, watch.age_s) == (Watch.WATCHED, 0.0)

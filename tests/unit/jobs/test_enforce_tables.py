@@ -1,0 +1,168 @@
+"""The enforcer's tables: decisions are followed, actions come back as they were written."""
+
+from datetime import timedelta
+
+import pytest
+from table_rows import NOON, append, decision, metrics, seconds
+
+from broker.leases import Action, Lease
+from broker.quota_entity import QuotaEntity
+from jobs.enforce_watch import Watch
+from jobs.enforcement_table import ActionTable, DecisionTable, FollowedTable, to_time
+from jobs.errors import EnforceError
+from jobs.principal_ips import read_principal_ips
+from streaming.errors import TableError
+from streaming.tables import create_missing
+
+NOON_MS = 1768478400000
+
+
+@pytest.fixture
+def tables(tmp_path):
+    create_missing(str(tmp_path))
+    return tmp_path
+
+
+def names(decisions):
+    return sorted(decision.principal for decision in decisions)
+
+
+class TestDecisions:
+    def test_that_are_not_past_are_returned_once_and_again_if_wanted(self, tables):
+        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(60)), decision("User:m", NOON))
+        followed = DecisionTable(str(tables))
+        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+        assert followed.in_force(NOON_MS) == []
+        assert names(followed.in_force(NOON_MS, again=True)) == ["User:m"]
+        assert followed.in_force(NOON_MS + 60_000, again=True) == []
+
+    def test_that_are_appended_later_are_found(self, tables):
+        followed = DecisionTable(str(tables))
+        assert followed.in_force(NOON_MS) == []
+        append(
+            tables, "throttle_decisions", decision("User:m", NOON, refused_pids=7, client_ids=[("app", 6), ("b", 1)])
+        )
+        (found,) = followed.in_force(NOON_MS)
+        assert (found.decided_at_ms, found.throttled_until_ms) == (NOON_MS, NOON_MS + 60_000)
+        assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
+
+    def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables):
+        append(
+            tables,
+            "throttle_decisions",
+            decision("User:r", NOON, action="RELEASE"),
+            decision("User:m", NOON, client_ids=None, refused_pids=None),
+        )
+        (found,) = DecisionTable(str(tables)).in_force(NOON_MS)
+        assert (found.principal, found.client_ids, found.refused_pids) == ("User:m", {}, 0)
+
+    def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables):
+        followed = DecisionTable(str(tables))
+        for number in range(3):
+            append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
+        table = FollowedTable(str(tables), "throttle_decisions").table
+        table.create_checkpoint()
+        table.optimize.compact()
+        for log in sorted((tables / "throttle_decisions" / "_delta_log").glob("*.json"))[:3]:
+            log.unlink()
+        assert names(followed.in_force(NOON_MS)) == ["User:0", "User:1", "User:2"]
+
+
+LEASE = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d")
+ROWS = [
+    Action(NOON_MS, "applying", "User:m", LEASE.until_ms, "12 PIDs", LEASE, "host/1"),
+    Action(NOON_MS, "in_force", "User:m", LEASE.until_ms, "", LEASE.to("in_force"), "host/1"),
+    Action(NOON_MS, "hold", None, NOON_MS + 1, "by order"),
+    Action(NOON_MS, "alert", None, None, "silent"),
+]
+
+
+class TestActions:
+    def test_come_back_as_they_were_written_and_in_order(self, tables):
+        table = ActionTable(str(tables))
+        table.append(ROWS[:2])
+        table.append(ROWS[2:])
+        assert ActionTable(str(tables)).read() == ROWS
+
+    def test_of_others_are_noticed_and_own_ones_are_not(self, tables):
+        table, other = ActionTable(str(tables)), ActionTable(str(tables))
+        table.read()
+        table.append(ROWS[:1])
+        assert not table.has_changed()
+        other.append(ROWS[2:3])
+        assert table.has_changed()
+        table.read()
+        assert not table.has_changed()
+
+    def test_of_others_are_noticed_although_own_ones_came_after(self, tables):
+        table, other = ActionTable(str(tables)), ActionTable(str(tables))
+        table.read()
+        other.append(ROWS[2:3])
+        table.append(ROWS[:1])
+        assert table.has_changed()
+
+    def test_that_can_not_be_written_are_an_error(self, tables):
+        table = ActionTable(str(tables))
+        (tables / "enforcement_actions").rename(tables / "gone")
+        (tables / "enforcement_actions").write_text("a file, not a folder")
+        with pytest.raises(TableError, match="no quota is changed without it"):
+            table.append(ROWS)
+
+    def test_times_are_exact_to_the_millisecond(self):
+        assert to_time(NOON_MS + 1) == NOON + timedelta(milliseconds=1)
+
+
+class TestWatch:
+    def watch(self, tables, skews=(None,)):
+        self.alerts, skews = [], iter(skews)
+        self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_commit_ms()
+        return Watch(str(tables), lambda: next(skews), self.alerts.append, silence_ms=300_000)
+
+    def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables):
+        watch = self.watch(tables, [None] * 9)
+        watch.look(self.newest_ms + 250_000)
+        assert self.alerts == []
+        for later_ms in (310_000, 320_000, 330_000):
+            watch.look(self.newest_ms + later_ms)
+        assert len(self.alerts) == 1
+        assert "written nothing" in self.alerts[0]
+        append(tables, "producer_id_metrics", metrics("User:a", NOON))
+        watch.look(self.newest_ms + 330_001)
+        assert len(self.alerts) == 1, "it is not time to look"
+        # The clock is set back, too.
+        watch.look(self.newest_ms + 200_000)
+        assert self.alerts[1:] == ["the stream writes again"]
+
+    def test_clocks_more_than_5_s_apart_are_told_once(self, tables):
+        watch = self.watch(tables, [5_000, -5_001, -9_000, 0])
+        for turn in range(4):
+            watch.look(self.newest_ms + 5_000 * turn)
+        assert [alert[:33] for alert in self.alerts] == [
+            "the broker's clock is -5.0 s off ",
+            "the broker's clock agrees with ou",
+        ]
+
+
+def test_an_ip_belongs_to_all_principals_that_are_listed_with_it(tmp_path):
+    file = tmp_path / "ips"
+    file.write_text("# hosts\nUser:m 10.0.0.1\n\nUser:CN=a b,O=c 10.0.0.1\nUser:m ::1\n", encoding="utf-8")
+    assert read_principal_ips(file) == {"10.0.0.1": {"User:m", "User:CN=a b,O=c"}, "::1": {"User:m"}}
+
+
+@pytest.mark.parametrize("line", ["User:m", "10.0.0.1", "User:m 10.0.0", "User:m host"])
+def test_a_line_of_ips_that_is_none_is_an_error(tmp_path, line):
+    file = tmp_path / "ips"
+    file.write_text(f"User:a 10.0.0.1\n{line}\n", encoding="utf-8")
+    with pytest.raises(EnforceError, match="line 2"):
+        read_principal_ips(file)
+
+
+def test_a_file_of_ips_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(EnforceError, match="--principal-ips"):
+        read_principal_ips(tmp_path / "none")
+
+
+def test_a_catalog_is_refused_in_one_line(pid_quota):
+    code, out, err = pid_quota("enforce", "--bootstrap-servers", "127.0.0.1:1", "--tables", "main.pid_quota")
+    assert (code, out) == (1, "")
+    assert "path tables" in err

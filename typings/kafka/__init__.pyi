@@ -1,0 +1,1 @@
+"""What this project uses of kafka-python, which ships no types of its own."""

@@ -1,0 +1,7 @@
+class KafkaError(Exception):
+    retriable: bool
+
+class BrokerResponseError(KafkaError):
+    errno: int | None
+
+def for_code(error_code: int) -> type[KafkaError]: ...
