@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from kafka.admin import KafkaAdminClient
 from kafka.errors import BrokerResponseError, KafkaError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from broker.errors import ClientQuotaError, ClientQuotaRefusedError, ClientQuotaUnavailableError
 from broker.quota_entity import QuotaEntity
+from broker.raw_admin import RawAdmin
 
 REQUEST_PERCENTAGE = "request_percentage"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
@@ -51,7 +51,7 @@ class ClientQuotas:
             timeout_ms: Until an answer is given up.
         """
         self._settings = {**settings, "request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
-        self._admin: _Admin | None = None
+        self._admin: RawAdmin | None = None
 
     def __enter__(self) -> ClientQuotas:
         return self
@@ -117,7 +117,7 @@ class ClientQuotas:
     def _ask(self, request: Any) -> Any:
         try:
             if self._admin is None:
-                self._admin = _Admin(**self._settings)
+                self._admin = RawAdmin(**self._settings)
             return self._admin.ask(request)
         except (KafkaError, OSError) as error:
             # The next question opens a new connection: brokers move, and so do their addresses.
@@ -128,24 +128,6 @@ class ClientQuotas:
             servers = servers if isinstance(servers, str) else ",".join(servers)
             msg = f"no broker answers at {servers} ({error}): check the address and the security settings"
             raise ClientQuotaUnavailableError(msg) from error
-
-
-class _Admin(KafkaAdminClient):
-    """kafka-python's admin client with a call for any request; the library's own calls are made the same way."""
-
-    def __init__(self, **settings: Any) -> None:
-        """Connect; what was begun is undone if no broker answers, since the library leaves its thread behind."""
-        try:
-            super().__init__(**settings)
-        except BaseException:
-            if hasattr(self, "_net"):
-                self._closed = False
-                self.close()
-            raise
-
-    def ask(self, request: Any) -> Any:
-        """Send a request to any broker and wait for the answer."""
-        return self._manager.run(self._manager.send, request)
 
 
 def _entity(parts: Sequence[Any]) -> QuotaEntity:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, cast
 
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from broker.errors import BrokerUnreachableError, ClusterRequestError
+from broker.raw_admin import RawAdmin
 
 _TIMEOUT_MS = 15_000
 _DONE = "OK"
@@ -59,10 +60,10 @@ class ClusterAdmin:
         """
         self._servers = ",".join(cast("list[str]", settings["bootstrap_servers"]))
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
-        self._admin: KafkaAdminClient | None = None
+        self._admin: RawAdmin | None = None
         try:
             _knock(self._servers, timeout_ms / 1000)
-            self._admin = _Client(**{"client_id": "pid-quota", **settings, **limits})
+            self._admin = RawAdmin(**{"client_id": "pid-quota", **settings, **limits})
         except (KafkaError, OSError) as error:
             raise self._unreachable(error) from error
 
@@ -192,15 +193,3 @@ def _knock(servers: str, timeout_s: float) -> None:
         except (OSError, ValueError) as error:
             if index == len(addresses):
                 raise OSError(str(error)) from error
-
-
-class _Client(KafkaAdminClient):
-    def __init__(self, **settings: Any) -> None:
-        try:
-            super().__init__(**settings)
-        except BaseException:
-            # The library leaves its thread behind when no broker answers.
-            if hasattr(self, "_net"):
-                self._closed = False
-                self.close()
-            raise

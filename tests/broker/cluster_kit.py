@@ -11,13 +11,13 @@ from broker_kit import wait_until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin.topics import ElectionType
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaPartition
 
 from broker.local_cluster import LocalCluster
+from broker.raw_admin import RawAdmin
 
 _TIMEOUT_S = 30.0
 _LIMIT_S = 60.0
@@ -99,16 +99,9 @@ class KnownProducer:
             self._pids.add(pid)
 
 
-class _Client(KafkaAdminClient):
-    """kafka-python's admin client with a call for any request to any node."""
-
-    def ask(self, request: Any, node_id: int) -> Any:
-        return self._manager.run(self._manager.send, request, node_id)
-
-
 @contextmanager
-def admin_client(cluster: LocalCluster) -> Iterator[_Client]:
-    client = _Client(bootstrap_servers=cluster.admin_servers.split(","))
+def admin_client(cluster: LocalCluster) -> Iterator[RawAdmin]:
+    client = RawAdmin(bootstrap_servers=cluster.admin_servers.split(","))
     try:
         yield client
     finally:
