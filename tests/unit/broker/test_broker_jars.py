@@ -7,7 +7,7 @@ import pytest
 
 from broker import jars
 from broker.errors import JarsError, PysparkMissingError
-from broker.log_lines import LogLine
+from broker.log_layout import LogLine
 from broker.server_files import LOG_TEMPLATE
 from broker.topics import OWN_TOPICS
 
