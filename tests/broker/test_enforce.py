@@ -34,14 +34,16 @@ def quotas(broker):
     before = quotas_of(broker)
     with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as client:
         yield client
-        assert client.describe_all() == before
+        wait_until(lambda: client.describe_all() == before, "the quotas are as before")
 
 
 def set_quota(quotas, entity, value):
     assert quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, value)]) == {entity: None}
+    wait_for_quota(quotas, entity, {} if value is None else {REQUEST_PERCENTAGE: value})
 
 
 def wait_for_quota(quotas, entity, expected):
+    """A broker learns what the controller has taken a moment later."""
     wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
 
 
@@ -49,7 +51,7 @@ def wait_for_quota(quotas, entity, expected):
 def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas, name):
     entity = QuotaEntity("mallory", name)
     set_quota(quotas, entity, 0.25)
-    assert quotas.describe(entity) == {REQUEST_PERCENTAGE: 0.25}
+    wait_for_quota(quotas, entity, {REQUEST_PERCENTAGE: 0.25})
     assert quotas.describe(MALLORY) == {}
     set_quota(quotas, entity, None)
 
@@ -58,7 +60,7 @@ def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas):
     errors = quotas.alter([QuotaChange(APP, "no_such_key", 1.0), QuotaChange(BATCH, REQUEST_PERCENTAGE, 5.0)])
     assert isinstance(errors[APP], ClientQuotaRefusedError)
     assert errors[BATCH] is None
-    assert quotas.describe(BATCH) == {REQUEST_PERCENTAGE: 5.0}
+    wait_for_quota(quotas, BATCH, {REQUEST_PERCENTAGE: 5.0})
     set_quota(quotas, BATCH, None)
 
 
@@ -85,21 +87,21 @@ def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are
         assert batch.throttles_s == []
         decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
         enforcer.wait_for("throttled")
-        assert quotas.describe(BATCH) == THROTTLED
+        wait_for_quota(quotas, BATCH, THROTTLED)
         wait_until(lambda: len(batch.throttles_s) > 1, "throttle_cb fires")
         for _ in range(10):
             alice.send()
             app.send()
         assert (alice.throttles_s, app.throttles_s) == ([], [])
     # The stop in good order restores it, although the lease was not due.
-    assert quotas.describe(BATCH) == {}
+    wait_for_quota(quotas, BATCH, {})
 
 
 def test_without_narrowing_the_whole_user_is_throttled(broker, tables, quotas):
     with enforcing(broker, tables, "--apply", "--no-narrow") as enforcer:
         decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
         enforcer.wait_for("throttled")
-        assert quotas.describe(MALLORY) == THROTTLED
+        wait_for_quota(quotas, MALLORY, THROTTLED)
 
 
 def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(broker, tables, quotas):
@@ -122,7 +124,7 @@ def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(broker, 
         enforcer.wait_for("let go", "somebody else")
         decide(tables, "User:mallory")
         enforcer.wait_for("skipped", "somebody else")
-    assert quotas.describe(MALLORY) == {REQUEST_PERCENTAGE: 33.0}
+    wait_for_quota(quotas, MALLORY, {REQUEST_PERCENTAGE: 33.0})
     set_quota(quotas, MALLORY, None)
 
 
@@ -138,7 +140,7 @@ def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(broker,
             assert second.said("throttled") == []
             first.end(signal.SIGKILL)
             second.wait_for("lock", "open leases found: 1")
-            assert quotas.describe(MALLORY) == THROTTLED
+            wait_for_quota(quotas, MALLORY, THROTTLED)
         assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
     finally:
         first.end(signal.SIGKILL)
@@ -170,14 +172,14 @@ def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(br
         decide(tables, "User:mallory", seconds=300)
         killed.wait_for("throttled")
         release(broker, tables, "--release", "mallory")
-        assert quotas.describe(MALLORY) == {}
+        wait_for_quota(quotas, MALLORY, {})
         decide(tables, "User:alice", seconds=300)
         wait_for_quota(quotas, QuotaEntity("alice"), THROTTLED)
     finally:
         killed.end(signal.SIGKILL)
     # Nobody runs now: it waits for the dead one's lock and restores by itself.
     release(broker, tables, "--release-all")
-    assert quotas.describe(QuotaEntity("alice")) == {}
+    wait_for_quota(quotas, QuotaEntity("alice"), {})
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])

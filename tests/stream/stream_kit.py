@@ -1,6 +1,7 @@
 """A running stream whose micro-batches a test cuts itself: each file it adds is one batch of Kafka records."""
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,9 @@ class Stream:
         folder.mkdir(parents=True, exist_ok=True)
         # Spark passes over names that begin with a dot: a running stream never sees half a file.
         pq.write_table(rows, folder / ".being-written")
+        # It takes files by their age, and two may be of the same moment.
+        written_at = START_MS // 1000 + len(list(folder.glob("*.parquet")))
+        os.utime(folder / ".being-written", (written_at, written_at))
         (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
         self.offset += len(values)
 
