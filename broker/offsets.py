@@ -1,10 +1,12 @@
-"""Where a topic begins in time."""
+"""Where a topic begins, in time and in offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
 
@@ -44,3 +46,60 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()
+
+
+@dataclass(frozen=True)
+class TopicExtent:
+    """What a topic holds now.
+
+    Attributes:
+        topic_id: Its id, another one for each topic of the same name.
+        earliest: Offset of the oldest record by partition.
+    """
+
+    topic_id: str
+    earliest: dict[int, int]
+
+
+class ExtentReader:
+    """Asks the brokers what a topic holds; keeps its connections."""
+
+    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            config: confluent-kafka settings.
+            topic: Its name.
+            timeout_s: Seconds until an answer is given up; as long as Spark's own client waits.
+        """
+        self._config = dict(config)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._clients: tuple[AdminClient, Consumer] | None = None
+
+    def __call__(self) -> TopicExtent:
+        """Return the topic's extent.
+
+        Raises:
+            BrokerUnreachableError: If no answer comes in time, or the topic is not there.
+        """
+        admin, consumer = self._clients = self._clients or _clients(self._config)
+        try:
+            asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
+            about = asked[self._topic].result()
+            places = [TopicPartition(self._topic, each.id) for each in about.partitions]
+            bounds = [consumer.get_watermark_offsets(place, self._timeout_s, cached=False) for place in places]
+        except KafkaException as error:
+            msg = f"what topic {self._topic!r} holds can't be read ({error.args[0].str()}): check DESCRIBE on the topic"
+            raise BrokerUnreachableError(msg) from error
+        return TopicExtent(
+            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, bounds, strict=True)}
+        )
+
+
+def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
+    # librdkafka would write each refused connection to stderr.
+    return (
+        AdminClient({**config, "log_level": 0}),
+        Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),
+    )

@@ -12,14 +12,16 @@ import typer
 from broker.errors import TopicMissingError
 from broker.java import find_java
 from broker.kafka_config import KafkaConfig
-from broker.offsets import first_record_ms
+from broker.offsets import ExtentReader, first_record_ms
 from broker.topics import PRODUCE_EVENTS, TAP_STATUS, require_topic
 from quota.config import QuotaConfig
 from state.events import Scope
-from streaming.errors import SparkMissingError, StreamFailedError
+from streaming.errors import SparkMissingError
 from streaming.tables import create_missing, is_catalog
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from streaming.pipeline import StreamOptions
 
 BootstrapServers = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
@@ -29,6 +31,14 @@ KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as 
 LearnSeconds = Annotated[
     int | None, typer.Option(min=0, help="At the first start: charge no PID for so long. [default: the window]")
 ]
+NewCheckpoint = Annotated[
+    bool, typer.Option("--new-checkpoint", help="Go on where the rows of an earlier stream end, with a new checkpoint.")
+]
+MaxPrincipals = Annotated[
+    int, typer.Option(min=1, help="Track so many one by one; others are reported together, never throttled.")
+]
+Master = Annotated[str, typer.Option(help="Spark master, such as spark://host:7077.")]
+PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, where the master's workers do not have it installed.")]
 
 
 def stream(
@@ -49,6 +59,10 @@ def stream(
     min_throttle_seconds: Annotated[float, typer.Option(help="Shortest throttle.")] = 60.0,
     metrics_interval_seconds: Annotated[float, typer.Option(help="Metrics row of an active principal.")] = 60.0,
     max_offsets_per_trigger: Annotated[int, typer.Option(min=1, help="Most records of a micro-batch.")] = 500_000,
+    max_principals: MaxPrincipals = 50_000,
+    new_checkpoint: NewCheckpoint = False,
+    master: Master = "local[2]",
+    py_files: PyFiles = "",
 ) -> None:
     """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
     _require_spark()
@@ -72,12 +86,17 @@ def stream(
         tables=tables,
         checkpoint=checkpoint,
         trigger=trigger,
-        learn_until_ms=_learn_until_ms(kafka, topic, window_seconds if learn_seconds is None else learn_seconds),
+        learn_until_ms=_learn_until_ms(
+            kafka, topic, window_seconds if learn_seconds is None else learn_seconds, from_now=new_checkpoint
+        ),
         max_offsets_per_trigger=max_offsets_per_trigger,
+        max_principals=max_principals,
         scope=scope,
         config=config,
+        new_checkpoint=new_checkpoint,
+        extent=ExtentReader(kafka.client(), topic),
     )
-    run(options, with_tap_reports=_has_topic(kafka, TAP_STATUS))
+    run(options, with_tap_reports=_has_topic(kafka, TAP_STATUS), master=master, py_files=py_files)
 
 
 def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
@@ -96,33 +115,54 @@ def _require_spark() -> None:
     find_java()
 
 
-def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int) -> int:
-    """Return the end of the learning time: it begins with the oldest record, or now if there is none."""
+def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int, *, from_now: bool) -> int:
+    """Return the end of the learning time: it begins with the oldest record, or now if there is none.
+
+    A stream that goes on where another ended does not begin with the oldest record either.
+    """
     if not learn_seconds:
         return 0
-    first_ms = first_record_ms(kafka.client(), topic)
+    first_ms = None if from_now else first_record_ms(kafka.client(), topic)
     begin_ms = round(time.time() * 1000) if first_ms is None else first_ms
     return begin_ms + learn_seconds * 1000
 
 
-def run(options: StreamOptions, *, with_tap_reports: bool = False) -> None:
+def run(
+    options: StreamOptions, *, with_tap_reports: bool = False, master: str = "local[2]", py_files: str = ""
+) -> None:
     """Run a stream until it ends.
 
     Args:
         options: Of the stream.
         with_tap_reports: Whether the taps' own reports are written to tables beside it, by a second query.
+        master: Spark master, where a session is started here.
+        py_files: Wheel for its workers.
 
     Raises:
+        CheckpointError: If the checkpoint can't be used.
         StreamFailedError: If Spark ended it with an error.
     """
-    from pyspark.errors import PySparkException
-
     from broker.jars import jars_folder, spark_jars
-    from streaming.pipeline import AVAILABLE_NOW, start
+    from streaming.data_loss import run_through_losses
+    from streaming.failures import as_stream_error, is_of_spark
     from streaming.session import stream_session
+
+    spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()), master, py_files)
+    try:
+        run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, with_tap_reports))
+    except Exception as error:
+        if is_of_spark(error):
+            raise as_stream_error(error, options.checkpoint) from error
+        raise
+    finally:
+        spark.stop()
+
+
+def _run_queries(spark: SparkSession, options: StreamOptions, with_tap_reports: bool) -> None:
+    """Run the queries until the first of them fails, or all have read what there is."""
+    from streaming.pipeline import AVAILABLE_NOW, start
     from streaming.tap_reports import start_tap_reports
 
-    spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()))
     queries = [start(spark, options)]
     try:
         if with_tap_reports:
@@ -133,11 +173,10 @@ def run(options: StreamOptions, *, with_tap_reports: bool = False) -> None:
         else:
             # None of them ends by itself: the first that does has failed.
             spark.streams.awaitAnyTermination()
-    except PySparkException as error:
-        msg = f"the stream ended with an error: {str(error).splitlines()[0]}; fix its cause and start it again"
-        raise StreamFailedError(msg) from error
     finally:
-        spark.stop()
+        for query in queries:
+            query.stop()
+        spark.streams.resetTerminated()
 
 
 if __name__ == "__main__":

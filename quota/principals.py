@@ -5,7 +5,17 @@ from quota.errors import InvalidPrincipalError
 UNKNOWN_PRINCIPAL = "unknown"
 """Stands for the owner of PIDs that the tap could not place. Reported, never enforced."""
 
-NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS"})
+OVERFLOW_ENTRIES = 64
+OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
+"""Stand for the principals that are too many to be tracked one by one. Reported, never enforced. No record can claim
+one of these names: a principal that is not `unknown` has a colon in it."""
+
+NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})
+
+MAX_PRINCIPAL_BYTES = 1024
+"""Longest principal that is accepted, as UTF-8. Distinguished names of certificates stay well below it."""
+
+_NO_ENTITY = frozenset({UNKNOWN_PRINCIPAL, *OVERFLOW_PRINCIPALS})
 
 
 def entity_name(principal: str) -> str:
@@ -17,10 +27,10 @@ def entity_name(principal: str) -> str:
     Examples:
         >>> entity_name("User:CN=a,O=b")
         'CN=a,O=b'
-        >>> entity_name("unknown")
-        'unknown'
+        >>> entity_name("unknown"), entity_name("overflow-07")
+        ('unknown', 'overflow-07')
     """
-    if principal == UNKNOWN_PRINCIPAL:
+    if principal in _NO_ENTITY:
         return principal
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):

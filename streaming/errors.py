@@ -24,6 +24,14 @@ class CheckpointError(StreamingError):
     """Raised when a checkpoint folder can't be used, or belongs to a stream of other settings."""
 
 
+class CheckpointDamagedError(CheckpointError):
+    """Raised when a file of the checkpoint folder is cut short."""
+
+
+class DataLossError(StreamingError):
+    """Raised when records were gone before they were read: the stream has to start anew, learning."""
+
+
 class StreamFailedError(StreamingError):
     """Raised when Spark ended the stream with an error."""
 

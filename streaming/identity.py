@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from quota.config import QuotaConfig
@@ -25,6 +25,8 @@ class StreamIdentity:
         layer_count: As above.
         window_num: As above.
         scope: As above.
+        starting_offsets: From where the stream reads at its first start, in the words of Spark's option; empty until
+            that is decided.
     """
 
     stream_id: str
@@ -34,6 +36,34 @@ class StreamIdentity:
     layer_count: int
     window_num: int
     scope: Scope
+    starting_offsets: str = ""
+
+
+def existing(checkpoint: str) -> StreamIdentity | None:
+    """Return the identity kept in a checkpoint folder, or None if there is none yet.
+
+    Raises:
+        CheckpointError: If it can't be read.
+    """
+    file = Path(checkpoint) / IDENTITY_FILE
+    try:
+        return StreamIdentity(**json.loads(file.read_text())) if file.exists() else None
+    except (OSError, ValueError, TypeError) as error:
+        raise _unusable(checkpoint, error) from error
+
+
+def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> StreamIdentity:
+    """Keep from where a stream reads at its first start, and return its identity with that.
+
+    Raises:
+        CheckpointError: If it can't be written.
+    """
+    identity = replace(identity, starting_offsets=starting_offsets)
+    try:
+        _write(Path(checkpoint) / IDENTITY_FILE, identity)
+    except OSError as error:
+        raise _unusable(checkpoint, error) from error
+    return identity
 
 
 def load_or_create(checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int) -> StreamIdentity:
@@ -54,20 +84,30 @@ def load_or_create(checkpoint: str, config: QuotaConfig, scope: Scope, learn_unt
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
     try:
-        if file.exists():
-            return _checked(StreamIdentity(**json.loads(file.read_text())), file, frozen)
+        kept = existing(checkpoint)
+        if kept is not None:
+            return _checked(kept, file, frozen)
         if (file.parent / "metadata").exists():
             msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
             raise CheckpointError(msg)
         file.parent.mkdir(parents=True, exist_ok=True)
         identity = StreamIdentity(secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen)
-        temporary = file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
-        temporary.rename(file)
-    except (OSError, ValueError, TypeError) as error:
-        msg = f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
-        raise CheckpointError(msg) from error
+        _write(file, identity)
+    except OSError as error:
+        raise _unusable(checkpoint, error) from error
     return identity
+
+
+def _write(file: Path, identity: StreamIdentity) -> None:
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
+    temporary.rename(file)
+
+
+def _unusable(checkpoint: str, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
+    )
 
 
 def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, int | str]) -> StreamIdentity:

@@ -1,6 +1,6 @@
 """The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -10,19 +10,27 @@ import pandas as pd
 
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
+from quota.principals import OVERFLOW_PRINCIPALS
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, MetricsRow, Outcome
 from state.ledger import Ledger
 from streaming.records import Quarantined
+from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
 from streaming.tally import QUARANTINE_PREFIX, PackedEvents
 
 STATE_SCHEMA = "ledger BINARY"
 OUTPUT_SCHEMA = "kind STRING, body STRING"
-"""`kind` is a table's name, `body` its row as JSON: two columns, since each costs time per principal and batch."""
+"""`kind` is a table's name, `body` its row as JSON: two columns, since each costs time per principal and batch.
+
+Or `kind` is one of `streaming.roster.NOTES`, and `body` a number.
+"""
 
 NO_BROKER = -1
 """Stands for the broker in scope `cluster`, where nobody asks for it."""
+
+_EXPIRED = b"PQX"
+"""Stands before an event time (8 bytes) and the bytes of a ledger that had expired by then."""
 
 _packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
 _quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
@@ -35,6 +43,7 @@ def operate(
     key: tuple[str],
     frames: Iterator[pd.DataFrame],
     state: Any,
+    get_roster: Callable[[], Roster] = no_roster,
 ) -> Iterator[pd.DataFrame]:
     """Give the events of one principal and batch to its ledger; the function of `applyInPandasWithState`.
 
@@ -44,6 +53,7 @@ def operate(
         key: The principal.
         frames: Its tallies, each with the quota in force.
         state: Spark's `GroupState` of `STATE_SCHEMA`.
+        get_roster: Gives the roster that holds for this batch.
 
     Yields:
         Rows of `OUTPUT_SCHEMA`.
@@ -57,11 +67,17 @@ def operate(
         records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
         yield _output([("quarantined_events", quarantined_row(record)) for record in records])
         return
-    stored = bytes(state.get[0]) if state.exists else None
+    stored = _marked(bytes(state.get[0]))[1] if state.exists else None
     events = unpack(rows["packed"])
     ledger, output = _open_ledger(principal, deployment, stored, events)
+    newest_ms = max(events.timestamps_ms, default=0)
+    if principal in OVERFLOW_PRINCIPALS:
+        output.append((OVERFLOWED, newest_ms))
+    elif stored is None:
+        output.append((TRACKED, code_of(principal)))
+        _learn_after_overflow(ledger, deployment, events, get_roster().overflowed_ms)
     outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
-    reached.note(max(events.timestamps_ms, default=0))
+    reached.note(newest_ms)
     if outcome.changed:
         _store(ledger, deployment, state)
     output += _rows(outcome)
@@ -96,21 +112,48 @@ def _store(ledger: Ledger | BrokerLedgers, deployment: Deployment, state: Any) -
 def _expire(principal: str, deployment: Deployment, state: Any) -> Iterator[pd.DataFrame]:
     """Remove the ledger of a principal that has been silent for so long, if event time is as far as the clock.
 
-    A process that has met no later event yet (after a restart, while catching up) is asked again.
+    A process that has met no later event yet (after a restart, while catching up) is asked again. So what a process has
+    met must not show in the output, which a repeated batch has to give again: it is noted in the state first, and acted
+    on in a later batch.
     """
-    stored = bytes(state.get[0])
+    expired_ms, stored = _marked(bytes(state.get[0]))
     try:
         ledger = _ledger(principal, deployment, stored)
     except LedgerCodecError as error:
         state.remove()
-        yield _output([_lost(principal, stored, error, reached.newest_ms)])
+        yield _output([_lost(principal, stored, error, reached.newest_ms), *_forgotten(principal)])
         return
-    outcome = ledger.expire(reached.newest_ms)
+    outcome = None if expired_ms is None else ledger.expire(expired_ms)
     if outcome is None:
-        _store(ledger, deployment, state)
+        if reached.newest_ms < ledger.expires_ms():
+            _store(ledger, deployment, state)
+        else:
+            state.update((_EXPIRED + reached.newest_ms.to_bytes(8, "big") + stored,))
+            state.setTimeoutDuration(1)
         return
     state.remove()
-    yield _output(_rows(outcome))
+    yield _output([*_rows(outcome), *_forgotten(principal)])
+
+
+def _marked(content: bytes) -> tuple[int | None, bytes]:
+    """Return the event time at which a ledger was found to have expired, if it was, and the ledger's bytes."""
+    if not content.startswith(_EXPIRED):
+        return None, content
+    begin = len(_EXPIRED)
+    return int.from_bytes(content[begin : begin + 8], "big"), content[begin + 8 :]
+
+
+def _forgotten(principal: str) -> list[tuple[str, Any]]:
+    return [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
+
+
+def _learn_after_overflow(
+    ledger: Ledger | BrokerLedgers, deployment: Deployment, events: Events, overflowed_ms: int
+) -> None:
+    """Charge nothing at first if the principal may have been in an overflow entry: its PIDs were not remembered."""
+    first_ms, window_ms = events.timestamps_ms[0], deployment.config.window_ms
+    if overflowed_ms and first_ms < overflowed_ms + window_ms:
+        ledger.learn_again(first_ms + window_ms)
 
 
 def unpack(packed: Iterable[bytes]) -> Events:
@@ -141,7 +184,7 @@ def unpack(packed: Iterable[bytes]) -> Events:
 
 def _open_ledger(
     principal: str, deployment: Deployment, stored: bytes | None, events: Events
-) -> tuple[Ledger | BrokerLedgers, list[tuple[str, dict[str, Any]]]]:
+) -> tuple[Ledger | BrokerLedgers, list[tuple[str, Any]]]:
     """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
     try:
         return _ledger(principal, deployment, stored), []
@@ -160,8 +203,10 @@ def _lost(principal: str, stored: bytes, error: LedgerCodecError, now_ms: int) -
     return "quarantined_events", quarantined_row(lost)
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, dict[str, Any]]]:
-    decisions = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+def _rows(outcome: Outcome) -> list[tuple[str, Any]]:
+    decisions: list[tuple[str, Any]] = [
+        ("throttle_decisions", decision_row(decision)) for decision in outcome.decisions
+    ]
     return decisions + [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
 
 
@@ -197,7 +242,7 @@ def _without_unit(row: dict[str, Any]) -> dict[str, Any]:
     return {name.removesuffix("_ms") if name in times else name: value for name, value in row.items()}
 
 
-def _output(rows: list[tuple[str, dict[str, Any]]]) -> pd.DataFrame:
+def _output(rows: list[tuple[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(
         {"kind": [kind for kind, _ in rows], "body": [_encode_json(body).decode() for _, body in rows]}, dtype=object
     )

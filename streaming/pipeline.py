@@ -3,6 +3,8 @@
 Kafka ─▶ decode and tally ─▶ join quotas ─▶ one ledger per principal ─▶ Delta tables
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,9 +16,12 @@ from quota.config import QuotaConfig
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
-from streaming.identity import load_or_create
+from streaming.data_loss import Extent, LossWatch, load_book
 from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operate
+from streaming.overflow import Overflow
 from streaming.records import Contract
+from streaming.recovery import EARLIEST, open_identity
+from streaming.roster import KeepRoster, Roster, ensure_roster, no_roster
 from streaming.sinks import Commit, DeltaSink
 from streaming.tables import is_catalog, table_path
 from streaming.tally import TALLY_SCHEMA, tally
@@ -36,10 +41,13 @@ class StreamOptions:
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time unseen PIDs are not charged.
         max_offsets_per_trigger: Most records of a micro-batch.
+        max_principals: Most principals tracked one by one; others share a few entries that are never enforced.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
         never_enforced: Principals whose quota is never applied.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
+        new_checkpoint: Whether the stream may begin on tables that hold rows of an earlier one.
+        extent: Asks the brokers what the topic holds; without it lost records are passed over in silence.
     """
 
     topic: str
@@ -49,10 +57,13 @@ class StreamOptions:
     trigger: str = "5 seconds"
     learn_until_ms: int = 0
     max_offsets_per_trigger: int = 500_000
+    max_principals: int = 50_000
     max_clock_skew_ms: int = 300_000
     never_enforced: frozenset[str] = NEVER_ENFORCED
     scope: Scope = "cluster"
     config: QuotaConfig = field(default_factory=QuotaConfig)
+    new_checkpoint: bool = False
+    extent: Callable[[], Extent] | None = field(default=None, repr=False)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -61,22 +72,44 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     Raises:
         CheckpointError: If the checkpoint can't be used with these settings.
     """
-    identity = load_or_create(options.checkpoint, options.config, options.scope, options.learn_until_ms)
-    deployment = Deployment(options.config, identity.salt, identity.learn_until_ms, options.scope)
+    identity = open_identity(
+        spark,
+        options.tables,
+        options.checkpoint,
+        options.config,
+        options.scope,
+        options.learn_until_ms,
+        new_checkpoint=options.new_checkpoint,
+    )
+    learn_until_ms = max(identity.learn_until_ms, load_book(options.checkpoint).learn_until_ms)
+    deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
+    sink = DeltaSink(options.tables, identity.stream_id)
+    watch = watch_losses(options, identity.starting_offsets)
+    ensure_roster(spark, options.checkpoint)
 
-    records = read_records(spark, options)
+    records = read_records(spark, options, identity.starting_offsets)
     tallies = tally_records(records, options)
     limited = join_quotas(tallies, latest_quotas(spark, options.tables))
-    output = apply_rules(limited, deployment, options.never_enforced)
-    return write(output, options, Commit(DeltaSink(options.tables, identity.stream_id)))
+    output = apply_rules(limited, deployment, options.never_enforced, overflow_of(options).roster)
+    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, watch))
 
 
-def read_records(spark: SparkSession, options: StreamOptions) -> DataFrame:
+def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | None:
+    """Return what finds records that were gone before they were read, where the brokers can be asked."""
+    if options.extent is None:
+        return None
+    window_ms, now_ms = options.config.window_ms, lambda: time.time_ns() // 1_000_000
+    return LossWatch(options.checkpoint, options.topic, window_ms, starting_offsets, options.extent, now_ms)
+
+
+def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
     """Read the topic: value, topic, partition, offset and the record's own time in milliseconds."""
     source = spark.readStream.format("kafka").options(**options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", starting_offsets)
+        # A gap does not end the stream: the watch of each batch says it.
+        .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
         .load()
     )
@@ -86,15 +119,19 @@ def read_records(spark: SparkSession, options: StreamOptions) -> DataFrame:
 def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
-    function = partial(tally, options.config.quantum_ms, contract)
+    function = partial(tally, options.config.quantum_ms, contract, open_gate=overflow_of(options).gate)
     return records.mapInArrow(function, TALLY_SCHEMA)
+
+
+def overflow_of(options: StreamOptions) -> Overflow:
+    """Return what decides which principals are tracked."""
+    return Overflow(options.checkpoint, options.max_principals)
 
 
 def latest_quotas(spark: SparkSession, tables: str) -> DataFrame:
     """Return one row per quota entity (`entity_name` null is the default), as of each micro-batch."""
-    reader = spark.read.format("delta")
-    name = "producer_id_quotas"
-    quotas = spark.read.table(f"{tables}.{name}") if is_catalog(tables) else reader.load(table_path(tables, name))
+    place = table_path(tables, "producer_id_quotas")
+    quotas = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
     return (
         quotas.where("entity_type = 'user'")
         .where(f"producer_ids_rate > 0 AND producer_ids_rate < {MAX_PRODUCER_IDS_RATE:.0f}")
@@ -104,7 +141,10 @@ def latest_quotas(spark: SparkSession, tables: str) -> DataFrame:
 
 
 def join_quotas(tallies: DataFrame, quotas: DataFrame) -> DataFrame:
-    """Add `quota`, `quota_source` and `quota_updated_ms`: user, then default, then none."""
+    """Add `quota`, `quota_source` and `quota_updated_ms`: user, then default, then none.
+
+    A principal without a quota of its own gives way to its overflow entry, if the tally gave it one.
+    """
     users = quotas.where("entity_name IS NOT NULL").toDF("entity_name", "user_rate", "user_updated")
     # A global aggregate always has one row: without a default, a join with the row itself would silence the stream.
     default = quotas.where("entity_name IS NULL").selectExpr(
@@ -115,7 +155,7 @@ def join_quotas(tallies: DataFrame, quotas: DataFrame) -> DataFrame:
         tallies.join(broadcast(users), expr(entity), "left")
         .crossJoin(broadcast(default))
         .selectExpr(
-            "principal",
+            "CASE WHEN user_rate IS NULL THEN coalesce(overflow, principal) ELSE principal END AS principal",
             "packed",
             "coalesce(user_rate, default_rate) AS quota",
             "CASE WHEN user_rate IS NOT NULL THEN 'user' WHEN default_rate IS NOT NULL THEN 'default' ELSE 'none' END"
@@ -126,16 +166,22 @@ def join_quotas(tallies: DataFrame, quotas: DataFrame) -> DataFrame:
     )
 
 
-def apply_rules(limited: DataFrame, deployment: Deployment, never_enforced: frozenset[str]) -> DataFrame:
+def apply_rules(
+    limited: DataFrame,
+    deployment: Deployment,
+    never_enforced: frozenset[str],
+    get_roster: Callable[[], Roster] = no_roster,
+) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    function = partial(operate, deployment, never_enforced)
+    function = partial(operate, deployment, never_enforced | NEVER_ENFORCED, get_roster=get_roster)
     grouped = limited.groupBy("principal")
     return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:
     """Write each micro-batch by a numbered commit."""
-    writer = output.writeStream.queryName("pid-quota").foreachBatch(commit).outputMode("append")
+    each_batch = KeepRoster(options.checkpoint, commit)
+    writer = output.writeStream.queryName("pid-quota").foreachBatch(each_batch).outputMode("append")
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
+from quota.principals import MAX_PRINCIPAL_BYTES
+
 EVENT_SCHEMA = pa.schema(
     [
         ("timestamp_ms", pa.int64()),
@@ -29,6 +31,8 @@ EVENT_SCHEMA = pa.schema(
 SOURCE_COLUMNS = ("partition", "offset", "record_ms")
 MAX_INT64 = 2**63 - 1
 MAX_INT32 = 2**31 - 1
+MAX_KEPT_BYTES = 4096
+"""Of a quarantined value, so much is kept."""
 
 
 class _Event(msgspec.Struct):
@@ -129,6 +133,10 @@ def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
         (pc.less(pid, -1), "producer_id is below -1"),
         (pc.invert(pc.match_substring_regex(principal, r"\A(unknown|[^:]+:(?s:.+))\z")), "principal is not Type:name"),
         (
+            pc.greater(pc.binary_length(principal), MAX_PRINCIPAL_BYTES),
+            f"principal is longer than {MAX_PRINCIPAL_BYTES} bytes",
+        ),
+        (
             pc.greater(pc.subtract(time, contract.max_clock_skew_ms), events["record_ms"]),
             "timestamp_ms is in the future",
         ),
@@ -174,6 +182,9 @@ def _with_source(events: pa.Table, records: pa.Table) -> pa.Table:
 
 def _quarantined(row: dict[str, object], reason: str) -> Quarantined:
     value = row["value"] if isinstance(row["value"], bytes) else b""
+    if len(value) > MAX_KEPT_BYTES:
+        reason += f" (value cut to {MAX_KEPT_BYTES} of {len(value)} bytes)"
+        value = value[:MAX_KEPT_BYTES]
     return Quarantined(value, reason, str(row["topic"]), *(int(str(row[name])) for name in SOURCE_COLUMNS))
 
 

@@ -1,8 +1,12 @@
 """The Spark session, with the settings that the stream was measured with."""
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -35,12 +39,13 @@ LOCAL_SETTINGS = {
 }
 
 
-def stream_session(jars: Sequence[str], master: str = "local[2]") -> SparkSession:
+def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str = "") -> SparkSession:
     """Return a session for the stream.
 
     Args:
         jars: Paths of the Kafka source and Delta; empty where the runtime has them, and then its session is used.
         master: Spark master, where a session is started here.
+        py_files: Wheel or archive of our packages for workers that do not have them, several split by commas.
     """
     builder = SparkSession.builder.appName("pid-quota")
     if jars:
@@ -49,8 +54,20 @@ def stream_session(jars: Sequence[str], master: str = "local[2]") -> SparkSessio
         builder = builder.master(master).config("spark.jars", ",".join(jars))
         for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS).items():
             builder = builder.config(name, value)
+        if py_files:
+            builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         return builder.getOrCreate()
     session = builder.getOrCreate()
     for name, value in STREAM_SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+def _importable(archive: str) -> str:
+    """Return an archive that Spark's workers import from: of a wheel, which they do not know, a copy named .zip."""
+    path = Path(archive)
+    if path.suffix != ".whl":
+        return archive
+    folder = Path(tempfile.mkdtemp(prefix="pid-quota-wheel-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(shutil.copy(path, folder / f"{path.stem}.zip"))

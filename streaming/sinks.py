@@ -1,23 +1,42 @@
 """From the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
 
+import logging
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
+from streaming.checkpoint import batch_offsets
+from streaming.marks import BatchMark
 from streaming.tables import TABLES, is_catalog, table_path
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 """Decisions first: somebody acts on them."""
 
+_ATTEMPTS = 5
+"""Appends conflict with nobody's rows, only with changes of a table's settings, which are rare and short."""
+_CONFLICT = re.compile(r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*")
+
+_log = logging.getLogger(__name__)
+
 
 class TableSink(Protocol):
     """Where rows of a table go."""
 
-    def append(self, rows: DataFrame, table: str, batch_id: int) -> None:
-        """Append the rows of a batch; a batch that was appended before changes nothing."""
+    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+        """Append the rows of a batch; a batch that was appended before changes nothing.
+
+        Args:
+            rows: Its rows, in the table's columns.
+            table: Name of the table.
+            batch_id: Its number.
+            mark: What the commit is to say of the batch.
+        """
 
 
 @dataclass(frozen=True)
@@ -32,8 +51,11 @@ class DeltaSink:
     tables: str
     stream_id: str
 
-    def append(self, rows: DataFrame, table: str, batch_id: int) -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`."""
+    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
+
+        A conflict with somebody who changes the table's settings at the same moment is tried again.
+        """
         writer = (
             rows.coalesce(1)
             .write.format("delta")
@@ -41,10 +63,30 @@ class DeltaSink:
             .option("txnAppId", f"pid-quota/{self.stream_id}/{table}")
             .option("txnVersion", batch_id)
         )
-        if is_catalog(self.tables):
-            writer.saveAsTable(f"{self.tables}.{table}")
-        else:
-            writer.save(table_path(self.tables, table))
+        if mark:
+            writer = writer.option("userMetadata", mark)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                place = table_path(self.tables, table)
+                writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place)
+            # Of pyspark's class or py4j's, by whether pyspark knows it.
+            except Exception as error:
+                conflict = _CONFLICT.search(str(error))
+                if conflict is None or attempt == _ATTEMPTS:
+                    raise
+                _log.warning("%s changed while batch %d was appended (%s): once more", table, batch_id, conflict[0])
+            else:
+                return
+
+
+class Watch(Protocol):
+    """Looks whether all records of a batch could be read."""
+
+    def check(self, batch_id: int) -> None:
+        """Look now; raises `DataLossError` if records are found missing of which nobody knew."""
+
+    def rows(self, batch_id: int) -> list[dict[str, Any]]:
+        """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +95,53 @@ class Commit:
 
     Attributes:
         sink: Where the rows go.
+        stream_id: Names the checkpoint.
+        checkpoint: Its folder; empty where the rows need no mark.
+        watch: Looks for lost records; None if nobody does.
     """
 
     sink: TableSink
+    stream_id: str = ""
+    checkpoint: str = ""
+    watch: Watch | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Write what the operator said in a batch."""
-        # Step 1. Keep the output: each write would otherwise run the operator again.
+        # Step 1. Records that were gone before they were read end the batch here, before anybody is judged without
+        # them: the stream starts anew, learning, and this batch with it.
+        if self.watch:
+            self.watch.check(batch_id)
+            output = _with_rows(output, self.watch.rows(batch_id))
+        # Step 2. Keep the output: each write would otherwise run the operator again.
         output = output.persist()
         try:
-            # Step 2. Run every partition once. A table that already has this batch is skipped without reading the
+            # Step 3. Run every partition once. A table that already has this batch is skipped without reading the
             # output, and the operator's state must be committed all the same.
             counts = {row["kind"]: row["count"] for row in output.groupBy("kind").count().collect()}
-            # Step 3. Append to each table that has something to say; a repeated batch is recognised by its number.
-            for table in WRITE_ORDER:
-                if counts.get(table):
-                    self.sink.append(table_rows(output, table, batch_id), table, batch_id)
+            # Step 4. Records may have gone while the batch was being read.
+            if self.watch:
+                self.watch.check(batch_id)
+            # Step 5. Append to each table that has something to say; a repeated batch is recognised by its number.
+            tables = [table for table in WRITE_ORDER if counts.get(table)]
+            mark = self._mark(batch_id, tables)
+            for table in tables:
+                self.sink.append(table_rows(output, table, batch_id), table, batch_id, mark)
         finally:
-            # Step 4. Let go. Spark then commits the offsets: until then a crash repeats steps 1 to 3.
+            # Step 6. Let go. Spark then commits the offsets: until then a crash repeats steps 1 to 5.
             output.unpersist()
+
+    def _mark(self, batch_id: int, tables: Sequence[str]) -> str:
+        if not (self.checkpoint and tables):
+            return ""
+        starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
+        return BatchMark(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()
+
+
+def _with_rows(output: DataFrame, rows: list[dict[str, Any]]) -> DataFrame:
+    if not rows:
+        return output
+    bodies = [("quarantined_events", msgspec.json.encode(row).decode()) for row in rows]
+    return output.union(output.sparkSession.createDataFrame(bodies, output.schema))
 
 
 def table_rows(output: DataFrame, table: str, batch_id: int) -> DataFrame:

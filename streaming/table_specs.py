@@ -113,10 +113,10 @@ _DECISIONS = TableSpec(
 
 _QUARANTINE = TableSpec(
     "quarantined_events",
-    "An input record that is no valid event.",
+    "An input record that is no valid event; beyond 1,000 in a task one in 1,000, and a row with the count.",
     pa.schema(
         [
-            _column("value", pa.binary(), "The record's value as it came."),
+            _column("value", pa.binary(), "The record's value as it came, cut at 4,096 bytes."),
             _column("reason", pa.string(), "What is wrong with it."),
             _column("topic", pa.string(), "Topic it came from."),
             _column("partition", pa.int32(), "Partition it came from."),

@@ -4,7 +4,7 @@ It goes before the shuffle, because the operator behind it costs per principal a
 repeats of a PID within a tick, which change nothing (see `state.ledger`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -12,12 +12,17 @@ import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
 from state.events import CHARGED, CORRECTION, LEARNING
+from streaming.overflow import Gate, no_limit
+from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
 
-TALLY_SCHEMA = "principal STRING, packed BINARY"
+TALLY_SCHEMA = "principal STRING, overflow STRING, packed BINARY"
+"""`overflow` is the entry that the principal goes under unless it has a quota of its own; null if it is tracked."""
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_PREFIX = "\x00quarantine/"
 """No principal starts so: rows under it carry quarantined records past the quota rules."""
+MAX_CLIENT_ID_CHARS = 256
+"""Longer client ids are cut: they are evidence in a decision and part of the state, and Kafka allows 32 kB."""
 
 
 class PackedEvents(msgspec.Struct, array_like=True):
@@ -39,25 +44,45 @@ class PackedEvents(msgspec.Struct, array_like=True):
 _packer = msgspec.msgpack.Encoder()
 
 
-def tally(quantum_ms: int, contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def tally(
+    quantum_ms: int,
+    contract: Contract,
+    batches: Iterator[pa.RecordBatch],
+    open_gate: Callable[[], Gate] = no_limit,
+) -> Iterator[pa.RecordBatch]:
     """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
     Args:
         quantum_ms: Length of a quantum in milliseconds.
         contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
         batches: Columns as in `streaming.records.decode`.
+        open_gate: Gives what decides which principals are tracked.
 
     Yields:
         Rows of `TALLY_SCHEMA`.
     """
+    gate, sampler = open_gate(), Sampler()
     for block in blocks(batches, BLOCK_BYTES):
         decoded = decode(block, contract)
         rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker))
-        rows += _quarantine_rows(decoded.quarantined)
-        if rows:
-            principals, packed = zip(*rows, strict=True)
-            columns = [pa.array(principals, pa.string()), pa.array(packed, pa.binary())]
-            yield pa.record_batch(columns, ["principal", "packed"])
+        beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
+        yield from _batch(
+            [(principal, beyond.get(principal), packed) for principal, packed in rows],
+            sampler.sample(decoded.quarantined),
+        )
+    yield from _batch([], sampler.left_out())
+
+
+def _batch(rows: list[tuple[str, str | None, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
+    if quarantined:
+        # A key of its own per block, so that bad input is spread over the tasks.
+        first = quarantined[0]
+        key = f"{QUARANTINE_PREFIX}{first.topic}/{first.partition}/{first.offset}"
+        rows.append((key, None, _packer.encode(quarantined)))
+    if rows:
+        principals, overflow, packed = zip(*rows, strict=True)
+        columns = [pa.array(principals, pa.string()), pa.array(overflow, pa.string()), pa.array(packed, pa.binary())]
+        yield pa.record_batch(columns, ["principal", "overflow", "packed"])
 
 
 def tally_events(events: pa.Table, quantum_ms: int, *, per_broker: bool = False) -> Iterator[tuple[str, bytes]]:
@@ -96,7 +121,7 @@ def _tally_partition(
             local.astype(np.int64).tobytes(),
             counted[rows].tobytes(),
             brokers[rows].tobytes() if per_broker else b"",
-            [client_names[code] for code in codes],
+            [client_names[code][:MAX_CLIENT_ID_CHARS] for code in codes],
         )
         yield principals.dictionary[int(owner[rows[0]])].as_py(), _packer.encode(packed)
 
@@ -136,11 +161,3 @@ def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, kind: np.ndar
         & (tick[here] == newest[here])
     )
     return repeats
-
-
-def _quarantine_rows(quarantined: list[Quarantined]) -> list[tuple[str, bytes]]:
-    """One row per block: its key is unique, so that bad input is spread over the tasks."""
-    if not quarantined:
-        return []
-    first = quarantined[0]
-    return [(f"{QUARANTINE_PREFIX}{first.topic}/{first.partition}/{first.offset}", _packer.encode(quarantined))]

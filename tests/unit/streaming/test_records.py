@@ -68,6 +68,8 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
         (event(timestamp_ms=NOW_MS + SKEW_MS + 1), "timestamp_ms is in the future"),
         (event(principal="alice"), "principal is not Type:name"),
         (event(principal="User:"), "principal is not Type:name"),
+        (event(principal="User:" + "x" * 1020), "principal is longer than 1024 bytes"),
+        (event(principal="User:" + "é" * 510), "principal is longer than 1024 bytes"),
         (b'{"principal": "User:a", "producer_id": 1}', "timestamp_ms"),
     ],
 )
@@ -94,6 +96,20 @@ def test_principals_may_hold_commas_colons_newlines_and_any_script() -> None:
     block = decode(records(*[event(principal=name) for name in names]), CONTRACT)
 
     assert block.events["principal"].to_pylist() == names
+
+
+def test_the_longest_principal_that_is_accepted_has_1024_bytes() -> None:
+    names = ["User:" + "x" * 1019, "User:" + "é" * 509]
+
+    assert decode(records(*[event(principal=name) for name in names]), CONTRACT).quarantined == []
+
+
+@pytest.mark.parametrize("value", [b"x" * 10_000, event(principal="User:" + "x" * 10_000)])
+def test_of_a_long_bad_value_the_beginning_is_kept_and_its_length_said(value: bytes) -> None:
+    ((kept, reason, *_),) = decode(records(value), CONTRACT).quarantined
+
+    assert kept == value[:4096]
+    assert reason.endswith(f"(value cut to 4096 of {len(value)} bytes)")
 
 
 @given(st.lists(st.one_of(st.binary(max_size=40), st.integers(-2, 5).map(lambda pid: event(producer_id=pid)))))

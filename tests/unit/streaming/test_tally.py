@@ -128,3 +128,11 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
     middle = min(cut, len(rows))
     halves = [single(begin, end) for begin, end in ((0, middle), (middle, len(rows))) if begin < end]
     assert after(*halves) == whole
+
+
+def test_a_client_id_that_is_longer_than_evidence_needs_is_cut() -> None:
+    rows = table([("User:a", 1, 0, False)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
+
+    ((_, packed),) = tally_events(rows, QUANTUM_MS)
+
+    assert unpack([packed]).client_ids == ["x" * 256]

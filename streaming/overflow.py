@@ -1,0 +1,97 @@
+"""What happens beyond `max_principals`: before the shuffle, principals too many are keyed to a few common entries.
+
+Each principal in the state costs memory and, in a batch with events of it, about a millisecond. Who forges principals
+must not buy either. Principals with a quota of their own are exempt; the join with the quotas decides that.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
+from streaming.checkpoint import batch_offsets
+from streaming.roster import Roster, batch_of_task, roster_before
+
+
+class Gate:
+    """Decides within one task which principals are tracked. Not thread-safe."""
+
+    def __init__(self, roster: Roster, share: int) -> None:
+        """Open the gate for a task.
+
+        Args:
+            roster: The principals tracked before this batch.
+            share: How many others the task may let pass.
+        """
+        self._roster = roster
+        self._left = share
+        self._unchecked = share
+        self._is_settled = False
+        self._passed: set[str] = set(NEVER_ENFORCED)
+
+    def keys(self, principals: Sequence[str]) -> dict[str, str]:
+        """Return the overflow entry of each principal that is not to be tracked; others are left out.
+
+        Args:
+            principals: Distinct, in the order of their first events: who comes first is tracked.
+        """
+        unseen = [principal for principal in principals if principal not in self._passed]
+        if len(unseen) <= self._unchecked:
+            # Even if all of them are new, there is room: nearly always so, and nothing is hashed.
+            self._unchecked -= len(unseen)
+            self._passed.update(unseen)
+            return {}
+        self._settle()
+        beyond: dict[str, str] = {}
+        for principal, is_tracked in zip(unseen, self._roster.holds(unseen).tolist(), strict=True):
+            if is_tracked or self._left > 0:
+                self._left -= not is_tracked
+                self._passed.add(principal)
+            else:
+                beyond[principal] = overflow_key(principal)
+        return beyond
+
+    def _settle(self) -> None:
+        """Count those that passed unchecked and are new."""
+        if not self._is_settled:
+            passed = self._passed - NEVER_ENFORCED
+            self._left -= len(passed) - int(self._roster.holds(passed).sum())
+            self._unchecked, self._is_settled = 0, True
+
+
+def overflow_key(principal: str) -> str:
+    """Return the entry that a principal is reported under while it can't be tracked.
+
+    Examples:
+        >>> overflow_key("User:alice")
+        'overflow-38'
+    """
+    return OVERFLOW_PRINCIPALS[zlib.crc32(principal.encode()) % OVERFLOW_ENTRIES]
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """What tasks need to know; goes to the workers.
+
+    Attributes:
+        checkpoint: Folder of the stream's checkpoint, which holds the roster.
+        max_principals: Most principals in the state, but for those with a quota of their own and the overflow entries.
+    """
+
+    checkpoint: str
+    max_principals: int
+
+    def roster(self) -> Roster:
+        """Return the roster that holds for the batch of this task."""
+        return roster_before(self.checkpoint, batch_of_task())
+
+    def gate(self) -> Gate:
+        """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
+        roster = self.roster()
+        partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task()).values()))
+        return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions))
+
+
+def no_limit() -> Gate:
+    """Return a gate that lets everybody pass."""
+    return Gate(Roster(), 1 << 62)

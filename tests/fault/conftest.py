@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+from fault_kit import Stream, new_topic, send, traffic
+from pyspark.sql import SparkSession
+
+from broker.jars import spark_jars
+from broker.local import LocalBroker
+from streaming.session import stream_session
+
+
+@pytest.fixture(scope="session")
+def spark(jars: Path) -> SparkSession:
+    # Not stopped: other tests of this process may hold the same session.
+    return stream_session(spark_jars(jars))
+
+
+@pytest.fixture(scope="session")
+def topic(broker: LocalBroker) -> str:
+    """A topic of 3,000 events, five batches."""
+    name = new_topic(broker)
+    send(broker, name, traffic(3000))
+    return name
+
+
+@pytest.fixture(scope="session")
+def undisturbed(
+    spark: SparkSession, broker: LocalBroker, topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> Stream:
+    """A stream that has read that topic without any trouble."""
+    stream = Stream(tmp_path_factory.mktemp("undisturbed"), broker.admin_servers, topic).prepared()
+    stream.run(spark)
+    return stream
+
+
+@pytest.fixture
+def stream(broker: LocalBroker, topic: str, tmp_path: Path) -> Stream:
+    """A stream that has not begun yet."""
+    return Stream(tmp_path, broker.admin_servers, topic).prepared()

@@ -1,0 +1,63 @@
+"""A driver process for the fault tests: the job's own pipeline, with a hook that kills it where it is told to.
+
+Started as a program with one argument, JSON: `root`, `servers`, `topic`, `batch` and, if it is to die, `die`: a table
+before whose append, or `end` after all of them, in batch `die_in`.
+"""
+
+import json
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from fault_kit import Stream
+from pyspark.sql import DataFrame
+
+from broker.jars import jars_folder, spark_jars
+from streaming import pipeline
+from streaming.pipeline import AVAILABLE_NOW
+from streaming.session import stream_session
+from streaming.sinks import Commit, DeltaSink
+
+
+def die() -> None:
+    """End this process and its JVM at once, as the kernel's OOM killer or a power cut would."""
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class KillingSink(DeltaSink):
+    """Dies before the append of a table."""
+
+    table: str = ""
+    batch_id: int = -1
+
+    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+        if (table, batch_id) == (self.table, self.batch_id):
+            die()
+        super().append(rows, table, batch_id, mark)
+
+
+@dataclass(frozen=True)
+class KillingCommit(Commit):
+    """Dies when all tables have the batch, and Spark does not know it yet."""
+
+    def __call__(self, output: DataFrame, batch_id: int) -> None:
+        super().__call__(output, batch_id)
+        if isinstance(self.sink, KillingSink) and (self.sink.table, self.sink.batch_id) == ("end", batch_id):
+            die()
+
+
+def main(asked: dict[str, object]) -> None:
+    stream = Stream(Path(str(asked["root"])), str(asked["servers"]), str(asked["topic"]), int(str(asked["batch"])))
+    where, batch_id = str(asked.get("die", "")), int(str(asked.get("die_in", -1)))
+    pipeline.DeltaSink = lambda tables, stream_id: KillingSink(tables, stream_id, where, batch_id)
+    pipeline.Commit = KillingCommit
+    spark = stream_session(spark_jars(jars_folder()), str(asked.get("master", "local[2]")))
+    options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW))
+    pipeline.start(spark, options).awaitTermination()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,51 @@
+"""Makes and opens the golden stream: the tables and the checkpoint that a version wrote, small enough to keep.
+
+`python tests/fault/golden_kit.py` writes `tests/golden/golden-<version>.tar.gz`. Run it when a version is tagged, and
+keep the archives of earlier ones: each must open, or be refused with the way out.
+"""
+
+import tarfile
+import tempfile
+from pathlib import Path
+
+from fault_kit import Stream, new_topic, send, traffic
+
+from broker.jars import jars_folder, spark_jars
+from broker.local import LocalBroker
+from jobs import __version__
+from streaming.session import stream_session
+
+FOLDER = Path(__file__).parents[1] / "golden"
+TOPIC = "produce-events-golden"
+BEGIN_MS = 1_790_000_100_000
+RECORDS = 600
+"""Those of the golden stream; what a test adds comes after them."""
+
+
+def fill_topic(broker: LocalBroker, count: int) -> None:
+    """Make the topic anew on a broker that has none, with the same records in the same places each time."""
+    new_topic(broker, partitions=2, name=TOPIC)
+    send(broker, TOPIC, traffic(count, begin_ms=BEGIN_MS))
+
+
+def unpack(archive: Path, folder: Path, servers: str) -> Stream:
+    """Return the golden stream of an archive, to be gone on with."""
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+    return Stream(folder, servers, TOPIC, RECORDS // 2)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as scratch, LocalBroker(Path(scratch) / "kafka") as broker:
+        fill_topic(broker, RECORDS)
+        stream = Stream(Path(scratch) / "stream", broker.admin_servers, TOPIC, RECORDS // 2).prepared()
+        spark = stream_session(spark_jars(jars_folder()))
+        stream.run(spark)
+        spark.stop()
+        with tarfile.open(FOLDER / f"golden-{__version__}.tar.gz", "w:gz") as archive:
+            for name in ("tables", "checkpoint"):
+                archive.add(stream.root / name, name)
+
+
+if __name__ == "__main__":
+    main()

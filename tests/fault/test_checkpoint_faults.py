@@ -1,0 +1,152 @@
+"""Checkpoints that are lost, old or damaged: refused with a way out, and the way out loses and doubles nothing."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from fault_kit import Stream, bad_offsets, new_topic, send, traffic
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from broker.local import LocalBroker
+from streaming.errors import CheckpointDamagedError, CheckpointError
+from streaming.failures import as_stream_error
+from streaming.marks import holds_rows, newest_mark
+from streaming.sinks import WRITE_ORDER
+
+
+@pytest.fixture(scope="module")
+def finished(spark: SparkSession, broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Stream:
+    """A stream that has done two batches; `half` beside its checkpoint is a backup from between them."""
+    topic = new_topic(broker)
+    send(broker, topic, traffic(600))
+    stream = Stream(tmp_path_factory.mktemp("finished"), broker.admin_servers, topic).prepared()
+    stream.run(spark)
+    shutil.copytree(stream.checkpoint, stream.root / "half")
+    send(broker, topic, traffic(600, first=600))
+    stream.run(spark)
+    return stream
+
+
+@pytest.fixture
+def stopped(finished: Stream, tmp_path: Path) -> Stream:
+    """A copy of it, to be damaged."""
+    shutil.copytree(finished.root, tmp_path / "copy")
+    return replace(finished, root=tmp_path / "copy")
+
+
+def refusal(spark: SparkSession, stream: Stream, **changes: object) -> str:
+    with pytest.raises(CheckpointError) as raised:
+        stream.run(spark, **changes)
+    return str(raised.value)
+
+
+def test_a_lost_checkpoint_is_refused_and_a_new_one_goes_on_where_the_rows_end(
+    spark: SparkSession, broker: LocalBroker, tmp_path: Path
+) -> None:
+    topic = new_topic(broker)
+    send(broker, topic, traffic(600))
+    stopped = Stream(tmp_path, broker.admin_servers, topic).prepared()
+    stopped.run(spark)
+    before = stopped.everything()
+    shutil.rmtree(stopped.checkpoint)
+
+    for _ in range(2):
+        said = refusal(spark, stopped)
+        assert "is new, but throttle_decisions in" in said
+        assert "--new-checkpoint to go on from where its rows end" in said
+    assert not stopped.checkpoint.exists()
+
+    stopped.run(spark, new_checkpoint=True)
+    assert stopped.everything() == before
+
+    send(broker, topic, traffic(200, first=600))
+    stopped.run(spark)
+    bad = bad_offsets(stopped)
+    assert len(bad) == len(set(bad)) == sum(number % 97 == 0 for number in range(800))
+
+
+def test_a_checkpoint_older_than_the_tables_is_refused(spark: SparkSession, stopped: Stream) -> None:
+    shutil.rmtree(stopped.checkpoint)
+    shutil.copytree(stopped.root / "half", stopped.checkpoint)
+
+    said = refusal(spark, stopped)
+
+    assert "knows batches up to 0, but producer_id_metrics already holds batch 1" in said
+    assert "restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint" in said
+
+
+def test_a_checkpoint_without_its_batches_is_refused(spark: SparkSession, stopped: Stream) -> None:
+    for folder in ("offsets", "commits", "state", "sources"):
+        shutil.rmtree(stopped.checkpoint / folder, ignore_errors=True)
+
+    assert "knows no batch, but throttle_decisions already holds batch 0" in refusal(spark, stopped)
+
+
+@pytest.mark.parametrize("content", ["", "v1\n", 'v1\n{"nextBatchWater'])
+def test_a_commit_cut_short_is_refused_and_its_batch_repeated_without_it(
+    spark: SparkSession, stopped: Stream, content: str
+) -> None:
+    before, ledgers = stopped.everything(), stopped.state(spark)
+    newest = stopped.checkpoint / "commits" / "1"
+    newest.write_text(content)
+
+    said = refusal(spark, stopped)
+    assert f"{newest} is cut short: delete it and .1.crc beside it" in said
+    if content:
+        return
+    newest.unlink()
+    newest.with_name(".1.crc").unlink()
+    stopped.run(spark)
+
+    assert stopped.everything() == before
+    assert stopped.state(spark) == ledgers
+
+
+def test_offsets_cut_short_are_refused_and_a_new_checkpoint_goes_on(spark: SparkSession, stopped: Stream) -> None:
+    before = stopped.everything()
+    newest = stopped.checkpoint / "offsets" / "1"
+    newest.write_text("v1\n")
+
+    assert f"{newest} is cut short, so nobody knows which records batch 1 had" in refusal(spark, stopped)
+
+    shutil.rmtree(stopped.checkpoint)
+    stopped.run(spark, new_checkpoint=True)
+    assert stopped.everything() == before
+
+
+def test_state_that_cannot_be_read_ends_the_stream_with_the_way_out(spark: SparkSession, stopped: Stream) -> None:
+    for file in stopped.checkpoint.glob("state/0/*/*"):
+        if file.suffix in (".changelog", ".zip", ".delta"):
+            file.write_bytes(b"damaged")
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    # The newest batch is to be repeated, on the state before it.
+    (stopped.checkpoint / "commits" / "1").unlink()
+
+    with pytest.raises(PySparkException) as raised:
+        stopped.run(spark)
+
+    error = as_stream_error(raised.value, str(stopped.checkpoint))
+    assert isinstance(error, CheckpointDamagedError), str(raised.value)[:3000]
+    assert "restore the folder from a backup, or start with an empty folder" in str(error)
+
+
+def test_tables_in_a_catalog_tell_their_newest_batch_too(spark: SparkSession, finished: Stream) -> None:
+    catalog = "spark_catalog.default"
+    for table in WRITE_ORDER:
+        spark.sql(f"CREATE TABLE {catalog}.{table} USING delta LOCATION '{finished.tables}/{table}'")
+    try:
+        for table in WRITE_ORDER:
+            by_path, by_name = (newest_mark(spark, tables, table) for tables in (finished.tables, catalog))
+            assert by_path
+            assert by_name
+            # Spark and deltalake differ in whose clock tells when a commit was.
+            assert by_name.committed_ms > 0
+            assert msgspec.structs.replace(by_name, committed_ms=by_path.committed_ms) == by_path
+            assert holds_rows(spark, catalog, table)
+            assert holds_rows(spark, finished.tables, table)
+    finally:
+        for table in WRITE_ORDER:
+            spark.sql(f"DROP TABLE {catalog}.{table}")

@@ -1,0 +1,68 @@
+"""Kill -9 of the driver, at each step of the numbered commit and at random."""
+
+import secrets
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
+from pyspark.sql import SparkSession
+
+from broker.local import LocalBroker
+
+STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
+
+
+def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_state_of_an_undisturbed_run(
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
+) -> None:
+    for batch_id, step in enumerate(STEPS):
+        assert drive(stream, tmp_path / "log", die=step, die_in=batch_id) == -signal.SIGKILL
+        assert committed(stream) == batch_id, f"killed at step {step}"
+
+    assert drive(stream, tmp_path / "log") == 0
+
+    assert committed(stream) == len(STEPS) + 1
+    assert all(undisturbed.everything().values())
+    assert stream.everything() == undisturbed.everything()
+    assert stream.state(spark) == undisturbed.state(spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [3, 20])
+def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
+    spark: SparkSession, broker: LocalBroker, tmp_path: Path, kills: int
+) -> None:
+    topic, chance = new_topic(broker), secrets.SystemRandom()
+    stream = Stream(tmp_path / "killed", broker.admin_servers, topic, 5000).prepared()
+    done = threading.Event()
+
+    def load() -> None:
+        for first in range(0, 10_000_000, 200):
+            send(broker, topic, traffic(200, first))
+            if done.wait(0.2):
+                return
+
+    sender = threading.Thread(target=load)
+    sender.start()
+    try:
+        for _ in range(kills):
+            with running_driver(stream, tmp_path / "log", trigger="500 milliseconds") as process:
+                before = committed(stream)
+                wait_until(lambda before=before: committed(stream) > before, "a batch", process)
+                # Not to wait for anything: the moment of the kill is what is random.
+                time.sleep(chance.uniform(0, 3))
+                kill(process)
+    finally:
+        done.set()
+        sender.join()
+    assert drive(replace(stream, batch=50_000), tmp_path / "log") == 0
+
+    undisturbed = Stream(tmp_path / "undisturbed", broker.admin_servers, topic, 50_000).prepared()
+    undisturbed.run(spark)
+    assert all(undisturbed.meaning().values())
+    assert stream.meaning() == undisturbed.meaning()
+    assert stream.state(spark) == undisturbed.state(spark)

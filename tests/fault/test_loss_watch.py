@@ -1,0 +1,130 @@
+"""What the watch says of a batch, from its offsets and from what the topic still holds."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from streaming.data_loss import BOOK_FILE, LossWatch, load_book, run_through_losses
+from streaming.errors import CheckpointError, DataLossError
+
+NOW_MS, WINDOW_MS = 1_790_000_000_000, 3_600_000
+
+
+@dataclass
+class FakeExtent:
+    earliest: dict[int, int] = field(default_factory=dict)
+    topic_id: str = "first"
+
+    def __call__(self) -> "FakeExtent":
+        return self
+
+
+@pytest.fixture
+def holds() -> FakeExtent:
+    return FakeExtent({0: 0, 1: 0})
+
+
+@pytest.fixture
+def watch(tmp_path: Path, holds: FakeExtent) -> LossWatch:
+    (tmp_path / "offsets").mkdir()
+    return LossWatch(str(tmp_path), "t", WINDOW_MS, '{"t":{"0":5,"1":5}}', holds, lambda: NOW_MS)
+
+
+def planned(watch: LossWatch, batch_id: int, **ends: int) -> None:
+    offsets = {"t": {name.removeprefix("p"): end for name, end in ends.items()}}
+    Path(watch.checkpoint, "offsets", str(batch_id)).write_text(f"v1\n{{}}\n{json.dumps(offsets)}")
+
+
+def said(watch: LossWatch, batch_id: int) -> list[str]:
+    with pytest.raises(DataLossError):
+        watch.check(batch_id)
+    return [row["reason"] for row in watch.rows(batch_id)]
+
+
+def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    planned(watch, 1, p0=7, p1=20)
+    # What has been read may go; of a partition without new records, everything.
+    holds.earliest = {0: 7, 1: 9}
+
+    watch.check(1)
+
+    assert watch.rows(1) == []
+    assert load_book(watch.checkpoint).learn_until_ms == 0
+
+
+def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    planned(watch, 1, p0=7, p1=20)
+    holds.earliest = {0: 0, 1: 12}
+
+    words = "data loss: offsets 9 to 11 of partition 1 were deleted before they were read"
+    assert said(watch, 1) == [words]
+    watch.check(1)
+    assert [row["reason"] for row in watch.rows(1)] == [words]
+    assert watch.rows(2) == []
+    assert load_book(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
+
+
+def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    planned(watch, 1, p0=7, p1=20)
+    holds.earliest = {0: 0, 1: 12}
+    said(watch, 1)
+    holds.earliest = {0: 0, 1: 30}
+
+    assert said(watch, 1) == ["data loss: offsets 9 to 19 of partition 1 were deleted before they were read"]
+
+
+def test_the_first_batch_is_measured_from_where_the_stream_starts(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=8, p1=8)
+    holds.earliest = {0: 6, 1: 5}
+
+    assert said(watch, 0) == ["data loss: offsets 5 to 5 of partition 0 were deleted before they were read"]
+
+
+def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    planned(watch, 1, p0=3)
+    holds.earliest = {0: 0}
+
+    assert said(watch, 1) == [
+        "data loss: partition 0 went back from offset 7 to 3: what was written between is lost",
+        "data loss: partition 1 is gone, with what was not read from offset 9 on",
+    ]
+
+
+def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    watch.check(0)
+    planned(watch, 1, p0=50, p1=60)
+    holds.topic_id = "second"
+
+    assert said(watch, 1)[0].startswith("data loss: the topic was deleted and made again: partition 0 is not read from")
+    planned(watch, 2, p0=51, p1=61)
+    watch.check(2)
+
+
+def test_a_stream_that_found_a_loss_is_run_again_and_another_error_ends_it(watch: LossWatch, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=8, p1=8)
+    holds.earliest = {0: 6, 1: 5}
+    runs = []
+
+    def run() -> None:
+        runs.append(1)
+        watch.check(0)
+        if len(runs) == 2:
+            raise ValueError
+
+    with pytest.raises(ValueError, match=r"^$"):
+        run_through_losses(watch.checkpoint, run)
+    assert len(runs) == 2
+
+
+def test_a_damaged_book_is_refused_with_its_name(watch: LossWatch) -> None:
+    Path(watch.checkpoint, BOOK_FILE).write_text("{")
+
+    with pytest.raises(CheckpointError, match=f"{BOOK_FILE} can't be read"):
+        load_book(watch.checkpoint)

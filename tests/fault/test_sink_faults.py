@@ -1,0 +1,174 @@
+"""Tables that can't be written for a while: the stream ends, and a new start goes on as if nothing had been."""
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from fault_kit import Stream, set_quota
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming import pipeline
+from streaming.errors import StreamFailedError, TableError
+from streaming.failures import as_stream_error, is_of_spark
+from streaming.sinks import DeltaSink
+from streaming.tables import create_missing, spark_ddl
+
+METRICS = "producer_id_metrics"
+
+
+@dataclass(frozen=True)
+class FailingSink(DeltaSink):
+    """Raises before the append to a table, in one batch."""
+
+    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+        if (table, batch_id) == ("quarantined_events", 1):
+            msg = "a sink that fails"
+            raise RuntimeError(msg)
+        super().append(rows, table, batch_id, mark)
+
+
+def ends(spark: SparkSession, stream: Stream) -> StreamFailedError:
+    """Run a stream that fails, and return how the job says it."""
+    with pytest.raises(Exception, match=r".") as raised:
+        stream.run(spark)
+    assert is_of_spark(raised.value)
+    error = as_stream_error(raised.value, str(stream.checkpoint))
+    assert isinstance(error, StreamFailedError)
+    return error
+
+
+def assert_equal(spark: SparkSession, stream: Stream, undisturbed: Stream) -> None:
+    assert stream.meaning() == undisturbed.meaning()
+    assert stream.state(spark) == undisturbed.state(spark)
+
+
+def test_an_exception_in_one_sink_leaves_no_row_twice_and_none_out(
+    spark: SparkSession, stream: Stream, undisturbed: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(pipeline, "DeltaSink", FailingSink)
+        assert "a sink that fails" in str(ends(spark, stream))
+    assert {row["batch_id"] for row in stream.rows(METRICS)} == {0, 1}
+    assert {row["batch_id"] for row in stream.rows("quarantined_events")} == {0}
+
+    stream.run(spark)
+
+    assert stream.everything() == undisturbed.everything()
+    assert stream.state(spark) == undisturbed.state(spark)
+
+
+def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
+    spark: SparkSession, stream: Stream, undisturbed: Stream
+) -> None:
+    done, rounds = threading.Event(), []
+
+    def disturb() -> None:
+        while not done.is_set():
+            # A compaction that loses the race against an append says so and is tried again.
+            try:
+                DeltaTable(f"{stream.tables}/{METRICS}").optimize.compact()
+            except DeltaError:
+                continue
+            # A user who sends nothing: the quotas of all others stay the same.
+            set_quota(stream.tables, 7 + len(rounds), "nobody")
+            rounds.append(1)
+
+    others = threading.Thread(target=disturb)
+    others.start()
+    try:
+        stream.run(spark)
+    finally:
+        done.set()
+        others.join()
+
+    assert len(rounds) > 1
+    assert stream.everything() == undisturbed.everything()
+
+
+def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    tables, marker = str(tmp_path / "tables"), tmp_path / "changed"
+    create_missing(tables)
+    place = f"{tables}/tap_status"
+
+    def change_settings_once(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        if not marker.exists():
+            marker.touch()
+            DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "true"})
+        yield from frames
+
+    ddl = spark_ddl("tap_status")
+    columns = [None if part.split()[0] != "broker_id" else 5 for part in ddl.split(", ")]
+    rows = spark.createDataFrame([tuple(columns)], ddl).mapInPandas(change_settings_once, ddl)
+
+    DeltaSink(tables, "s").append(rows, "tap_status", 0)
+    DeltaSink(tables, "s").append(rows, "tap_status", 0)
+
+    assert marker.exists()
+    assert [row["broker_id"] for row in DeltaTable(place).to_pyarrow_table().to_pylist()] == [5]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str = "8m") -> Iterator[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a file system can't be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all the space that is left."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            return ballast
+
+
+@pytest.mark.parametrize("full", ["tables", "checkpoint"])
+def test_a_full_disk_ends_the_stream_and_freed_space_lets_it_go_on(
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path, full: str
+) -> None:
+    stream = replace(stream, root=tmp_path / "small", batch=1500)
+    with small_disk(stream.root / full) as disk:
+        stream.prepared()
+        ballast = fill(disk)
+
+        error = ends(spark, stream)
+        assert "a disk is full: free space below --tables and --checkpoint" in str(error)
+        ballast.unlink()
+        stream.run(spark)
+
+        assert_equal(spark, stream, undisturbed)
+
+
+def test_tables_that_become_read_only_end_the_stream_and_it_goes_on_when_they_can_be_written(
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
+) -> None:
+    stream = replace(stream, root=tmp_path / "small", batch=1500)
+    with small_disk(stream.root / "tables", "64m") as disk:
+        stream.prepared()
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+
+        with pytest.raises(TableError, match="is not writable \\(Read-only file system\\)"):
+            create_missing(stream.tables)
+        assert "a file system is read-only: mount it for writing" in str(ends(spark, stream))
+        subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+        stream.run(spark)
+
+        assert_equal(spark, stream, undisturbed)

@@ -1,0 +1,131 @@
+"""The job on a real Spark cluster of two workers on this machine, whose Python has our packages from the wheel."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+from fault_kit import LIMIT_S, Stream, committed, kill, wait_until
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+DEPLOY = "org.apache.spark.deploy"
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A master, and its workers as processes; each is a process group with its executors."""
+
+    master: str
+    workers: list[subprocess.Popen[bytes]]
+    python: Path
+    wheel: Path
+
+    def kill_worker(self, number: int) -> None:
+        os.killpg(self.workers[number].pid, signal.SIGKILL)
+
+
+@contextmanager
+def spark_process(log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+    with log.open("wb") as file:
+        command = [str(SPARK_CLASS), *arguments]
+        process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(LIMIT_S)
+
+
+def said(log: Path, pattern: str) -> Callable[[], bool]:
+    return lambda: re.search(pattern, log.read_text(errors="replace")) is not None
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The wheel, and a Python that has what it depends on but not the wheel itself."""
+    folder = tmp_path_factory.mktemp("shipped")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    # A folder named so is put on the path, but its own .pth files, our editable install among them, are not read.
+    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (wheel,) = folder.glob("*.whl")
+    return wheel, folder / "venv" / "bin" / "python"
+
+
+@pytest.fixture
+def cluster(shipped: tuple[Path, Path], tmp_path: Path) -> Iterator[Cluster]:
+    wheel, python = shipped
+    logs = [tmp_path / f"{name}.log" for name in ("master", "worker-1", "worker-2")]
+    at_loopback = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+    with ExitStack() as stack:
+        master = stack.enter_context(spark_process(logs[0], f"{DEPLOY}.master.Master", *at_loopback))
+        wait_until(said(logs[0], r"Starting Spark master at (spark://\S+)"), "a master", master)
+        found = re.search(r"Starting Spark master at (spark://\S+)", logs[0].read_text())
+        assert found
+        workers = [
+            stack.enter_context(
+                spark_process(
+                    log,
+                    f"{DEPLOY}.worker.Worker",
+                    *at_loopback,
+                    *("--cores", "1", "--memory", "2g", "--work-dir", str(tmp_path / "work"), found[1]),
+                )
+            )
+            for log in logs[1:]
+        ]
+        for log in logs[1:]:
+            wait_until(said(log, "Successfully registered with master"), "a registered worker")
+        yield Cluster(found[1], workers, python, wheel)
+
+
+def job(cluster: Cluster, stream: Stream) -> list[str]:
+    places = ["--topic", stream.topic, "--tables", stream.tables, "--checkpoint", str(stream.checkpoint)]
+    rules = ["--learn-seconds", "0", "--metrics-interval-seconds", "10", "--max-offsets-per-trigger", str(stream.batch)]
+    where = ["--master", cluster.master, "--py-files", str(cluster.wheel), "--trigger", "available-now"]
+    return [sys.executable, "-m", "jobs.stream", "--bootstrap-servers", stream.servers, *places, *rules, *where]
+
+
+def test_without_the_wheel_the_workers_do_not_know_our_packages(shipped: tuple[Path, Path]) -> None:
+    _, python = shipped
+    asked = "from importlib.util import find_spec; print([find_spec(name) is None for name in ('pandas', 'state')])"
+    # Isolated: this folder itself must not be on the path.
+    out = subprocess.run([str(python), "-I", "-c", asked], capture_output=True, text=True, check=True, cwd="/").stdout
+    assert out == "[False, True]\n"
+
+
+def test_the_job_runs_on_a_cluster_and_a_worker_killed_in_mid_batch_costs_nothing(
+    spark: SparkSession, cluster: Cluster, stream: Stream, undisturbed: Stream, jars: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    places = {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": "127.0.0.1", "PID_QUOTA_JARS": str(jars)}
+    with log.open("wb") as file:
+        command, own_group = job(cluster, stream), {"cwd": tmp_path, "start_new_session": True}
+        process = subprocess.Popen(command, env={**os.environ, **places}, stdout=file, stderr=file, **own_group)
+    try:
+        begun = stream.checkpoint / "offsets" / "1"
+        wait_until(lambda: committed(stream) == 1 and begun.exists(), "the second batch under way", process)
+        cluster.kill_worker(0)
+        assert process.wait(LIMIT_S) == 0, log.read_text(errors="replace")[-3000:]
+    finally:
+        if process.poll() is None:
+            kill(process)
+
+    assert re.search(r"Lost executor|worker lost|Worker shutting down", log.read_text(errors="replace"))
+    assert stream.everything() == undisturbed.everything()
+    assert stream.state(spark) == undisturbed.state(spark)

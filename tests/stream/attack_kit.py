@@ -1,0 +1,115 @@
+"""A stream with a limit of principals, and what others than the attacker get out of it."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.streaming import StreamingQuery
+from stream_kit import RECORD_SCHEMA, START_MS, Stream, event
+
+from jobs.quota_table import QuotaEntry, set_quota
+from streaming.pipeline import (
+    StreamOptions,
+    apply_rules,
+    join_quotas,
+    latest_quotas,
+    overflow_of,
+    tally_records,
+    write,
+)
+from streaming.sinks import Commit, DeltaSink
+from streaming.tables import create_missing
+
+QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+BATCH_COLUMNS = {"batch_id", "state_bytes"}
+
+
+@dataclass
+class LimitedStream(Stream):
+    """As `Stream`, with the roster of `streaming.pipeline.start`."""
+
+    max_principals: int = 50_000
+
+    def batch(self, *values: bytes | None) -> None:
+        """Add the records of one micro-batch."""
+        self.batch_at(START_MS, *values)
+
+    def batch_at(self, record_ms: int, *values: bytes | None, partition: int = 0) -> None:
+        """Add a micro-batch whose records Kafka took at some time, on some partition."""
+        size = len(values)
+        offsets = range(self.offset, self.offset + size)
+        columns = [list(values), ["produce-events"] * size, [partition] * size, list(offsets), [record_ms] * size]
+        folder = self.root / "records"
+        folder.mkdir(parents=True, exist_ok=True)
+        # Spark takes files in the order of their times, and two may be written within one tick of the system's clock.
+        written_at = START_MS // 1000 + len(list(folder.glob("*.parquet")))
+        pq.write_table(pa.table(columns, schema=RECORD_SCHEMA), folder / ".being-written")
+        os.utime(folder / ".being-written", (written_at, written_at))
+        (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
+        self.offset += size
+
+    def _start(self, trigger: str) -> StreamingQuery:
+        create_missing(self.tables)
+        (self.root / "records").mkdir(parents=True, exist_ok=True)
+        options = StreamOptions(
+            topic="produce-events",
+            kafka_options={},
+            tables=self.tables,
+            checkpoint=str(self.root / "checkpoint"),
+            trigger=trigger,
+            config=self.deployment.config,
+            scope=self.deployment.scope,
+            max_principals=self.max_principals,
+        )
+        schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        tallies = tally_records(reader.parquet(str(self.root / "records")), options)
+        limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
+        output = apply_rules(limited, self.deployment, options.never_enforced, overflow_of(options).roster)
+        return write(output, options, Commit(DeltaSink(self.tables, "test")))
+
+    def run_measured(self) -> list[dict[str, int]]:
+        """As `run`; returns records, milliseconds, rows and bytes of the state for each batch."""
+        query = self._start("available-now")
+        query.awaitTermination()
+        return [
+            {
+                "records": progress.numInputRows,
+                "batch_ms": progress.durationMs["triggerExecution"],
+                "state_rows": progress.stateOperators[0].numRowsTotal,
+                "state_bytes": progress.stateOperators[0].memoryUsedBytes,
+            }
+            for progress in query.recentProgress
+        ]
+
+    def quota(self, rate: float, name: str | None = None) -> None:
+        set_quota(self.tables, QuotaEntry(name, rate, QUOTA_SET_AT, "test"))
+
+    def said_of(self, *principals: str) -> list[dict[str, object]]:
+        """All decisions and metrics of some principals, but for what depends on batches."""
+        rows = [row for table in ("throttle_decisions", "producer_id_metrics") for row in self.rows(table)]
+        found = [row for row in rows if row["principal"] in principals]
+        plain = [{name: value for name, value in row.items() if name not in BATCH_COLUMNS} for row in found]
+        return sorted(plain, key=lambda row: (str(row["principal"]), "action" not in row, str(row)))
+
+    def state_rows(self) -> list[str]:
+        """The principals in the state, read from the checkpoint."""
+        state = self.spark.read.format("statestore").load(str(self.root / "checkpoint"))
+        return sorted(row[0] for row in state.select("key.principal").collect())
+
+
+OTHERS = ("User:alice", "User:bob", "User:carol")
+
+
+def others(batch: int, quantum_ms: int = 20_000) -> list[bytes]:
+    """A batch of three principals: one steady, one growing slowly, one beyond its quota of 10."""
+    at_ms = batch * quantum_ms
+    steady = [event(pid, "User:alice", at_ms + pid) for pid in range(5)]
+    growing = [event(1000 + batch, "User:bob", at_ms)]
+    flooding = [event(2000 + 8 * batch + number, "User:carol", at_ms + number) for number in range(8)]
+    return steady + growing + flooding
+
+
+__all__ = ["OTHERS", "START_MS", "LimitedStream", "event", "others"]

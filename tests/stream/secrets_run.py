@@ -1,0 +1,46 @@
+"""The stream as a program that says all it can: log level INFO, plans, progress. `test_attack_secrets.py` greps it."""
+
+import json
+import sys
+from pathlib import Path
+
+from broker.jars import jars_folder, spark_jars
+from broker.kafka_config import KafkaConfig
+from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.session import stream_session
+from streaming.tables import create_missing
+
+
+def main(servers: str, topic: str, config_file: str, root: str) -> None:
+    tables = f"{root}/tables"
+    create_missing(tables)
+    kafka = KafkaConfig.load(servers, Path(config_file))
+    spark = stream_session(spark_jars(jars_folder()))
+    spark.sparkContext.setLogLevel("INFO")
+    options = StreamOptions(
+        topic=topic,
+        kafka_options=kafka.spark_options(),
+        tables=tables,
+        checkpoint=f"{root}/checkpoint",
+        trigger=AVAILABLE_NOW,
+        max_offsets_per_trigger=100,
+    )
+    print(options)
+    query = start(spark, options)
+    query.awaitTermination()
+    query.explain(extended=True)
+    print(query, spark.sparkContext.getConf().toDebugString())
+    for progress in query.recentProgress:
+        print("PROGRESS", json.dumps(json.loads(progress.json)))
+    wrong = KafkaConfig({**kafka.settings, "sasl.password": kafka.settings["sasl.password"] + "-wrong"}).spark_options()
+    try:
+        frame = spark.read.format("kafka").options(**wrong).option("subscribe", topic).load()
+        frame.explain(extended=True)
+        frame.count()
+    except Exception as error:
+        # Of any kind: what is asked is what it says.
+        print("REFUSED", error)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

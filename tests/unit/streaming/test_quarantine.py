@@ -1,0 +1,37 @@
+from streaming.quarantine import MAX_ROWS, SAMPLE_EVERY, Sampler
+from streaming.records import Quarantined
+
+
+def bad(count: int, first: int = 0, reason: str = "no good") -> list[Quarantined]:
+    return [Quarantined(b"x", reason, "events", 2, first + number, 0) for number in range(count)]
+
+
+def test_a_few_bad_records_are_all_kept_and_nothing_is_said_of_others() -> None:
+    sampler = Sampler()
+
+    assert sampler.sample(bad(MAX_ROWS)) == bad(MAX_ROWS)
+    assert sampler.left_out() == []
+
+
+def test_of_a_flood_a_sample_is_kept_and_what_is_left_out_is_counted_by_reason() -> None:
+    sampler = Sampler()
+
+    kept = sampler.sample(bad(5000)) + sampler.sample(bad(5000, 5000, "worse"))
+
+    (rest,) = sampler.left_out()
+    assert len(kept) == MAX_ROWS + (10_000 - MAX_ROWS) // SAMPLE_EVERY
+    assert rest.reason == (
+        f"{10_000 - len(kept)} more bad records of this partition and batch are left out, offsets 1001 to 9999: "
+        "4995 worse; 3996 no good"
+    )
+    assert (rest.topic, rest.partition, rest.offset, rest.value) == ("events", 2, 1001, b"")
+
+
+def test_reasons_that_are_all_different_do_not_grow_the_count_without_end() -> None:
+    sampler = Sampler()
+    for number in range(20_000):
+        sampler.sample(bad(1, number, f"reason {number} " + "x" * 5000))
+
+    (rest,) = sampler.left_out()
+    assert len(rest.reason) < 1500
+    assert "others" in rest.reason
