@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPart
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerUnreachableError
+from broker.whole_topic import bounds
 
 _TIMEOUT_S = 15.0
 
@@ -27,10 +28,8 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
     consumer = Consumer(dict(config) | {"group.id": "pid-quota-first-record", "enable.auto.commit": "false"})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
-        bounds = {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout_s) for number in partitions
-        }
-        first = {number: low for number, (low, high) in bounds.items() if low < high}
+        ranges = {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
+        first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
         oldest: dict[int, int] = {}
         while len(oldest) < len(first):
@@ -88,12 +87,12 @@ class ExtentReader:
             asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
             about = asked[self._topic].result()
             places = [TopicPartition(self._topic, each.id) for each in about.partitions]
-            bounds = [consumer.get_watermark_offsets(place, self._timeout_s, cached=False) for place in places]
+            ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
         except KafkaException as error:
             msg = f"what topic {self._topic!r} holds can't be read ({error.args[0].str()}): check DESCRIBE on the topic"
             raise BrokerUnreachableError(msg) from error
         return TopicExtent(
-            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, bounds, strict=True)}
+            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
         )
 
 

@@ -74,7 +74,7 @@ def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, number):
                 break
         # A terminal sends Ctrl-C to the whole group, `kill` to one process.
         (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=240)
 
     assert (running.returncode, err) == (130, "error: interrupted\n")
     assert gone(tmp_path)

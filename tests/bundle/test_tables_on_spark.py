@@ -75,12 +75,14 @@ def test_spark_runs_the_views_and_answers_as_duckdb_does(spark, tables):
     append(spark, tables, "producer_id_metrics", *rows)
 
     now = NOON.replace(minute=1)
-    for name in ("throttle_decisions", "producer_id_metrics"):
+    report = (NOON, NOON, "host", "tap", "file", 9, 5, 0, 0.0, 0, NOON, False, 7)
+    append(spark, tables, "tap_status", (1, *report), (2, NOON, *[None] * 11, 7))
+    for name in ("throttle_decisions", "producer_id_metrics", "tap_status"):
         spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
     window_ms = QuotaConfig().window_ms
     settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {window_ms} AS window_ms, 1.0D AS burst_windows"
     spark.sql(settings).createOrReplaceTempView(SETTINGS)
-    for name in ("principal_metrics", "current_throttles", "quota_headroom", "top_offenders"):
+    for name in ("principal_metrics", "current_throttles", "quota_headroom", "top_offenders", "tap_coverage"):
         spark.sql(views()[name]).createOrReplaceTempView(name)
 
     for name in views():
