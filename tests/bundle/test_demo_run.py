@@ -64,8 +64,16 @@ def test_mallory_is_throttled_and_alice_is_not(environment, tmp_path):
     assert (tmp_path / "demo-data" / MARKER).is_file()
 
 
+@pytest.fixture
+def sigint_is_heard():
+    """A shell starts what it puts into the background with SIGINT ignored, and children would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, number):
+def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, sigint_is_heard, number):
     demo = command("demo", "--tables", tmp_path / "demo-data")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(demo, env=environment, start_new_session=True, **pipes) as running:
