@@ -11,10 +11,10 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 import msgspec
 
+from broker.closing import Closing
 from broker.tap_records import Binding
 
 HOT_BINDINGS = 200_000
@@ -42,7 +42,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Binding).decode
 
 
-class Bindings:
+class Bindings(Closing):
     """Bindings by producer id; the one with the higher epoch, then the later one, wins."""
 
     def __init__(self, folder: Path | None = None, *, hot: int = HOT_BINDINGS, stored: int = STORED_BINDINGS) -> None:
@@ -67,14 +67,6 @@ class Bindings:
             self._store.execute(f"PRAGMA {pragma}")
         self._store.execute(_CREATE_OLD)
         self._store.execute(_CREATE_YOUNG)
-
-    def __enter__(self) -> Bindings:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Forget everything and remove the file."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from kafka.errors import BrokerResponseError, KafkaError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
+from broker.closing import Closing
 from broker.errors import ClientQuotaError, ClientQuotaRefusedError, ClientQuotaUnavailableError
 from broker.quota_entity import QuotaEntity
 from broker.raw_admin import RawAdmin
@@ -40,7 +40,7 @@ class QuotaChange:
     value: float | None
 
 
-class ClientQuotas:
+class ClientQuotas(Closing):
     """Client quotas of a cluster, over one connection that is opened when first needed and again after errors."""
 
     def __init__(self, settings: Mapping[str, Any], timeout_ms: int = _TIMEOUT_MS) -> None:
@@ -52,14 +52,6 @@ class ClientQuotas:
         """
         self._settings = {**settings, "request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
         self._admin: RawAdmin | None = None
-
-    def __enter__(self) -> ClientQuotas:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, cast
 
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, ClusterRequestError
 from broker.raw_admin import RawAdmin
 
@@ -45,7 +45,7 @@ class ActiveProducer:
     broker_id: int
 
 
-class ClusterAdmin:
+class ClusterAdmin(Closing):
     """One connection to each broker that is asked, opened when first needed."""
 
     def __init__(self, settings: Mapping[str, object], timeout_ms: int = _TIMEOUT_MS) -> None:
@@ -66,14 +66,6 @@ class ClusterAdmin:
             self._admin = RawAdmin(**{"client_id": "pid-quota", **settings, **limits})
         except (KafkaError, OSError) as error:
             raise self._unreachable(error) from error
-
-    def __enter__(self) -> ClusterAdmin:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

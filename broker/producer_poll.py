@@ -21,6 +21,7 @@ from broker.cluster_admin import ActiveProducer, ClusterAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
 from broker.kafka_config import KafkaConfig
 from broker.poll_owners import Owners
+from broker.tap_output import PRODUCER_SETTINGS
 from broker.tap_records import ProduceEvent
 from broker.topics import PRODUCE_EVENTS, is_own_topic, require_topic
 
@@ -30,15 +31,6 @@ TICK_SECONDS = 10.0
 """Within a tick of the stream (window 3600 s) a repeat changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
-_PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
-    "client.id": "pid-quota-tap",
-    "enable.idempotence": True,
-    "linger.ms": 20,
-    "compression.type": "lz4",
-    "partitioner": "murmur2_random",
-    "delivery.report.only.error": True,
-    "log_level": 3,
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,7 @@ class ProducerPoll:
         producer = None
         if self._owners is not None:
             require_topic(self._kafka.client(), self._topic)
-            producer = Producer({**self._kafka.client(), **_PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
+            producer = Producer({**self._kafka.client(), **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         with ClusterAdmin(self._kafka.kafka_python()) as admin:
             while not stop.is_set():
                 self._round(admin, producer, stop)

@@ -14,7 +14,7 @@ from broker.topics import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, 
 _QUEUE_FULL_WAIT_S = 0.1
 _BROKERS_TIMEOUT_S = 1.0
 
-_SETTINGS: dict[str, str | int | float | bool] = {
+PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "client.id": "pid-quota-tap",
     # In order, without repeats, and taken by all replicas in sync.
     "enable.idempotence": True,
@@ -28,6 +28,7 @@ _SETTINGS: dict[str, str | int | float | bool] = {
     # Errors only: that the coordinator of a fresh broker still loads is nothing to write home about.
     "log_level": 3,
 }
+"""Of all that write produce events."""
 
 
 class TapOutput:
@@ -41,7 +42,7 @@ class TapOutput:
             events_topic: where produce events go.
         """
         self._servers = config["bootstrap.servers"]
-        self._producer = Producer({**config, **_SETTINGS}, on_delivery=self._on_delivery)
+        self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {
             ProduceEvent: events_topic,
             Binding: PRODUCER_PRINCIPALS,

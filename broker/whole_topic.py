@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
+from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, TopicMissingError
 
 _BATCH = 10_000
@@ -41,7 +41,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
             return first, end
 
 
-class WholeTopic:
+class WholeTopic(Closing):
     """A consumer of all partitions; commits nothing."""
 
     def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> None:
@@ -79,14 +79,6 @@ class WholeTopic:
         except TopicMissingError:
             self._consumer.close()
             raise
-
-    def __enter__(self) -> WholeTopic:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the consumer."""

@@ -1,13 +1,10 @@
 """A stream with a limit of principals, and what others than the attacker get out of it."""
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.streaming import StreamingQuery
-from stream_kit import RECORD_SCHEMA, START_MS, Stream, event
+from stream_kit import START_MS, Stream, event
 
 from jobs.quota_table import QuotaEntry, set_quota
 from streaming.pipeline import (
@@ -31,24 +28,6 @@ class LimitedStream(Stream):
     """As `Stream`, with the roster of `streaming.pipeline.start`."""
 
     max_principals: int = 50_000
-
-    def batch(self, *values: bytes | None) -> None:
-        """Add the records of one micro-batch."""
-        self.batch_at(START_MS, *values)
-
-    def batch_at(self, record_ms: int, *values: bytes | None, partition: int = 0) -> None:
-        """Add a micro-batch whose records Kafka took at some time, on some partition."""
-        size = len(values)
-        offsets = range(self.offset, self.offset + size)
-        columns = [list(values), ["produce-events"] * size, [partition] * size, list(offsets), [record_ms] * size]
-        folder = self.root / "records"
-        folder.mkdir(parents=True, exist_ok=True)
-        # Spark takes files in the order of their times, and two may be written within one tick of the system's clock.
-        written_at = START_MS // 1000 + len(list(folder.glob("*.parquet")))
-        pq.write_table(pa.table(columns, schema=RECORD_SCHEMA), folder / ".being-written")
-        os.utime(folder / ".being-written", (written_at, written_at))
-        (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
-        self.offset += size
 
     def _start(self, trigger: str) -> StreamingQuery:
         create_missing(self.tables)

@@ -52,18 +52,22 @@ class Stream:
 
     def batch(self, *values: bytes | None) -> None:
         """Add the records of one micro-batch."""
-        offsets = range(self.offset, self.offset + len(values))
-        columns = [list(values), ["produce-events"] * len(values), [0] * len(values), list(offsets)]
-        rows = pa.table([*columns, [START_MS] * len(values)], schema=RECORD_SCHEMA)
+        self.batch_at(START_MS, *values)
+
+    def batch_at(self, record_ms: int, *values: bytes | None, partition: int = 0) -> None:
+        """Add a micro-batch whose records Kafka took at some time, on some partition."""
+        size = len(values)
+        offsets = range(self.offset, self.offset + size)
+        columns = [list(values), ["produce-events"] * size, [partition] * size, list(offsets), [record_ms] * size]
         folder = self.root / "records"
         folder.mkdir(parents=True, exist_ok=True)
         # Spark passes over names that begin with a dot: a running stream never sees half a file.
-        pq.write_table(rows, folder / ".being-written")
+        pq.write_table(pa.table(columns, schema=RECORD_SCHEMA), folder / ".being-written")
         # It takes files by their age, and two may be of the same moment.
         written_at = START_MS // 1000 + len(list(folder.glob("*.parquet")))
         os.utime(folder / ".being-written", (written_at, written_at))
         (folder / ".being-written").rename(folder / f"{self.offset:012d}.parquet")
-        self.offset += len(values)
+        self.offset += size
 
     def run(self) -> None:
         """Process all batches added so far, one file at a time, then stop."""
