@@ -49,7 +49,6 @@ class Journal:
     def decide(self, action: Action, episode: Episode, state: LedgerState, budget: Budget) -> None:
         """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
         self.settle(episode)
-        self.row_due = True
         release = action == "RELEASE"
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
         self.decisions.append(

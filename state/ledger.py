@@ -163,23 +163,25 @@ class Ledger:
 
     def _expire(self) -> None:
         """Begin afresh, as if never seen; what removes idle ledgers in between can then not change what comes out."""
-        self._pass(self._timeline.tick(self.expires_ms()))
-        self._report()
+        tick = self._timeline.tick(self.expires_ms())
+        self._pass(tick)
+        self._report(tick)
         self._budget = Budget(self._config, self._timeline, None)
         self._budget.apply(self._limit)
         self._state.rate, self._state.learn_until_ms = SampledRate(), 0
 
     def _pass(self, tick: int) -> None:
         self._batch_tick = tick
-        if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
-            self._move_clock(tick)
         interval = tick // self._journal.interval_ticks
         if interval > self._state.interval:
+            # Before a new quantum drops layers: the row is of what the interval left.
             if self._journal.row_due:
-                self._report()
+                self._report(self._row_tick())
             self._state.interval = interval
             self._state.interval_admitted, self._state.interval_refused = 0, 0.0
-            self._changed = self._journal.row_due = True
+            self._touch()
+        if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
+            self._move_clock(tick)
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._decide("RELEASE", episode)
@@ -191,7 +193,7 @@ class Ledger:
         source, quantum = self._seen.find(salted), self._timeline.quantum(tick)
         self._move_clock(tick)
         if source is not None:
-            self._changed |= self._seen.renew(salted, source, quantum)
+            self._seen.renew(salted, source, quantum)
         elif kind == CORRECTION:
             self._store(salted, quantum)
         elif kind == LEARNING or self._is_learning(tick):
@@ -220,13 +222,12 @@ class Ledger:
 
     def _store(self, salted: int, quantum: int) -> None:
         self._seen.store(salted, quantum)
-        self._changed = True
+        self._touch()
 
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
         self._window.of(self._timeline.quantum(tick)).admitted += 1
         self._state.interval_admitted += 1
-        self._journal.row_due = True
 
     def _store_uncharged(self, salted: int, tick: int) -> bool:
         """Store a PID that no quota holds back, unless the filter has grown to its cap."""
@@ -236,17 +237,19 @@ class Ledger:
             return True
         counts = self._window.of(self._timeline.quantum(tick))
         if self._window.add_unstored(counts, salted):
-            counts.saturated = self._changed = self._journal.row_due = True
+            counts.saturated = True
+            self._touch()
         return False
 
     def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str) -> None:
         throttle_time_ms = self._budget.throttle_time_ms(tick)
         counts = self._window.of(self._timeline.quantum(tick))
-        self._changed |= counts.count_throttle(tick, throttle_time_ms)
+        if counts.count_throttle(tick, throttle_time_ms):
+            self._touch()
         weight = self._window.add_unstored(counts, pid)
         if weight:
             self._state.interval_refused += weight
-            self._changed = self._journal.row_due = True
+            self._touch()
         episode = self._state.episode
         if episode is None:
             episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
@@ -261,7 +264,7 @@ class Ledger:
             self._decide("THROTTLE", episode)
 
     def _decide(self, action: Action, episode: Episode) -> None:
-        self._changed = True
+        self._touch()
         self._journal.decide(action, episode, self._state, self._budget)
 
     def end(self) -> Outcome:
@@ -269,11 +272,18 @@ class Ledger:
         journal = self._journal
         journal.settle(self._state.episode)
         if journal.row_due:
-            self._report()
+            self._report(self._row_tick())
         return Outcome(tuple(journal.decisions), tuple(journal.metrics), self._changed)
 
-    def _report(self) -> None:
-        tick = max(self._batch_tick, self._state.clock_tick)
+    def _touch(self) -> None:
+        """Note a change: the ledger is to be stored, and a row is to tell what it is now."""
+        self._changed = self._journal.row_due = True
+
+    def _row_tick(self) -> int:
+        """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
+        return max(self._state.clock_tick, self._state.interval * self._journal.interval_ticks)
+
+    def _report(self, tick: int) -> None:
         self._journal.report(
             tick,
             self._state,
@@ -295,7 +305,7 @@ class Ledger:
         if tick <= self._state.clock_tick:
             return
         before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
-        self._changed = True
+        self._touch()
         self._keep_late_bound()
         quantum = self._timeline.quantum(tick)
         if quantum > before:

@@ -39,8 +39,7 @@ FIRST_MS = (round(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
 OF_THE_BATCH = {"batch_id"}
 BY_BATCH = {
     "throttle_decisions": OF_THE_BATCH | {"refused_pids", "sample_pids", "client_ids"},
-    # The last row of an interval is of the batch's end or of the interval's, whichever comes first.
-    "producer_id_metrics": OF_THE_BATCH | {"late_pids", "as_of", "rate", "tokens", "throttle_time_ms"},
+    "producer_id_metrics": OF_THE_BATCH | {"late_pids"},
     "quarantined_events": OF_THE_BATCH,
 }
 """Columns that tell what a batch saw, not what the records say."""

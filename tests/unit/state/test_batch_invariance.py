@@ -1,10 +1,12 @@
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.limits import Limit
-from state.events import Deployment, Events
+from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
 
 MINUTE_MS = 60_000
@@ -20,8 +22,14 @@ def columns(rows: list[tuple[int, int, str, bool]]) -> Events:
     return Events(pids, times, clients, corrections)
 
 
+def final(rows: Iterable[MetricsRow]) -> dict[int, MetricsRow]:
+    """The row that holds of each interval; late events are counted per batch."""
+    ordered = sorted(rows, key=lambda row: row.as_of_ms)
+    return {row.window_end_ms: replace(row, late_pids=0) for row in ordered}
+
+
 @given(steps=EVENTS, rate=st.sampled_from([5.0, 600.0]), cuts=st.sets(st.integers(1, 119), max_size=20))
-def test_any_cut_into_batches_gives_the_same_decisions_and_the_same_bytes(
+def test_any_cut_into_batches_gives_the_same_decisions_rows_and_bytes(
     steps: list[tuple[int, int, bool]], rate: float, cuts: set[int]
 ) -> None:
     time_ms, rows = 1_790_000_000_000, []
@@ -31,14 +39,18 @@ def test_any_cut_into_batches_gives_the_same_decisions_and_the_same_bytes(
     bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
 
     whole = Ledger("User:a", DEPLOYMENT)
-    at_once = whole.process(columns(rows), Limit(rate, "user")).decisions
-    stored, in_parts = None, []
+    outcome = whole.process(columns(rows), Limit(rate, "user"))
+    at_once = outcome.decisions
+    stored, in_parts, metrics = None, [], []
     for begin, end in pairwise(bounds):
         part = Ledger("User:a", DEPLOYMENT, stored)
-        in_parts += part.process(columns(rows[begin:end]), Limit(rate, "user")).decisions
+        said = part.process(columns(rows[begin:end]), Limit(rate, "user"))
+        in_parts += said.decisions
+        metrics += said.metrics
         stored = part.to_bytes()
 
     assert stored == whole.to_bytes()
     assert [(d.decision_id, d.decided_at_ms, d.throttled_until_ms, d.tokens, d.rate) for d in in_parts] == [
         (d.decision_id, d.decided_at_ms, d.throttled_until_ms, d.tokens, d.rate) for d in at_once
     ]
+    assert final(metrics) == final(outcome.metrics)
