@@ -230,7 +230,18 @@ def whole(trials: int) -> None:
         ensure_topics(broker.admin_config())
         log, checkpoint = broker.log_file, tables.parent / "checkpoint"
         with (
-            job(tables.parent, "tap", "--log-file", log, "--broker-id", 1, "--bootstrap-servers", broker.admin_servers),
+            job(
+                tables.parent,
+                "tap",
+                "--log-file",
+                log,
+                "--broker-id",
+                1,
+                "--bootstrap-servers",
+                broker.admin_servers,
+                "--learn-seconds",
+                0,
+            ),
             job(
                 tables.parent,
                 "stream",
@@ -266,9 +277,11 @@ def provoke(broker: LocalBroker, quotas: ClientQuotas, user: str) -> tuple[float
     live_at = [0.0]
 
     def watch() -> None:
-        wait(lambda: quotas.describe(entity))
-        live_at[0] = time.time()
-        live.set()
+        try:
+            wait(lambda: quotas.describe(entity))
+            live_at[0] = time.time()
+        finally:
+            live.set()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -281,6 +294,8 @@ def provoke(broker: LocalBroker, quotas: ClientQuotas, user: str) -> tuple[float
             over = time.time()
         live.wait(0.1)
     watcher.join()
+    if not live_at[0]:
+        raise TimeoutError
     return over, live_at[0]
 
 
