@@ -1,0 +1,259 @@
+"""Blocks of producer ids (KIP-730): a model of the allocator that hands them out, and the promises it is held to.
+
+The model is the oracle for `pid-quota blocks`: it follows the controller of merged Kafka, whose record in the metadata
+log says where the *next* block begins, and the KIP's rule for the change from ZooKeeper to KRaft.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+BLOCK_LENGTH = 1000
+"""Producer ids in a block, on every Kafka so far."""
+MAX_PRODUCER_ID = 2**63 - 1
+PREFETCH_SHARE = 0.9
+"""Used share of its block at which a broker asks for the next one: so much of it is gone by then."""
+CLOCK_TOLERANCE_MS = 10_000
+"""Controllers take turns, and their clocks differ: within this time the order of two blocks says nothing."""
+
+_HOUR_MS = 3_600_000
+
+NONE = "NONE"
+CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
+STALE_BROKER_EPOCH = "STALE_BROKER_EPOCH"
+UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
+
+
+class Consequence(str, Enum):
+    """What an answer means for the broker that asked."""
+
+    BLOCK = "block"
+    FATAL = "fatal"
+    RETRIED = "retried"
+
+
+def consequence(error: str) -> Consequence:
+    """Say what a broker does after an answer: all errors but a missing right are passing (KIP-730).
+
+    Examples:
+        >>> consequence("STALE_BROKER_EPOCH").value, consequence("CLUSTER_AUTHORIZATION_FAILED").value
+        ('retried', 'fatal')
+    """
+    if error == NONE:
+        return Consequence.BLOCK
+    return Consequence.FATAL if error == CLUSTER_AUTHORIZATION_FAILED else Consequence.RETRIED
+
+
+@dataclass(frozen=True, order=True)
+class Block:
+    """Producer ids that one broker may hand out.
+
+    Attributes:
+        first: The lowest of them.
+        length: How many.
+        broker_id: Of the broker.
+        broker_epoch: Of that broker when it asked; -1 if not known.
+        allocated_at_ms: When the controller answered, ms since the epoch.
+    """
+
+    first: int
+    length: int
+    broker_id: int
+    broker_epoch: int
+    allocated_at_ms: int
+
+    @property
+    def end(self) -> int:
+        """The id behind the last one: where the next block may begin."""
+        return self.first + self.length
+
+    def __contains__(self, producer_id: int) -> bool:
+        return self.first <= producer_id < self.end
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """The controller's answer.
+
+    Attributes:
+        error: `NONE`, or the name of Kafka's error.
+        first: Of the block, -1 on an error.
+        length: Of the block, 0 on an error.
+    """
+
+    error: str
+    first: int = -1
+    length: int = 0
+
+
+@dataclass
+class Allocator:
+    """The controller's part of KIP-730: one thread, one number.
+
+    Attributes:
+        next_producer_id: Where the next block begins.
+        brokers: Epoch by id of the brokers that are registered.
+    """
+
+    next_producer_id: int = 0
+    brokers: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def after_zookeeper(cls, block_start: int, block_end: int) -> Allocator:
+        """Take over from ZooKeeper: KRaft goes on behind the latest block there, whoever holds it.
+
+        Args:
+            block_start: `block_start` of the znode `/latest_producer_id_block`.
+            block_end: Its `block_end`, which is the last id of the block, not the one behind it.
+        """
+        if block_end < block_start:
+            msg = f"the block of ZooKeeper ends at {block_end}, before its start {block_start}: read the znode again"
+            raise ValueError(msg)
+        return cls(block_end + 1)
+
+    def allocate(self, broker_id: int, broker_epoch: int, *, authorized: bool = True) -> Allocation:
+        """Answer ALLOCATE_PRODUCER_IDS. It is not idempotent: each success is another block."""
+        if not authorized:
+            return Allocation(CLUSTER_AUTHORIZATION_FAILED)
+        if self.brokers.get(broker_id) != broker_epoch:
+            return Allocation(STALE_BROKER_EPOCH)
+        if self.next_producer_id > MAX_PRODUCER_ID - BLOCK_LENGTH:
+            return Allocation(UNKNOWN_SERVER_ERROR)
+        first = self.next_producer_id
+        self.next_producer_id += BLOCK_LENGTH
+        return Allocation(NONE, first, BLOCK_LENGTH)
+
+
+# The promises
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A block that breaks a promise of KIP-730.
+
+    Attributes:
+        promise: `no overlap`, `start >= last end` or `epoch not stale`.
+        block: Which one.
+        other: What it disagrees with: an id of another block, the end of the blocks before, or a newer epoch.
+    """
+
+    promise: str
+    block: Block
+    other: int
+
+
+def find_violations(blocks: Iterable[Block], tolerance_ms: int = CLOCK_TOLERANCE_MS) -> list[Violation]:
+    """Hold blocks to the promises of KIP-730: no overlap, start >= last end, epoch not stale.
+
+    Args:
+        blocks: All known ones, each once, in any order.
+        tolerance_ms: How far clocks of controllers may differ; an overlap is one at any time.
+    """
+    known = list(blocks)
+    found = [*_overlaps(known)]
+    overlapping = {violation.block for violation in found}
+    by_time = sorted(known, key=lambda block: (block.allocated_at_ms, block.first))
+    settled, last_end, newest_epoch = 0, 0, dict[int, int]()
+    for number, block in enumerate(by_time):
+        while settled < number and by_time[settled].allocated_at_ms <= block.allocated_at_ms - tolerance_ms:
+            old = by_time[settled]
+            last_end = max(last_end, old.end)
+            newest_epoch[old.broker_id] = max(newest_epoch.get(old.broker_id, -1), old.broker_epoch)
+            settled += 1
+        if block.first < last_end and block not in overlapping:
+            found.append(Violation("start >= last end", block, last_end))
+        newest = newest_epoch.get(block.broker_id, -1)
+        if 0 <= block.broker_epoch < newest:
+            found.append(Violation("epoch not stale", block, newest))
+    return found
+
+
+def _overlaps(blocks: Iterable[Block]) -> Iterator[Violation]:
+    end = 0
+    for block in sorted(blocks, key=lambda block: (block.first, block.allocated_at_ms, block.length)):
+        if block.first < end:
+            yield Violation("no overlap", block, end)
+        end = max(end, block.end)
+
+
+# What restarts cost
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A block whose broker came back before it was used up: a broker keeps its block in memory only.
+
+    Attributes:
+        block: Which one.
+        pids: Ids of it that nobody gets any more.
+        is_exact: Whether an id of it was seen that was handed out; else `pids` is the most it can be.
+    """
+
+    block: Block
+    pids: int
+    is_exact: bool
+
+
+def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[Loss]:
+    """Estimate what was lost when brokers restarted: the rest of the block in use, and one that was fetched ahead.
+
+    Args:
+        blocks: All known ones, each once.
+        newest_issued: Greatest id seen that was handed out, by `first` of its block; blocks without one are left out.
+    """
+    lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
+    for block in sorted(blocks):
+        lives[block.broker_id, block.broker_epoch].append(block)
+    newest_epoch: dict[int, int] = {}
+    for broker_id, epoch in lives:
+        newest_epoch[broker_id] = max(newest_epoch.get(broker_id, epoch), epoch)
+    ended = [held for (broker_id, epoch), held in lives.items() if epoch != newest_epoch[broker_id]]
+    losses = [loss for held in ended for loss in _losses_of_life(held, newest_issued)]
+    return sorted((loss for loss in losses if loss.pids), key=lambda loss: loss.block)
+
+
+def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> Iterator[Loss]:
+    for later, block in enumerate(reversed(held)):
+        yield _loss(block, later, newest_issued)
+        if block.first in newest_issued:
+            # Those before it were used up: ids of a later block are not handed out before.
+            return
+
+
+def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> Loss:
+    if block.first in newest_issued:
+        return Loss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
+    if later == 0:
+        return Loss(block, block.length, is_exact=False)
+    # The next one was asked for when so much of this was used; with two behind it, it was used up.
+    return Loss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
+
+
+def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
+    """Producer ids an hour that each broker took, in blocks: of the last 24 hours, or of as long as blocks are known.
+
+    Args:
+        blocks: All known ones, each once.
+        now_ms: Our clock, ms since the epoch.
+    """
+    known = list(blocks)
+    ages_ms = [now_ms - block.allocated_at_ms for block in known]
+    hours = min(24.0, max(1.0, max(ages_ms, default=0) / _HOUR_MS))
+    rates = dict.fromkeys((block.broker_id for block in known), 0.0)
+    for block, age_ms in zip(known, ages_ms, strict=True):
+        if age_ms < 24 * _HOUR_MS:
+            rates[block.broker_id] += block.length / hours
+    return rates
+
+
+def hours_left(next_producer_id: int, pids_per_hour: float) -> float | None:
+    """Hours until the ids of a cluster are used up at a rate; None if it never happens.
+
+    Examples:
+        >>> round(hours_left(0, 1_000_000) / 24 / 365.25)
+        1052175683
+    """
+    return None if pids_per_hour <= 0 else (MAX_PRODUCER_ID - next_producer_id) / pids_per_hour

@@ -1,0 +1,49 @@
+"""A quota out of what a principal did before: high enough that a normal day refuses nothing."""
+
+import math
+from collections.abc import Sequence
+
+from quota.errors import InvalidConfigError
+
+_DIGITS = 2
+
+
+def suggested_rate(
+    new_pids: Sequence[int], *, percentile: float = 99.0, headroom: float = 1.5, at_least: float = 10.0
+) -> float:
+    """Return a quota, in new PIDs per window.
+
+    Args:
+        new_pids: New PIDs of each past window, those without any left out.
+        percentile: Of the windows, the one that must fit; the nearest rank, so that it is a count that did occur.
+        headroom: Factor on it.
+        at_least: Smallest quota: a client that is restarted a few times is no abuse.
+
+    Raises:
+        InvalidConfigError: If there is no window, or an option is out of range.
+
+    Examples:
+        >>> suggested_rate([3, 5, 4]), suggested_rate([70] * 99 + [9000]), suggested_rate([1040] * 5)
+        (10.0, 110.0, 1600.0)
+    """
+    if not new_pids:
+        msg = "no window of history to suggest a quota from: let the stream run for some windows first"
+        raise InvalidConfigError(msg)
+    if not (0 < percentile <= 100 and headroom >= 1):
+        msg = f"percentile={percentile:g}, headroom={headroom:g}: choose a percentile up to 100 and a headroom from 1"
+        raise InvalidConfigError(msg)
+    rank = max(1, math.ceil(len(new_pids) * percentile / 100))
+    return max(at_least, rounded_up(sorted(new_pids)[rank - 1] * headroom))
+
+
+def rounded_up(value: float) -> float:
+    """Return a value with two digits that count, rounded up.
+
+    Examples:
+        >>> rounded_up(105), rounded_up(1560), rounded_up(7), rounded_up(0)
+        (110.0, 1600.0, 7.0, 0.0)
+    """
+    if value <= 0:
+        return 0.0
+    unit = 10 ** max(0, math.floor(math.log10(value)) + 1 - _DIGITS)
+    return float(math.ceil(value / unit) * unit)
