@@ -8,7 +8,7 @@ PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-all lint fmt jars lock wheel clean
+.PHONY: help demo test test-all lint fmt jars lock views wheel clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -64,8 +64,11 @@ wheel: $(VENV)/.dev ## Build the wheel into dist/
 # No index address is written: the lock files name versions and hashes only.
 LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local
 lock: ## Renew requirements/*.txt (needs uv)
-	$(LOCK) --group dev -o requirements/dev.txt
+	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
+
+views: $(VENV)/.local ## Renew sql/views.sql from sql/views
+	$(BIN)/python -m jobs.views > sql/views.sql
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

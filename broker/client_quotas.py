@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.errors import BrokerResponseError, KafkaError, for_code
+from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from broker.closing import Closing
@@ -114,6 +114,8 @@ class ClientQuotas(Closing):
         except (KafkaError, OSError) as error:
             # The next question opens a new connection: brokers move, and so do their addresses.
             self.close()
+            if isinstance(error, ClusterAuthorizationFailedError):
+                raise _not_allowed(str(error)) from error
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise _refused(str(error)) from error
             servers = self._settings["bootstrap_servers"]
@@ -132,11 +134,18 @@ def _error(code: int, message: str | None) -> ClientQuotaError | None:
         return None
     kind = for_code(code)
     reason = f"{kind.__name__}: {message}" if message else kind.__name__
+    if kind is ClusterAuthorizationFailedError:
+        return _not_allowed(reason)
     if kind.retriable:
         msg = f"Kafka could not change or show the quota now ({reason}): it is tried again"
         return ClientQuotaUnavailableError(msg)
     return _refused(reason)
 
 
+def _not_allowed(reason: str) -> ClientQuotaUnavailableError:
+    """An admin may grant the right meanwhile, so it is no last word."""
+    return ClientQuotaUnavailableError(f"Kafka does not let us see or change client quotas ({reason}): {_HINT}")
+
+
 def _refused(reason: str) -> ClientQuotaRefusedError:
-    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): {_HINT}")
+    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): is it one of this version of Kafka?")

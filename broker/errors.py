@@ -61,6 +61,10 @@ class KafkaConfigError(BrokerError):
     """Raised when the client settings of a Kafka cluster cannot be read or are not supported."""
 
 
+class MetadataLogError(BrokerError):
+    """Raised when the metadata log of a controller can't be read."""
+
+
 class OwnersFileError(BrokerError):
     """Raised when a file that tells whose producer ids are can't be used."""
 
@@ -96,11 +100,11 @@ class ClientQuotaError(BrokerError):
 
 
 class ClientQuotaRefusedError(ClientQuotaError):
-    """Raised when Kafka understood, and will not do it: not authorised, or not a valid quota."""
+    """Raised when Kafka understood, and will not do it: not a valid quota."""
 
 
 class ClientQuotaUnavailableError(ClientQuotaError):
-    """Raised when Kafka may do it later: no answer in time, or the controller moves."""
+    """Raised when Kafka may do it later: no answer in time, the controller moves, or we lack the right until then."""
 
 
 class EnforcerLockError(BrokerError):

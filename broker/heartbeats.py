@@ -16,14 +16,17 @@ from broker.tap_status import TapHeartbeat
 class Heartbeats:
     """Those of one run of a tap."""
 
-    def __init__(self, kind: str, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self, kind: str, wall_clock: Callable[[], float], on_heartbeat: Callable[[TapHeartbeat], None] | None = None
+    ) -> None:
         """Begin with nothing counted.
 
         Args:
             kind: of the source, `file` or `topic`.
             wall_clock: seconds since the epoch.
+            on_heartbeat: is shown each heartbeat, in the thread of the tap.
         """
-        self._kind = kind
+        self._kind, self._on_heartbeat = kind, on_heartbeat
         self._wall_clock = wall_clock
         self._tap_id = uuid.uuid4().hex[:12]
         self._unplaced: dict[int | None, int] = {}
@@ -72,6 +75,8 @@ class Heartbeats:
                 cluster_brokers,
             )
             output.send_status(heartbeat.key(), heartbeat)
+            if self._on_heartbeat:
+                self._on_heartbeat(heartbeat)
 
     def _unplaced_share(self, attribution: Attribution) -> float:
         """Of the batches since this was asked last."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,16 +62,29 @@ class KafkaConfig:
         Raises:
             KafkaConfigError: If the file can't be read or a line is not of that form.
         """
+        return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
+
+    @classmethod
+    def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> KafkaConfig:
+        """Read `name=value` lines (`#` begins a comment line).
+
+        Args:
+            bootstrap_servers: Brokers.
+            lines: The settings.
+            origin: Where they come from, for the error.
+
+        Raises:
+            KafkaConfigError: If a line is not of that form.
+        """
         settings: dict[str, str] = {}
-        if file is not None:
-            for number, line in enumerate(_lines(file), start=1):
-                name, equals, value = line.partition("=")
-                if not line.strip() or line.lstrip().startswith("#"):
-                    continue
-                if not (equals and name.strip()):
-                    msg = f"{file}, line {number} is not of the form name=value: write 'sasl.username=alice', say"
-                    raise KafkaConfigError(msg)
-                settings[name.strip()] = value.strip()
+        for number, line in enumerate(lines, start=1):
+            name, equals, value = line.partition("=")
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if not (equals and name.strip()):
+                msg = f"{origin}, line {number} is not of the form name=value: write 'sasl.username=alice', say"
+                raise KafkaConfigError(msg)
+            settings[name.strip()] = value.strip()
         return cls(settings | {"bootstrap.servers": bootstrap_servers})
 
     def client(self) -> dict[str, str]:
@@ -81,7 +95,7 @@ class KafkaConfig:
         """Return the settings as options of Spark's Kafka source, whose client is the Java one.
 
         Args:
-            jaas_prefix: Put before the login module's class: `kafkashaded.` on Databricks.
+            jaas_prefix: Put before the login module's class; `streaming.databricks.jaas_prefix` knows it.
 
         Raises:
             KafkaConfigError: If a setting that decides who talks to whom has no counterpart in Java.

@@ -30,6 +30,7 @@ from broker.sources import FileSource, LineBatch, Source
 from broker.tap_counters import AttributionCounters, TapCounters
 from broker.tap_output import TapOutput
 from broker.tap_records import ProduceEvent, Record
+from broker.tap_status import TapHeartbeat
 from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS, require_topic
 from quota.principals import UNKNOWN_PRINCIPAL
 
@@ -58,6 +59,7 @@ class SourceTap:
         learn_seconds: float = 0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -71,6 +73,7 @@ class SourceTap:
             learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
             clock: seconds, for intervals; tests replace it.
             wall_clock: seconds since the epoch, for heartbeats.
+            on_heartbeat: is shown each heartbeat, in the thread of the tap.
         """
         self._source = source
         self._kafka_config = dict(kafka_config)
@@ -80,7 +83,7 @@ class SourceTap:
         self._wait_s = wait_s
         self._clock = clock
         self._learn_ms = round(learn_seconds * 1000)
-        self._heartbeats = Heartbeats(source.kind, wall_clock)
+        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None
         self._settled: Checkpoint | None = None

@@ -56,6 +56,10 @@ class EnforcerProcess:
         self._reader: threading.Thread | None = None
         self.notices: list[dict[str, Any]] = []
 
+    def connect_to(self, servers: str) -> None:
+        """Before the start: another listener than the one without a password."""
+        self._command[-1] = servers
+
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read)

@@ -10,6 +10,7 @@ class AlterConfigOp:
     SET: AlterConfigOp
 
 class ConfigResourceType:
+    BROKER: ConfigResourceType
     BROKER_LOGGER: ConfigResourceType
 
 class ConfigResource:

@@ -216,13 +216,13 @@ class TestLimits:
 
 class TestErrors:
     def test_of_one_entity_do_not_stop_the_others(self, world):
-        world.broker.errors[MALLORY] = ClientQuotaRefusedError("not authorised")
+        world.broker.errors[MALLORY] = ClientQuotaRefusedError("not a valid quota")
         world.decide()
         world.decide("User:eve")
         world.turn()
         assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
         assert world.log.states() == ["applying", "failed"]
-        assert "not authorised" in world.said("failed")[0].why
+        assert "not a valid quota" in world.said("failed")[0].why
 
     def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world):
         world.broker.errors[MALLORY] = unavailable()

@@ -3,3 +3,9 @@ class AlterClientQuotasRequest:
 
 class DescribeClientQuotasRequest:
     def __init__(self, *, components: object, strict: bool) -> None: ...
+
+class DescribeProducersRequest:
+    class TopicRequest:
+        def __init__(self, *, name: str, partition_indexes: list[int]) -> None: ...
+
+    def __init__(self, *, topics: object) -> None: ...

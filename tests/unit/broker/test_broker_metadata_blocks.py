@@ -1,0 +1,86 @@
+"""Blocks of producer ids out of a metadata log. What a real controller writes: tests/broker/test_init_answers.py."""
+
+import struct
+
+import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from broker.errors import MetadataLogError
+from broker.metadata_blocks import read_metadata_blocks
+from quota.producer_id_blocks import Block
+
+OTHER_RECORD = bytes([1, 2, 3]) + bytes(30)
+
+
+def ids_record(broker_id, broker_epoch, next_producer_id):
+    return bytes([1, 15, 0]) + struct.pack(">iqq", broker_id, broker_epoch, next_producer_id) + b"\0"
+
+
+def batch(*values, at_ms=1000):
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+    for offset, value in enumerate(values):
+        builder.append(offset, at_ms, None, value, [])
+    return bytes(builder.build())
+
+
+def write(folder, name, *batches):
+    (folder / name).write_bytes(b"".join(batches))
+
+
+def test_each_record_is_the_block_before_the_id_it_names(tmp_path):
+    first = batch(OTHER_RECORD, ids_record(1, 30, 1000), ids_record(2, 31, 2000))
+    write(tmp_path, "00000000000000000000.log", first, batch(ids_record(1, 30, 3000), at_ms=5000))
+
+    history = read_metadata_blocks(tmp_path)
+
+    assert history.blocks == (
+        Block(0, 1000, 1, 30, 1000),
+        Block(1000, 1000, 2, 31, 1000),
+        Block(2000, 1000, 1, 30, 5000),
+    )
+    assert (history.complete_from, history.skipped_batches) == (0, 0)
+
+
+def test_the_folder_that_holds_the_log_will_do(tmp_path):
+    (tmp_path / "__cluster_metadata-0").mkdir()
+    write(tmp_path / "__cluster_metadata-0", "00000000000000000000.log", batch(ids_record(1, 30, 1000)))
+    assert len(read_metadata_blocks(tmp_path).blocks) == 1
+
+
+def test_where_retention_took_the_beginning_a_snapshot_says_how_far_the_ids_were(tmp_path):
+    write(tmp_path, "00000000000000000000-0000000001.checkpoint", batch(ids_record(-1, -1, 1000)))
+    write(tmp_path, "00000000000000000500-0000000001.checkpoint", batch(OTHER_RECORD, ids_record(-1, -1, 7000)))
+    write(tmp_path, "00000000000000000900-0000000001.checkpoint", batch(ids_record(-1, -1, 9000)))
+    write(tmp_path, "00000000000000000500.log", batch(ids_record(3, 40, 8000)), batch(ids_record(3, 40, 9000)))
+
+    history = read_metadata_blocks(tmp_path)
+
+    assert [block.first for block in history.blocks] == [7000, 8000]
+    assert history.complete_from == 7000
+
+
+def test_without_a_snapshot_the_first_block_is_taken_to_be_of_the_usual_length(tmp_path):
+    write(tmp_path, "00000000000000000500.log", batch(ids_record(3, 40, 8000)))
+    history = read_metadata_blocks(tmp_path)
+    assert ([block.first for block in history.blocks], history.complete_from) == ([7000], 7000)
+
+
+def test_a_torn_end_is_not_there_yet_and_a_damaged_batch_is_counted(tmp_path):
+    damaged = bytearray(batch(ids_record(1, 30, 2000)))
+    damaged[-2] ^= 0xFF
+    torn = batch(ids_record(1, 30, 4000))[:-5]
+    log = (batch(ids_record(1, 30, 1000)), bytes(damaged), batch(ids_record(1, 30, 3000)), torn)
+    write(tmp_path, "00000000000000000000.log", *log)
+
+    history = read_metadata_blocks(tmp_path)
+
+    # What was in the damaged one is in the length of the next.
+    assert [(block.first, block.length) for block in history.blocks] == [(0, 1000), (1000, 2000)]
+    assert history.skipped_batches == 1
+
+
+@pytest.mark.parametrize("name", ["nothing", "notes.txt"])
+def test_a_folder_without_a_log_is_named(tmp_path, name):
+    write(tmp_path, name, b"")
+    with pytest.raises(MetadataLogError, match="__cluster_metadata-0"):
+        read_metadata_blocks(tmp_path)
