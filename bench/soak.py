@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from broker.process import run_to_end
 from broker.topics import PRODUCE_EVENTS, ensure_topics
 from jobs.demo_processes import Child, StreamProgress
 from jobs.quota_table import QuotaEntry, set_quota
+from streaming.log_upkeep import drop_orphaned_checksums
 from streaming.roster import roster_before
 
 QUOTA = 100.0
@@ -40,6 +41,7 @@ PIDS_EACH = 20
 NEW_PID_SHARE = 0.002
 MAINTAINED = ("producer_id_metrics", "throttle_decisions", "quarantined_events")
 KEPT_VERSIONS = "interval 1 minutes"
+CHECKSUM_AGE = timedelta(minutes=1)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 NEVER = 10**9
 ATTEMPTS = 20
@@ -113,28 +115,15 @@ def maintain(tables: Path, every_s: float, stop: threading.Event) -> None:
         for name in MAINTAINED:
             try:
                 table = DeltaTable(str(tables / name))
-                if "delta.logRetentionDuration" not in table.metadata().configuration:
+                if table.metadata().configuration.get("delta.logRetentionDuration") != KEPT_VERSIONS:
                     table.alter.set_table_properties({"delta.logRetentionDuration": KEPT_VERSIONS})
                 table.optimize.compact()
                 table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
                 table.create_checkpoint()
                 table.cleanup_metadata()
-                drop_orphaned_checksums(tables / name)
+                drop_orphaned_checksums(tables / name, datetime.now(timezone.utc) - CHECKSUM_AGE)
             except DeltaError as error:
                 print(f"maintenance of {name}: {str(error).splitlines()[0]}", file=sys.stderr)
-
-
-def drop_orphaned_checksums(folder: Path) -> None:
-    """Delete what deltalake's vacuum and log cleanup do not know of.
-
-    Spark writes a checksum `N.crc` for each version `N.json`, and Hadoop's local file system one beside every file.
-    """
-    for checksum in (folder / "_delta_log").glob("[0-9]*.crc"):
-        if not checksum.with_suffix(".json").exists():
-            checksum.unlink(missing_ok=True)
-    for checksum in folder.rglob(".*.crc"):
-        if not checksum.with_name(checksum.name[1:].removesuffix(".crc")).exists():
-            checksum.unlink(missing_ok=True)
 
 
 @contextmanager

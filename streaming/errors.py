@@ -14,7 +14,7 @@ class TableNotFoundError(TableError):
 
 
 class TableVersionError(TableError):
-    """Raised when a table lacks columns that this version writes."""
+    """Raised when a table is of a version that this one can't write."""
 
 
 # The running stream
@@ -38,3 +38,11 @@ class StreamFailedError(StreamingError):
 
 class SparkMissingError(StreamingError):
     """Raised when a command needs Spark and pyspark is not installed."""
+
+
+class SessionError(StreamingError):
+    """Raised when the Spark session that is there does not let a setting be changed which the stream needs."""
+
+
+class SecretError(StreamingError):
+    """Raised when a secret of Databricks can't be read."""

@@ -4,13 +4,14 @@ import json
 import secrets
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.errors import CheckpointError
 
 IDENTITY_FILE = "pid-quota.json"
-_FROZEN = ("window_seconds", "layer_count", "window_num", "scope")
+_FROZEN = ("window_seconds", "layer_count", "window_num")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class StreamIdentity:
         scope: As above.
         starting_offsets: From where the stream reads at its first start, in the words of Spark's option; empty until
             that is decided.
+        state_buckets: See `streaming.buckets`.
     """
 
     stream_id: str
@@ -37,6 +39,7 @@ class StreamIdentity:
     window_num: int
     scope: Scope
     starting_offsets: str = ""
+    state_buckets: int = 0
 
 
 def existing(checkpoint: str) -> StreamIdentity | None:
@@ -66,7 +69,9 @@ def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> St
     return identity
 
 
-def load_or_create(checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int) -> StreamIdentity:
+def load_or_create(
+    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int = 0
+) -> StreamIdentity:
     """Return the identity kept in a checkpoint folder, made at the first start.
 
     Args:
@@ -74,12 +79,14 @@ def load_or_create(checkpoint: str, config: QuotaConfig, scope: Scope, learn_unt
         config: Settings; those the state depends on can't change under a checkpoint.
         scope: What a budget is for; can't change either.
         learn_until_ms: End of the learning time if this is the first start.
+        state_buckets: How the state is cut up; can't change.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
     """
     file = Path(checkpoint) / IDENTITY_FILE
-    frozen = {name: getattr(config, name, scope) for name in _FROZEN}
+    frozen: dict[str, Any] = {name: getattr(config, name) for name in _FROZEN}
+    frozen |= {"scope": scope, "state_buckets": state_buckets}
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
@@ -110,7 +117,7 @@ def _unusable(checkpoint: str, error: Exception) -> CheckpointError:
     )
 
 
-def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, int | str]) -> StreamIdentity:
+def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, Any]) -> StreamIdentity:
     for name, asked in frozen.items():
         kept = getattr(identity, name)
         if kept != asked:

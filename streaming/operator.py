@@ -17,6 +17,7 @@ from state.events import Deployment, Events, MetricsRow, Outcome
 from state.ledger import Ledger
 from streaming.records import Quarantined
 from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
+from streaming.slots import GroupSlot, Slot
 from streaming.tally import QUARANTINE_PREFIX, PackedEvents
 
 STATE_SCHEMA = "ledger BINARY"
@@ -31,6 +32,9 @@ NO_BROKER = -1
 
 _EXPIRED = b"PQX"
 """Stands before an event time (8 bytes) and the bytes of a ledger that had expired by then."""
+
+Rows = list[tuple[str, Any]]
+"""Kind and body of each row, before they are JSON."""
 
 _packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
 _quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
@@ -58,17 +62,46 @@ def operate(
     Yields:
         Rows of `OUTPUT_SCHEMA`.
     """
-    principal = key[0]
+    slot = GroupSlot(state)
     if state.hasTimedOut:
-        yield from _expire(principal, deployment, state)
-        return
-    rows = pd.concat(list(frames), copy=False)
+        output = expire(key[0], deployment, slot)
+    else:
+        rows = list(frames)
+        packed = [each for frame in rows for each in frame["packed"].tolist()]
+        # The join put the same quota on every row of the principal.
+        first = rows[0]
+        limit = limit_of(*(first[name].iat[0] for name in ("quota", "quota_source", "quota_updated_ms")))
+        output = apply(deployment, never_enforced, key[0], packed, limit, slot, get_roster)
+    if output:
+        yield as_frame(output)
+
+
+def apply(
+    deployment: Deployment,
+    never_enforced: frozenset[str],
+    principal: str,
+    packed: list[bytes],
+    limit: Limit,
+    slot: Slot,
+    get_roster: Callable[[], Roster] = no_roster,
+) -> Rows:
+    """Give the events of one principal and batch to its ledger, and return the rows that this makes.
+
+    Args:
+        deployment: As of `operate`.
+        never_enforced: As of `operate`.
+        principal: Whose events they are, or the key of quarantined records.
+        packed: Its tallies.
+        limit: The quota in force.
+        slot: Where its ledger is stored.
+        get_roster: As of `operate`.
+    """
     if principal.startswith(QUARANTINE_PREFIX):
-        records = [record for packed in rows["packed"] for record in _quarantine_decoder.decode(packed)]
-        yield _output([("quarantined_events", quarantined_row(record)) for record in records])
-        return
-    stored = _marked(bytes(state.get[0]))[1] if state.exists else None
-    events = unpack(rows["packed"])
+        records = [record for each in packed for record in _quarantine_decoder.decode(each)]
+        return [("quarantined_events", quarantined_row(record)) for record in records]
+    content = slot.get()
+    stored = None if content is None else _marked(content)[1]
+    events = unpack(packed)
     ledger, output = _open_ledger(principal, deployment, stored, events)
     newest_ms = max(events.timestamps_ms, default=0)
     if principal in OVERFLOW_PRINCIPALS:
@@ -76,13 +109,11 @@ def operate(
     elif stored is None:
         output.append((TRACKED, code_of(principal)))
         _learn_after_overflow(ledger, deployment, events, get_roster().overflowed_ms)
-    outcome = ledger.process(events, UNLIMITED if principal in never_enforced else _limit(rows))
+    outcome = ledger.process(events, UNLIMITED if principal in never_enforced else limit)
     reached.note(newest_ms)
     if outcome.changed:
-        _store(ledger, deployment, state)
-    output += _rows(outcome)
-    if output:
-        yield _output(output)
+        _store(ledger, deployment, slot)
+    return output + _rows(outcome)
 
 
 class EventTime:
@@ -99,40 +130,34 @@ class EventTime:
 reached = EventTime()
 
 
-def _store(ledger: Ledger | BrokerLedgers, deployment: Deployment, state: Any) -> None:
-    """Write the ledger, and ask to be called when it may have expired, should nothing change it until then.
-
-    Only here: a timeout set in a call that changes nothing would write every row of every batch again.
-    """
-    state.update((ledger.to_bytes(),))
+def _store(ledger: Ledger | BrokerLedgers, deployment: Deployment, slot: Slot) -> None:
+    """Write the ledger, and ask to be called when it may have expired, should nothing change it until then."""
     left_ms = ledger.expires_ms() - reached.newest_ms
-    state.setTimeoutDuration(max(left_ms, deployment.config.quantum_ms))
+    slot.put(ledger.to_bytes(), max(left_ms, deployment.config.quantum_ms))
 
 
-def _expire(principal: str, deployment: Deployment, state: Any) -> Iterator[pd.DataFrame]:
+def expire(principal: str, deployment: Deployment, slot: Slot) -> Rows:
     """Remove the ledger of a principal that has been silent for so long, if event time is as far as the clock.
 
     A process that has met no later event yet (after a restart, while catching up) is asked again. So what a process has
     met must not show in the output, which a repeated batch has to give again: it is noted in the state first, and acted
     on in a later batch.
     """
-    expired_ms, stored = _marked(bytes(state.get[0]))
+    expired_ms, stored = _marked(slot.get() or b"")
     try:
         ledger = _ledger(principal, deployment, stored)
     except LedgerCodecError as error:
-        state.remove()
-        yield _output([_lost(principal, stored, error, reached.newest_ms), *_forgotten(principal)])
-        return
+        slot.remove()
+        return [_lost(principal, stored, error, reached.newest_ms), *_forgotten(principal)]
     outcome = None if expired_ms is None else ledger.expire(expired_ms)
     if outcome is None:
         if reached.newest_ms < ledger.expires_ms():
-            _store(ledger, deployment, state)
+            _store(ledger, deployment, slot)
         else:
-            state.update((_EXPIRED + reached.newest_ms.to_bytes(8, "big") + stored,))
-            state.setTimeoutDuration(1)
-        return
-    state.remove()
-    yield _output([*_rows(outcome), *_forgotten(principal)])
+            slot.put(_EXPIRED + reached.newest_ms.to_bytes(8, "big") + stored, 1)
+        return []
+    slot.remove()
+    return [*_rows(outcome), *_forgotten(principal)]
 
 
 def _marked(content: bytes) -> tuple[int | None, bytes]:
@@ -143,7 +168,7 @@ def _marked(content: bytes) -> tuple[int | None, bytes]:
     return int.from_bytes(content[begin : begin + 8], "big"), content[begin + 8 :]
 
 
-def _forgotten(principal: str) -> list[tuple[str, Any]]:
+def _forgotten(principal: str) -> Rows:
     return [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
 
 
@@ -184,7 +209,7 @@ def unpack(packed: Iterable[bytes]) -> Events:
 
 def _open_ledger(
     principal: str, deployment: Deployment, stored: bytes | None, events: Events
-) -> tuple[Ledger | BrokerLedgers, list[tuple[str, Any]]]:
+) -> tuple[Ledger | BrokerLedgers, Rows]:
     """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
     try:
         return _ledger(principal, deployment, stored), []
@@ -203,19 +228,17 @@ def _lost(principal: str, stored: bytes, error: LedgerCodecError, now_ms: int) -
     return "quarantined_events", quarantined_row(lost)
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, Any]]:
-    decisions: list[tuple[str, Any]] = [
-        ("throttle_decisions", decision_row(decision)) for decision in outcome.decisions
-    ]
+def _rows(outcome: Outcome) -> Rows:
+    decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
     return decisions + [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
 
 
-def _limit(rows: pd.DataFrame) -> Limit:
-    """Return the quota that the join put on every row of the principal."""
-    rate, source, updated_at_ms = rows["quota"].iloc[0], rows["quota_source"].iloc[0], rows["quota_updated_ms"].iloc[0]
-    if pd.isna(rate):
+def limit_of(rate: float | None, source: str, updated_at_ms: float | None) -> Limit:
+    """Return the quota of the join's columns; NaN and None mean that there is none."""
+    if rate is None or rate != rate:
         return UNLIMITED
-    return Limit(float(rate), source, None if pd.isna(updated_at_ms) else int(updated_at_ms))
+    has_time = updated_at_ms is not None and updated_at_ms == updated_at_ms
+    return Limit(float(rate), source, int(updated_at_ms) if has_time else None)
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
@@ -242,7 +265,8 @@ def _without_unit(row: dict[str, Any]) -> dict[str, Any]:
     return {name.removesuffix("_ms") if name in times else name: value for name, value in row.items()}
 
 
-def _output(rows: list[tuple[str, Any]]) -> pd.DataFrame:
+def as_frame(rows: Rows) -> pd.DataFrame:
+    """Return rows as Spark wants them."""
     return pd.DataFrame(
         {"kind": [kind for kind, _ in rows], "body": [_encode_json(body).decode() for _, body in rows]}, dtype=object
     )

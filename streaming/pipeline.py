@@ -16,14 +16,17 @@ from quota.config import QuotaConfig
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
+from streaming.buckets import BUCKET_COLUMN, operate_bucket
 from streaming.data_loss import Extent, LossWatch, load_book
+from streaming.databricks import in_databricks
+from streaming.deltalake_sink import DeltalakeSink
 from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operate
 from streaming.overflow import Overflow
 from streaming.records import Contract
 from streaming.recovery import EARLIEST, open_identity
 from streaming.roster import KeepRoster, Roster, ensure_roster, no_roster
-from streaming.sinks import Commit, DeltaSink
-from streaming.tables import is_catalog, table_path
+from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
+from streaming.tables import SinkName, is_catalog, table_path
 from streaming.tally import TALLY_SCHEMA, tally
 
 AVAILABLE_NOW = "available-now"
@@ -48,6 +51,9 @@ class StreamOptions:
         config: The settings of the rules.
         new_checkpoint: Whether the stream may begin on tables that hold rows of an earlier one.
         extent: Asks the brokers what the topic holds; without it lost records are passed over in silence.
+        sink: What writes the tables; None for `deltalake` where it can.
+        state_buckets: So many states for all principals; 0 for a state each. Can't change under a checkpoint.
+        observer: Is told of each committed batch.
     """
 
     topic: str
@@ -64,6 +70,9 @@ class StreamOptions:
     config: QuotaConfig = field(default_factory=QuotaConfig)
     new_checkpoint: bool = False
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
+    sink: SinkName | None = None
+    state_buckets: int = 0
+    observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -80,18 +89,28 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         options.scope,
         options.learn_until_ms,
         new_checkpoint=options.new_checkpoint,
+        state_buckets=options.state_buckets,
     )
     learn_until_ms = max(identity.learn_until_ms, load_book(options.checkpoint).learn_until_ms)
     deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
-    sink = DeltaSink(options.tables, identity.stream_id)
+    sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = watch_losses(options, identity.starting_offsets)
     ensure_roster(spark, options.checkpoint)
 
     records = read_records(spark, options, identity.starting_offsets)
     tallies = tally_records(records, options)
     limited = join_quotas(tallies, latest_quotas(spark, options.tables))
-    output = apply_rules(limited, deployment, options.never_enforced, overflow_of(options).roster)
-    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, watch))
+    roster = overflow_of(options).roster
+    output = apply_rules(limited, deployment, options.never_enforced, roster, options.state_buckets)
+    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, watch, options.observer))
+
+
+def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
+    """Return what writes the tables: `deltalake` for those in a local folder, delta-spark for all others."""
+    if name is None:
+        is_local = not (is_catalog(tables) or "://" in tables or in_databricks())
+        name = "deltalake" if is_local else "delta-spark"
+    return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
 
 
 def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | None:
@@ -171,10 +190,17 @@ def apply_rules(
     deployment: Deployment,
     never_enforced: frozenset[str],
     get_roster: Callable[[], Roster] = no_roster,
+    state_buckets: int = 0,
 ) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    function = partial(operate, deployment, never_enforced | NEVER_ENFORCED, get_roster=get_roster)
-    grouped = limited.groupBy("principal")
+    never_enforced |= NEVER_ENFORCED
+    if state_buckets:
+        function = partial(operate_bucket, deployment, never_enforced, get_roster=get_roster)
+        grouped = limited.withColumn(BUCKET_COLUMN, expr(f"pmod(xxhash64(principal), {state_buckets})"))
+        grouped = grouped.groupBy(BUCKET_COLUMN)
+    else:
+        function = partial(operate, deployment, never_enforced, get_roster=get_roster)
+        grouped = limited.groupBy("principal")
     return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 

@@ -26,6 +26,7 @@ def open_identity(
     learn_until_ms: int,
     *,
     new_checkpoint: bool,
+    state_buckets: int = 0,
 ) -> StreamIdentity:
     """Return the identity of a stream whose checkpoint and tables have been found to belong together.
 
@@ -38,6 +39,7 @@ def open_identity(
         learn_until_ms: End of the learning time if this is the first start.
         new_checkpoint: Whether a stream may begin on tables that hold rows of an earlier one. It then reads on where
             those rows end.
+        state_buckets: How the state is cut up; can't change.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.
@@ -57,7 +59,7 @@ def open_identity(
             )
             raise CheckpointError(msg)
         starting = seam([mark for mark in marks.values() if mark])
-    identity = load_or_create(checkpoint, config, scope, learn_until_ms)
+    identity = load_or_create(checkpoint, config, scope, learn_until_ms, state_buckets)
     return identity if identity.starting_offsets else save(checkpoint, identity, starting)
 
 

@@ -8,7 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from streaming.errors import SessionError
 
 STREAM_SETTINGS = {
     # Frozen in a checkpoint: the number of state partitions.
@@ -46,6 +49,9 @@ def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str 
         jars: Paths of the Kafka source and Delta; empty where the runtime has them, and then its session is used.
         master: Spark master, where a session is started here.
         py_files: Wheel or archive of our packages for workers that do not have them, several split by commas.
+
+    Raises:
+        SessionError: If the runtime's session refuses a setting.
     """
     builder = SparkSession.builder.appName("pid-quota")
     if jars:
@@ -59,7 +65,12 @@ def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str 
         return builder.getOrCreate()
     session = builder.getOrCreate()
     for name, value in STREAM_SETTINGS.items():
-        session.conf.set(name, value)
+        try:
+            session.conf.set(name, value)
+        except PySparkException as error:
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
+            raise SessionError(msg) from error
     return session
 
 

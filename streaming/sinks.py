@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,6 +40,11 @@ class TableSink(Protocol):
         """
 
 
+def application(stream_id: str, table: str) -> str:
+    """Return under which name a stream's batches are noted in a table's log."""
+    return f"pid-quota/{stream_id}/{table}"
+
+
 @dataclass(frozen=True)
 class DeltaSink:
     """Appends by delta-spark.
@@ -60,7 +66,7 @@ class DeltaSink:
             rows.coalesce(1)
             .write.format("delta")
             .mode("append")
-            .option("txnAppId", f"pid-quota/{self.stream_id}/{table}")
+            .option("txnAppId", application(self.stream_id, table))
             .option("txnVersion", batch_id)
         )
         if mark:
@@ -90,6 +96,31 @@ class Watch(Protocol):
 
 
 @dataclass(frozen=True)
+class BatchSummary:
+    """What a committed batch said, for those who watch the stream.
+
+    Attributes:
+        batch_id: Its number.
+        counts: Rows by table.
+        commit_seconds: Time that writing the tables took.
+        rows: Table and body (JSON as of `streaming.operator`) of each row of the tables in `WATCHED`.
+    """
+
+    batch_id: int
+    counts: Mapping[str, int]
+    commit_seconds: float
+    rows: Sequence[tuple[str, str]]
+
+    def bodies(self, table: str) -> list[str]:
+        """Return the bodies of one table's rows."""
+        return [body for name, body in self.rows if name == table]
+
+
+WATCHED = ("throttle_decisions", "producer_id_metrics")
+"""Tables whose rows are shown to an observer: at most a few per principal and batch."""
+
+
+@dataclass(frozen=True)
 class Commit:
     """The function for `foreachBatch`.
 
@@ -98,12 +129,14 @@ class Commit:
         stream_id: Names the checkpoint.
         checkpoint: Its folder; empty where the rows need no mark.
         watch: Looks for lost records; None if nobody does.
+        observer: Is told of each batch; None if nobody wants to know, and then nothing is collected.
     """
 
     sink: TableSink
     stream_id: str = ""
     checkpoint: str = ""
     watch: Watch | None = None
+    observer: Callable[[BatchSummary], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Write what the operator said in a batch."""
@@ -124,8 +157,11 @@ class Commit:
             # Step 5. Append to each table that has something to say; a repeated batch is recognised by its number.
             tables = [table for table in WRITE_ORDER if counts.get(table)]
             mark = self._mark(batch_id, tables)
+            begin_s = time.monotonic()
             for table in tables:
                 self.sink.append(table_rows(output, table, batch_id), table, batch_id, mark)
+            if self.observer:
+                self.observer(_summary(output, batch_id, counts, time.monotonic() - begin_s))
         finally:
             # Step 6. Let go. Spark then commits the offsets: until then a crash repeats steps 1 to 5.
             output.unpersist()
@@ -135,6 +171,13 @@ class Commit:
             return ""
         starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
         return BatchMark(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()
+
+
+def _summary(output: DataFrame, batch_id: int, counts: Mapping[str, int], commit_seconds: float) -> BatchSummary:
+    """Collect what is watched out of the kept output, if there is any: the operator does not run again."""
+    is_watched = output.kind.isin(*WATCHED)
+    rows = output.where(is_watched).collect() if any(counts.get(table) for table in WATCHED) else []
+    return BatchSummary(batch_id, counts, commit_seconds, [(row["kind"], row["body"]) for row in rows])
 
 
 def _with_rows(output: DataFrame, rows: list[dict[str, Any]]) -> DataFrame:

@@ -5,6 +5,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 _TIME = pa.timestamp("us", tz="UTC")
+VERSION_PROPERTY = "pidQuota.tablesVersion"
+"""What a table says of the version that wrote it; tables from before it say nothing."""
+LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
+LOG_RETENTION = "interval 6 hours"
+"""Of path tables: Spark lists a local log in each batch, which adds some thousand files to it in an hour."""
 _MAX_RATE = 1_000_000_000_000
 """`quota.limits.MAX_PRODUCER_IDS_RATE` as both SQL dialects write it; NaN and infinity fail `<` in both."""
 
@@ -18,12 +23,20 @@ class TableSpec:
         comment: What a row is.
         schema: Columns; the comment of each is in its field's metadata under `comment`.
         constraints: CHECK constraints, name to SQL expression.
+        time_column: The event's own time, by which rows grow old; empty where rows do not.
+        keep_days: So many days `pid-quota maintain` keeps rows, unless told otherwise; 0 keeps them for ever.
+        least_days: So many it keeps at least: views and commands look back that far.
+        cluster_by: Columns that catalog tables are clustered by.
     """
 
     name: str
     comment: str
     schema: pa.Schema
     constraints: dict[str, str] = field(default_factory=dict)
+    time_column: str = ""
+    keep_days: int = 0
+    least_days: int = 1
+    cluster_by: tuple[str, ...] = ()
 
 
 def _required(name: str, kind: pa.DataType, comment: str) -> pa.Field:
@@ -81,6 +94,10 @@ _METRICS = TableSpec(
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
+    time_column="window_end",
+    keep_days=30,
+    least_days=2,
+    cluster_by=("window_end", "principal"),
 )
 
 _DECISIONS = TableSpec(
@@ -109,6 +126,10 @@ _DECISIONS = TableSpec(
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
+    time_column="decided_at",
+    keep_days=90,
+    least_days=2,
+    cluster_by=("decided_at", "principal"),
 )
 
 _QUARANTINE = TableSpec(
@@ -125,6 +146,9 @@ _QUARANTINE = TableSpec(
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
+    time_column="record_timestamp",
+    keep_days=14,
+    cluster_by=("record_timestamp",),
 )
 
 _ENFORCEMENT = TableSpec(
@@ -155,6 +179,10 @@ _ENFORCEMENT = TableSpec(
             _column("enforcer", pa.string(), "Host and process that wrote the row."),
         ]
     ),
+    time_column="recorded_at",
+    keep_days=90,
+    least_days=2,
+    cluster_by=("recorded_at", "lease_id"),
 )
 
 _TAP_STATUS = TableSpec(
@@ -179,8 +207,88 @@ _TAP_STATUS = TableSpec(
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),
+    time_column="seen_at",
+    keep_days=7,
+    cluster_by=("seen_at", "broker_id"),
 )
 
+_BLOCKS = TableSpec(
+    "pid_blocks",
+    "An answer to ALLOCATE_PRODUCER_IDS: a block of producer ids that the controller gave to a broker, or the error it "
+    "gave instead. A tap that crashed may bring a row twice, alike but for batch_id; the views count it once.",
+    pa.schema(
+        [
+            _column("broker_id", pa.int32(), "Broker that asked."),
+            _column("broker_epoch", pa.int64(), "Its epoch, which a restart changes."),
+            _column("first_producer_id", pa.int64(), "Lowest id of the block; -1 on an error."),
+            _column("length", pa.int32(), "Ids in the block; 0 on an error."),
+            _column("allocated_at", _TIME, "When the controller answered."),
+            _column("error", pa.string(), "NONE, or the name of Kafka's error."),
+            _column("throttle_time_ms", pa.int32(), "That the broker was told to wait; not an error."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+    time_column="allocated_at",
+    # A producer id may be new in a topic years after its block was handed out.
+    keep_days=0,
+    cluster_by=("allocated_at", "broker_id"),
+)
+
+_INITS = TableSpec(
+    "producer_inits",
+    "An answer to INIT_PRODUCER_ID, with what was asked. A tap that crashed may bring a row again, marked repeated: "
+    "the view classified_inits counts it once and says what came of it.",
+    pa.schema(
+        [
+            _column("answered_at", _TIME, "When the broker answered."),
+            _column("broker_id", pa.int32(), "Broker that answered."),
+            _column("principal", pa.string(), "Who asked, such as User:alice."),
+            _column("client_id", pa.string(), "Free text of the client."),
+            _column("client_host", pa.string(), "Address that it asked from."),
+            _column("transactional_id", pa.string(), "Free text of the client; null for a merely idempotent producer."),
+            _column("producer_id", pa.int64(), "Id that the client had already; -1 if none."),
+            _column("producer_epoch", pa.int32(), "Epoch of that; -1 if none."),
+            _column("result_producer_id", pa.int64(), "Id that was handed out; -1 on an error."),
+            _column("result_producer_epoch", pa.int32(), "Epoch of that; -1 on an error."),
+            _column("error", pa.string(), "NONE, or the name of Kafka's error."),
+            _column("repeated", pa.bool_(), "Read again after a crash of the tap: may be there before."),
+            _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
+        ]
+    ),
+    time_column="answered_at",
+    keep_days=30,
+    cluster_by=("answered_at", "principal"),
+)
+
+_OCCUPANCY = TableSpec(
+    "producer_occupancy",
+    "What a broker held of a principal's producers in a topic when a sweep asked it, in entries: one per producer id "
+    "and partition. A broker that held none has one row without topic and principal.",
+    pa.schema(
+        [
+            _column("swept_at", _TIME, "When the sweep began, the same for all of its rows."),
+            _column("broker_id", pa.int32(), "Broker that held them."),
+            _column("topic", pa.string(), "Topic they produced to."),
+            _column("principal", pa.string(), "Whose they are, such as User:alice; unknown where no tap told."),
+            _column("led_pids", pa.int64(), "Entries of partitions that the broker led."),
+            _column("held_pids", pa.int64(), "Entries of all its replicas, followers too."),
+            _column("open_transactions", pa.int64(), "Held entries with an open transaction, which never expire."),
+            _column("idle_hours", pa.list_(pa.int64()), "Held entries by whole hours since their last batch."),
+            _column("estimated_bytes", pa.int64(), "Heap that the held entries take, estimated."),
+            _column("expiration_ms", pa.int64(), "The broker's producer.id.expiration.ms then."),
+            _column("missing_replicas", pa.int32(), "Replicas of the broker that were not told; 0 if all were."),
+        ]
+    ),
+    time_column="swept_at",
+    keep_days=30,
+    least_days=2,
+    cluster_by=("swept_at", "broker_id"),
+)
+
+TABLES_VERSION = 1
+"""Of all tables together: raised when what an earlier version writes would be wrong; new nullable columns are not."""
+
 TABLES: dict[str, TableSpec] = {
-    spec.name: spec for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _TAP_STATUS)
+    spec.name: spec
+    for spec in (_QUOTAS, _METRICS, _DECISIONS, _QUARANTINE, _ENFORCEMENT, _TAP_STATUS, _BLOCKS, _INITS, _OCCUPANCY)
 }

@@ -3,11 +3,12 @@
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from streaming.errors import TableError, TableNotFoundError, TableVersionError
+from streaming.errors import TableError, TableNotFoundError
+from streaming.migration import bring_up_to_date
 from streaming.table_specs import TABLES, TableSpec
 
 if TYPE_CHECKING:
@@ -15,18 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TABLES",
+    "SinkName",
     "TableSpec",
     "create_missing",
     "is_catalog",
     "open_table",
+    "row_schema",
     "spark_ddl",
+    "spark_type",
     "table_path",
 ]
 
-_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
-_CONFLICTS = 10
-"""Commits of others that a change of a table's settings puts up with."""
+SinkName = Literal["deltalake", "delta-spark"]
+"""What writes the tables."""
 
+_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
 _SPARK_TYPES = {
     pa.string(): "STRING",
     pa.binary(): "BINARY",
@@ -63,6 +67,14 @@ def table_path(tables: str, name: str) -> str:
     return f"{tables.rstrip('/')}/{name}"
 
 
+def row_schema(name: str) -> pa.Schema:
+    """Return a table's columns for rows to be appended.
+
+    Without comments: a table made by another version may have others, and deltalake takes none that differ.
+    """
+    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
+
+
 def spark_ddl(name: str) -> str:
     """Return a table's columns and types as Spark SQL writes them.
 
@@ -70,19 +82,20 @@ def spark_ddl(name: str) -> str:
         >>> spark_ddl("producer_id_quotas")
         'entity_type STRING, entity_name STRING, producer_ids_rate DOUBLE, updated_at TIMESTAMP, updated_by STRING'
     """
-    return ", ".join(f"{column.name} {_spark_type(column.type)}" for column in TABLES[name].schema)
+    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
 
 
-def _spark_type(kind: pa.DataType) -> str:
+def spark_type(kind: pa.DataType) -> str:
+    """Return a column's type as Spark SQL writes it."""
     if pa.types.is_map(kind):
-        return f"MAP<{_spark_type(kind.key_type)}, {_spark_type(kind.item_type)}>"
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
     if pa.types.is_list(kind):
-        return f"ARRAY<{_spark_type(kind.value_type)}>"
+        return f"ARRAY<{spark_type(kind.value_type)}>"
     return _SPARK_TYPES[kind]
 
 
 def create_missing(root: str) -> None:
-    """Make the path tables that are not there yet; tables that are there stay as they are.
+    """Make the path tables that are not there yet; to those of an earlier version add the columns that they lack.
 
     Only what `deltalake` reads and writes is used: no deletion vectors, clustering or row tracking.
 
@@ -91,7 +104,7 @@ def create_missing(root: str) -> None:
 
     Raises:
         TableError: If the folder is not writable.
-        TableVersionError: If a table is there but lacks columns.
+        TableVersionError: If a table is there that this version can't write.
     """
     from deltalake.exceptions import DeltaError
 
@@ -139,38 +152,9 @@ def _create(spec: TableSpec, path: str) -> None:
             # Another process may have won the race for version 0: then the table is there.
             if not DeltaTable.is_deltatable(path):
                 raise
-    table = DeltaTable(path)
-    _require_columns(spec, table, path)
-    # A process that died after the first commit leaves a table without its constraints: heal it.
-    have = table.metadata().configuration
-    for name, expression in spec.constraints.items():
-        if f"delta.constraints.{name}" not in have:
-            _add_constraint(path, name, expression)
-
-
-def _add_constraint(path: str, name: str, expression: str) -> None:
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    for last in (*[False] * (_CONFLICTS - 1), True):
-        try:
-            DeltaTable(path).alter.add_constraint({name: expression})
-        except DeltaError:
-            # Another process may have added it, or something else, at the same moment.
-            if f"delta.constraints.{name}" in DeltaTable(path).metadata().configuration:
-                return
-            if last:
-                raise
-        else:
-            return
-
-
-def _require_columns(spec: TableSpec, table: "DeltaTable", path: str) -> None:
-    have = {column.name for column in table.schema().fields}
-    missing = [name for name in spec.schema.names if name not in have]
-    if missing:
-        msg = f"table {path} lacks {', '.join(missing)}: it is of another version. Choose a new folder with --tables"
-        raise TableVersionError(msg)
+    # A process that died after the first commit leaves a table without its settings, and an earlier version one
+    # without some columns: heal it.
+    bring_up_to_date(spec, path)
 
 
 def _require_writable(root: str) -> None:

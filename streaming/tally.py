@@ -1,10 +1,11 @@
 """The tally: what a block of events says of each principal, in one row per principal.
 
 It goes before the shuffle, because the operator behind it costs per principal and batch, not per event. It leaves out
-repeats of a PID within a tick, which change nothing (see `state.ledger`).
+repeats of a PID within a tick, which change nothing (see `state.ledger`), also of earlier batches as far as the worker
+remembers them (see `streaming.forwarded`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
 from state.events import CHARGED, CORRECTION, LEARNING
+from streaming.forwarded import PartitionMemory, Recall, memory_of_worker
 from streaming.overflow import Gate, no_limit
 from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
@@ -21,6 +23,9 @@ TALLY_SCHEMA = "principal STRING, overflow STRING, packed BINARY"
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_PREFIX = "\x00quarantine/"
 """No principal starts so: rows under it carry quarantined records past the quota rules."""
+NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
+_BROKERS = 1 << 40
+"""More than there are: kind and broker of an event make one number."""
 MAX_CLIENT_ID_CHARS = 256
 """Longer client ids are cut: they are evidence in a decision and part of the state, and Kafka allows 32 kB."""
 
@@ -49,6 +54,7 @@ def tally(
     contract: Contract,
     batches: Iterator[pa.RecordBatch],
     open_gate: Callable[[], Gate] = no_limit,
+    open_memory: Callable[[], Recall | None] = memory_of_worker,
 ) -> Iterator[pa.RecordBatch]:
     """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
@@ -57,20 +63,36 @@ def tally(
         contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
         batches: Columns as in `streaming.records.decode`.
         open_gate: Gives what decides which principals are tracked.
+        open_memory: Gives what the worker remembers of earlier batches, None for nothing.
 
     Yields:
         Rows of `TALLY_SCHEMA`.
     """
-    gate, sampler = open_gate(), Sampler()
+    gate, sampler, recall = open_gate(), Sampler(), open_memory()
     for block in blocks(batches, BLOCK_BYTES):
         decoded = decode(block, contract)
-        rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker))
+        memories = _recalled(block, recall) if recall else {}
+        rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker, memories=memories))
         beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
+        for principal in beyond:
+            # Its PIDs are known to an overflow entry, which does not help it once it is tracked.
+            for memory in memories.values():
+                memory.forget(principal)
         yield from _batch(
             [(principal, beyond.get(principal), packed) for principal, packed in rows],
             sampler.sample(decoded.quarantined),
         )
     yield from _batch([], sampler.left_out())
+
+
+def _recalled(block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
+    """Return what is remembered of each partition of a block; of one topic, as a task reads it."""
+    topic, found = block["topic"][0].as_py(), {}
+    partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
+    for partition in np.unique(partitions).tolist():
+        here = offsets[partitions == partition]
+        found[partition] = recall(topic, partition, int(here.min()), int(here.max()))
+    return found
 
 
 def _batch(rows: list[tuple[str, str | None, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
@@ -85,22 +107,30 @@ def _batch(rows: list[tuple[str, str | None, bytes]], quarantined: list[Quaranti
         yield pa.record_batch(columns, ["principal", "overflow", "packed"])
 
 
-def tally_events(events: pa.Table, quantum_ms: int, *, per_broker: bool = False) -> Iterator[tuple[str, bytes]]:
+def tally_events(
+    events: pa.Table,
+    quantum_ms: int,
+    *,
+    per_broker: bool = False,
+    memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED,
+) -> Iterator[tuple[str, bytes]]:
     """Yield principal and `PackedEvents` for each principal and partition of a block.
 
     Args:
         events: Columns of `streaming.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
         quantum_ms: Length of a quantum in milliseconds.
         per_broker: Whether each broker has a time and ledgers of its own (scope `broker`).
+        memories: What is remembered of earlier batches, by partition.
     """
     partitions = events["partition"].to_numpy()
     for partition in np.unique(partitions):
         part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
-        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms, per_broker)
+        memory = memories.get(int(partition))
+        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms, per_broker, memory)
 
 
 def _tally_partition(
-    events: pa.Table, partition: int, quantum_ms: int, per_broker: bool
+    events: pa.Table, partition: int, quantum_ms: int, per_broker: bool, memory: PartitionMemory | None
 ) -> Iterator[tuple[str, bytes]]:
     principals = events["principal"].combine_chunks().dictionary_encode()
     clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
@@ -110,7 +140,11 @@ def _tally_partition(
     counted = _kinds(events)
     brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
     kind = np.stack([counted, brokers])
-    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, ticks_of(timestamp, quantum_ms), kind))
+    tick = ticks_of(timestamp, quantum_ms)
+    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, tick, kind))
+    if memory is not None and len(kept):
+        names, how = principals.dictionary.to_pylist(), counted * _BROKERS + brokers
+        kept = kept[~memory.repeats(names, owner[kept], pid[kept], tick[kept], how[kept])]
     kept = kept[np.argsort(owner[kept], kind="stable")]
     starts = np.flatnonzero(np.diff(owner[kept], prepend=-1))
     for rows in np.split(kept, starts[1:]) if len(kept) else []:

@@ -11,8 +11,8 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
 from streaming.identity import load_or_create
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions
-from streaming.sinks import DeltaSink, TableSink
+from streaming.pipeline import AVAILABLE_NOW, StreamOptions, open_sink
+from streaming.sinks import TableSink
 
 TAP_STATUS_TOPIC = "tap-status"
 TRIGGER = "30 seconds"
@@ -28,8 +28,10 @@ def start_tap_reports(spark: SparkSession, options: StreamOptions) -> StreamingQ
     """Start the query beside the stream of the same options; errors as of `streaming.pipeline.start`."""
     source = spark.readStream.format("kafka").options(**options.kafka_options)
     records = source.option("subscribe", TAP_STATUS_TOPIC).option("startingOffsets", "earliest").load()
-    identity = load_or_create(options.checkpoint, options.config, options.scope, options.learn_until_ms)
-    commit = CommitReports(DeltaSink(options.tables, identity.stream_id))
+    identity = load_or_create(
+        options.checkpoint, options.config, options.scope, options.learn_until_ms, options.state_buckets
+    )
+    commit = CommitReports(open_sink(options.tables, identity.stream_id, options.sink))
     writer = records.writeStream.queryName("pid-quota-taps").foreachBatch(commit)
     writer = writer.option("checkpointLocation", f"{options.checkpoint}/taps")
     if options.trigger == AVAILABLE_NOW:

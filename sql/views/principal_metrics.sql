@@ -1,4 +1,5 @@
--- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds.
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
+-- events are counted per row.
 SELECT
     principal,
     broker_id,
@@ -13,7 +14,7 @@ SELECT
     quota_source,
     admitted_pids,
     refused_pids,
-    late_pids,
+    late_in_interval AS late_pids,
     active_pids,
     layers,
     state_bytes,
@@ -24,7 +25,8 @@ FROM (
     SELECT *,
         row_number() OVER (
             PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
-        ) AS newest
+        ) AS newest,
+        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
     FROM producer_id_metrics
 )
 WHERE newest = 1

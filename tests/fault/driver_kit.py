@@ -1,7 +1,7 @@
 """A driver process for the fault tests: the job's own pipeline, with a hook that kills it where it is told to.
 
 Started as a program with one argument, JSON: `root`, `servers`, `topic`, `batch` and, if it is to die, `die`: a table
-before whose append, or `end` after all of them, in batch `die_in`.
+before whose append, or `end` after all of them, in batch `die_in`; `sink` names what writes the tables.
 """
 
 import json
@@ -18,7 +18,7 @@ from broker.jars import jars_folder, spark_jars
 from streaming import pipeline
 from streaming.pipeline import AVAILABLE_NOW
 from streaming.session import stream_session
-from streaming.sinks import Commit, DeltaSink
+from streaming.sinks import Commit, TableSink
 
 
 def die() -> None:
@@ -27,16 +27,17 @@ def die() -> None:
 
 
 @dataclass(frozen=True)
-class KillingSink(DeltaSink):
-    """Dies before the append of a table."""
+class KillingSink:
+    """Dies before the append to a table."""
 
-    table: str = ""
-    batch_id: int = -1
+    inner: TableSink
+    table: str
+    batch_id: int
 
     def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
         if (table, batch_id) == (self.table, self.batch_id):
             die()
-        super().append(rows, table, batch_id, mark)
+        self.inner.append(rows, table, batch_id, mark)
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,12 @@ class KillingCommit(Commit):
 def main(asked: dict[str, object]) -> None:
     stream = Stream(Path(str(asked["root"])), str(asked["servers"]), str(asked["topic"]), int(str(asked["batch"])))
     where, batch_id = str(asked.get("die", "")), int(str(asked.get("die_in", -1)))
-    pipeline.DeltaSink = lambda tables, stream_id: KillingSink(tables, stream_id, where, batch_id)
+    opened = pipeline.open_sink
+    pipeline.open_sink = lambda *asked: KillingSink(opened(*asked), where, batch_id)
     pipeline.Commit = KillingCommit
     spark = stream_session(spark_jars(jars_folder()), str(asked.get("master", "local[2]")))
-    options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW))
+    changes = {name: asked[name] for name in ("sink", "state_buckets") if name in asked}
+    options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW), **changes)
     pipeline.start(spark, options).awaitTermination()
 
 

@@ -9,11 +9,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -82,12 +83,14 @@ def send(broker: LocalBroker, topic: str, records: list[tuple[str, bytes]]) -> N
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream's folders, and the topic that it reads."""
+    """A stream's folders, the topic that it reads, and what writes its tables."""
 
     root: Path
     servers: str
     topic: str
     batch: int = BATCH
+    sink: str | None = os.environ.get("PID_QUOTA_TEST_SINK")
+    state_buckets: int = 0
 
     @property
     def tables(self) -> str:
@@ -103,6 +106,7 @@ class Stream:
         set_quota(self.tables, 20)
         frozen = {name: getattr(CONFIG, name) for name in ("window_seconds", "layer_count", "window_num")}
         identity = StreamIdentity("fault", 7, 0, **frozen, scope="cluster", starting_offsets="earliest")
+        identity = replace(identity, state_buckets=self.state_buckets)
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         (self.checkpoint / IDENTITY_FILE).write_text(json.dumps(asdict(identity)))
         return self
@@ -116,6 +120,8 @@ class Stream:
             "trigger": AVAILABLE_NOW,
             "max_offsets_per_trigger": self.batch,
             "config": CONFIG,
+            "sink": self.sink,
+            "state_buckets": self.state_buckets,
         }
         return StreamOptions(**given | changes)
 
@@ -131,25 +137,28 @@ class Stream:
         """All rows of all event tables with all their columns, in an order of their own."""
         return {table: sorted(str(row) for row in self.rows(table)) for table in WRITE_ORDER}
 
-    def meaning(self) -> dict[str, list[str]]:
-        """The rows without what depends on how the records were cut into batches."""
-        return {table: sorted(map(str, _final(table, self.rows(table)))) for table in WRITE_ORDER}
+    def meaning(self, without: frozenset[str] = frozenset()) -> dict[str, list[str]]:
+        """The rows without what depends on how the records were cut into batches, and without some columns."""
+        return {table: sorted(map(str, _final(table, self.rows(table), without))) for table in WRITE_ORDER}
 
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         """All ledgers as they are stored."""
         stored = spark.read.format("statestore").load(str(self.checkpoint))
         ledger = next(field.name for field in stored.schema["value"].dataType.fields if field.name == "groupState")
         rows = stored.selectExpr("key.*", f"value.{ledger}.*").collect()
-        return {row[0]: bytes(row[1]) for row in rows}
+        if not self.state_buckets:
+            return {row[0]: bytes(row[1]) for row in rows}
+        buckets = [msgspec.msgpack.decode(bytes(row[1])) for row in rows]
+        return {principal: ledger for bucket in buckets for principal, (_, ledger) in bucket.items()}
 
 
-def _final(table: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:
     if table == "producer_id_metrics":
         final: dict[tuple[Any, ...], dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: (row["as_of"], row["batch_id"])):
             final[row["principal"], row["broker_id"], row["window_end"]] = row
         rows = list(final.values())
-    return [{name: value for name, value in row.items() if name not in BY_BATCH[table]} for row in rows]
+    return [{name: value for name, value in row.items() if name not in BY_BATCH[table] | without} for row in rows]
 
 
 def set_quota(tables: str, rate: float, name: str | None = None) -> None:
@@ -164,7 +173,8 @@ def set_quota(tables: str, rate: float, name: str | None = None) -> None:
 
 def driver(stream: Stream, log: Path, **more: object) -> subprocess.Popen[bytes]:
     """Start a driver process on a stream; it and its JVM are one process group."""
-    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch, **more}
+    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
+    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
     command = [sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)]
     with log.open("ab") as file:
         return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)

@@ -16,9 +16,18 @@ from broker.local import LocalBroker
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 
 
+@pytest.mark.parametrize(
+    ("sink", "state_buckets"),
+    [
+        ("deltalake", 0),
+        pytest.param("delta-spark", 0, marks=pytest.mark.slow),
+        pytest.param("deltalake", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_state_of_an_undisturbed_run(
-    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path, sink: str, state_buckets: int
 ) -> None:
+    stream = replace(stream, sink=sink, state_buckets=state_buckets).prepared()
     for batch_id, step in enumerate(STEPS):
         assert drive(stream, tmp_path / "log", die=step, die_in=batch_id) == -signal.SIGKILL
         assert committed(stream) == batch_id, f"killed at step {step}"

@@ -11,6 +11,8 @@ from broker.local import LocalBroker
 
 METRICS = "producer_id_metrics"
 MOST_BYTES = 300_000
+OF_THE_BATCH_BEFORE_0_2 = frozenset({"as_of", "rate", "tokens", "throttle_time_ms"})
+"""Version 0.1.0 measured these at the end of a batch, not at the ledger's last change."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_tables_and_checkpoint_of_an_earlier_version_open_and_go_on(
 
     after = stream.everything()
     assert {table for table, count in before.items() if len(after[table]) > count} >= {METRICS, "quarantined_events"}
-    mine, theirs = stream.meaning(), from_the_start.meaning()
+    mine, theirs = (each.meaning(OF_THE_BATCH_BEFORE_0_2) for each in (stream, from_the_start))
     # The topic is made anew: its records are the same, but for Kafka's own time of them.
     del mine["quarantined_events"], theirs["quarantined_events"]
     assert mine == theirs

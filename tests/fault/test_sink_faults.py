@@ -17,21 +17,24 @@ from pyspark.sql import DataFrame, SparkSession
 from streaming import pipeline
 from streaming.errors import StreamFailedError, TableError
 from streaming.failures import as_stream_error, is_of_spark
-from streaming.sinks import DeltaSink
+from streaming.pipeline import open_sink
+from streaming.sinks import TableSink
 from streaming.tables import create_missing, spark_ddl
 
 METRICS = "producer_id_metrics"
 
 
 @dataclass(frozen=True)
-class FailingSink(DeltaSink):
+class FailingSink:
     """Raises before the append to a table, in one batch."""
+
+    inner: TableSink
 
     def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
         if (table, batch_id) == ("quarantined_events", 1):
             msg = "a sink that fails"
             raise RuntimeError(msg)
-        super().append(rows, table, batch_id, mark)
+        self.inner.append(rows, table, batch_id, mark)
 
 
 def ends(spark: SparkSession, stream: Stream) -> StreamFailedError:
@@ -53,7 +56,8 @@ def test_an_exception_in_one_sink_leaves_no_row_twice_and_none_out(
     spark: SparkSession, stream: Stream, undisturbed: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(pipeline, "DeltaSink", FailingSink)
+        opened = pipeline.open_sink
+        broken.setattr(pipeline, "open_sink", lambda *asked: FailingSink(opened(*asked)))
         assert "a sink that fails" in str(ends(spark, stream))
     assert {row["batch_id"] for row in stream.rows(METRICS)} == {0, 1}
     assert {row["batch_id"] for row in stream.rows("quarantined_events")} == {0}
@@ -92,8 +96,9 @@ def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     assert stream.everything() == undisturbed.everything()
 
 
+@pytest.mark.parametrize("sink", ["deltalake", "delta-spark"])
 def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_again(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, sink: str
 ) -> None:
     tables, marker = str(tmp_path / "tables"), tmp_path / "changed"
     create_missing(tables)
@@ -109,11 +114,42 @@ def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_
     columns = [None if part.split()[0] != "broker_id" else 5 for part in ddl.split(", ")]
     rows = spark.createDataFrame([tuple(columns)], ddl).mapInPandas(change_settings_once, ddl)
 
-    DeltaSink(tables, "s").append(rows, "tap_status", 0)
-    DeltaSink(tables, "s").append(rows, "tap_status", 0)
+    open_sink(tables, "s", sink).append(rows, "tap_status", 0)
+    open_sink(tables, "s", sink).append(rows, "tap_status", 0)
 
     assert marker.exists()
     assert [row["broker_id"] for row in DeltaTable(place).to_pyarrow_table().to_pylist()] == [5]
+
+
+def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSession, tmp_path: Path) -> None:
+    tables = str(tmp_path / "tables")
+    create_missing(tables)
+    ddl = spark_ddl("tap_status")
+
+    def append(sink: str, number: int) -> None:
+        columns = [number if part.split()[0] == "broker_id" else None for part in ddl.split(", ")]
+        open_sink(tables, "s", sink).append(spark.createDataFrame([tuple(columns)], ddl), "tap_status", number)
+
+    for number in range(4):
+        for sink in ("deltalake", "delta-spark") if number % 2 else ("delta-spark", "deltalake"):
+            append(sink, number)
+
+    rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()
+    assert sorted(row["broker_id"] for row in rows) == [0, 1, 2, 3]
+
+
+def test_a_stream_may_change_its_writer_between_two_batches(
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
+) -> None:
+    with pytest.MonkeyPatch.context() as broken:
+        opened = pipeline.open_sink
+        broken.setattr(pipeline, "open_sink", lambda *asked: FailingSink(opened(*asked)))
+        ends(spark, replace(stream, sink="deltalake"))
+
+    replace(stream, sink="delta-spark").run(spark)
+
+    assert stream.everything() == undisturbed.everything()
+    assert stream.state(spark) == undisturbed.state(spark)
 
 
 @contextmanager

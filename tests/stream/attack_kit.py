@@ -12,11 +12,12 @@ from streaming.pipeline import (
     apply_rules,
     join_quotas,
     latest_quotas,
+    open_sink,
     overflow_of,
     tally_records,
     write,
 )
-from streaming.sinks import Commit, DeltaSink
+from streaming.sinks import Commit
 from streaming.tables import create_missing
 
 QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -47,7 +48,7 @@ class LimitedStream(Stream):
         tallies = tally_records(reader.parquet(str(self.root / "records")), options)
         limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
         output = apply_rules(limited, self.deployment, options.never_enforced, overflow_of(options).roster)
-        return write(output, options, Commit(DeltaSink(self.tables, "test")))
+        return write(output, options, Commit(open_sink(self.tables, "test")))
 
     def run_measured(self) -> list[dict[str, int]]:
         """As `run`; returns records, milliseconds, rows and bytes of the state for each batch."""

@@ -16,8 +16,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.pipeline import StreamOptions, apply_rules, join_quotas, latest_quotas, tally_records, write
-from streaming.sinks import Commit, DeltaSink
+from streaming.pipeline import StreamOptions, apply_rules, join_quotas, latest_quotas, open_sink, tally_records, write
+from streaming.sinks import BatchSummary, Commit
 from streaming.tables import create_missing
 
 START_MS = 1_790_000_100_000
@@ -45,6 +45,8 @@ class Stream:
     root: Path
     deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
     offset: int = 0
+    state_buckets: int = 0
+    observer: Callable[[BatchSummary], None] | None = None
 
     @property
     def tables(self) -> str:
@@ -106,8 +108,8 @@ class Stream:
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         tallies = tally_records(reader.parquet(str(self.root / "records")), options)
         limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
-        output = apply_rules(limited, self.deployment, options.never_enforced)
-        return write(output, options, Commit(DeltaSink(self.tables, "test")))
+        output = apply_rules(limited, self.deployment, options.never_enforced, state_buckets=self.state_buckets)
+        return write(output, options, Commit(open_sink(self.tables, "test"), observer=self.observer))
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """Return the rows of a table in the order of their batches."""

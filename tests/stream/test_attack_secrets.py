@@ -1,4 +1,8 @@
-"""A real run with SASL that is made to say all it can: the password is in nothing that it says or writes."""
+"""A real run with SASL over TLS that is made to say all it can: the password is in nothing that it says or writes.
+
+The same file of settings serves Spark's Kafka source, confluent-kafka and kafka-python; the broker takes nobody who has
+no certificate.
+"""
 
 import json
 import subprocess
@@ -9,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from attack_kit import event
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
+from kafka import KafkaAdminClient
+from tls_kit import issue, tls_broker
 
-from broker.local import LocalBroker
+from broker.kafka_config import KafkaConfig
 
 PASSWORD = "-".join(["hunter2", "of", "mallory"])
 RECORDS = 450
@@ -24,12 +30,15 @@ RECORDS = 450
 class Run:
     root: Path
     said: str
+    servers: str
+    settings: Path
 
 
 @pytest.fixture(scope="module")
 def run(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     root = tmp_path_factory.mktemp("secrets")
-    with LocalBroker(root / "kafka", users={"job": PASSWORD}, jars=jars) as broker:
+    certificates, server = issue(root / "certificates")
+    with tls_broker(root / "kafka", {"job": PASSWORD}, jars, certificates, server) as broker:
         admin = AdminClient(broker.admin_config())
         for created in admin.create_topics([NewTopic("events", 2, 1)]).values():
             created.result()
@@ -38,7 +47,7 @@ def run(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             producer.produce("events", event(number), partition=number % 2)
         assert producer.flush(60) == 0
         settings = root / "client.properties"
-        lines = {**broker.client_config("job")}
+        lines = {**broker.client_config("job"), **certificates.settings()}
         servers = lines.pop("bootstrap.servers")
         settings.write_text("\n".join(f"{name}={value}" for name, value in lines.items()))
         assert PASSWORD in settings.read_text()
@@ -51,7 +60,7 @@ def run(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             timeout=300,
         )
         assert ended.returncode == 0, ended.stderr[-2000:]
-        yield Run(root / "job", ended.stdout + ended.stderr)
+        yield Run(root / "job", ended.stdout + ended.stderr, servers, settings)
 
 
 def test_no_password_is_in_the_log_the_plans_the_progress_or_an_error(run: Run) -> None:
@@ -75,3 +84,25 @@ def test_a_backlog_is_read_in_batches_of_no_more_than_was_asked_for(run: Run) ->
 
     assert sum(sizes) == RECORDS
     assert max(sizes) <= 100
+
+
+def test_confluent_kafka_and_kafka_python_get_in_by_the_same_file(run: Run) -> None:
+    kafka = KafkaConfig.load(run.servers, run.settings)
+
+    assert "events" in AdminClient(kafka.client()).list_topics(timeout=60).topics
+    admin = KafkaAdminClient(**kafka.kafka_python())
+    try:
+        assert "events" in admin.list_topics()
+    finally:
+        admin.close()
+
+
+@pytest.mark.parametrize("without", ["ssl.ca.location", "ssl.certificate.location"])
+def test_nobody_gets_in_who_does_not_trust_the_broker_or_shows_no_certificate(run: Run, without: str) -> None:
+    settings = KafkaConfig.load(run.servers, run.settings).client()
+    del settings[without]
+    if without == "ssl.certificate.location":
+        del settings["ssl.key.location"]
+
+    with pytest.raises(KafkaException):
+        AdminClient({**settings, "log_level": "0"}).list_topics(timeout=5)

@@ -5,8 +5,7 @@ import json
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
-from pyspark.sql.types import BinaryType, Row, StructField, StructType
+from group_state_kit import State
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -19,37 +18,6 @@ from streaming.tally import tally_events
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = Roster()
-
-
-class State(GroupState):
-    """Spark's own, which the JVM makes otherwise."""
-
-    def __init__(self, stored: bytes | None = None, *, timed_out: bool = False) -> None:
-        schema = StructType([StructField("ledger", BinaryType())])
-        conf = GroupStateTimeout.ProcessingTimeTimeout
-        there = stored is not None
-        super().__init__(Row(stored), 0, -1, conf, timed_out, False, there, False, False, -1, b"", schema)
-        self.updates = 0
-
-    @property
-    def stored(self) -> bytes:
-        return bytes(self.get[0])
-
-    def update(self, value: tuple[bytes]) -> None:
-        super().update(value)
-        self.updates += 1
-
-    @property
-    def timeout_ms(self) -> int | None:
-        """Set in this call; the batch's time is 0 here."""
-        timestamp_ms = json.loads(self.json())["timeoutTimestamp"]
-        return None if timestamp_ms == State.NO_TIMESTAMP else timestamp_ms
-
-    def next_call(self) -> "State":
-        return State(self.stored)
-
-    def times_out(self) -> "State":
-        return State(self.stored, timed_out=True)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,118 @@
+"""How long from a produce over the quota to its decision in Delta, and at which rate do batches keep up?
+
+    .venv/bin/python bench/latency.py                        # 5,000 events/s, 200 principals, a trigger of 1 s
+    .venv/bin/python bench/latency.py --rate 20000 --sink delta-spark
+
+The stream is the job itself, as a process of its own. Events are written to Kafka as the tap would, at a steady rate;
+now and then a fresh principal sends more PIDs than its quota, and the clock runs until a reader of the table finds the
+decision. The last line is JSON.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+
+from broker.local import LocalBroker
+from broker.topics import PRODUCE_EVENTS, ensure_topics
+from jobs.demo_processes import Child, StreamProgress
+from jobs.quota_table import QuotaEntry, set_quota
+from streaming.tables import create_missing, table_path
+
+QUOTA = 100
+PIDS_EACH = 5
+LIMIT_S = 120.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rate", type=int, default=5000, help="events per second")
+    parser.add_argument("--principals", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--trigger", default="1 second")
+    parser.add_argument("--sink", default="deltalake")
+    parser.add_argument("--state-buckets", type=int, default=0)
+    asked = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="pid-quota-latency-") as folder,
+        LocalBroker(Path(folder, "kafka")) as broker,
+    ):
+        print(json.dumps(vars(asked) | measured(Path(folder), broker, asked)))
+
+
+def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> dict[str, object]:
+    """Run the stream under load, and return latencies and how far it was behind at the end."""
+    tables, checkpoint = str(folder / "tables"), folder / "checkpoint"
+    create_missing(tables)
+    set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "bench"))
+    ensure_topics(broker.admin_config())
+    arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", tables]
+    arguments += ["--checkpoint", str(checkpoint), "--learn-seconds", "0", "--trigger", asked.trigger]
+    arguments += ["--sink", asked.sink, "--state-buckets", str(asked.state_buckets)]
+    progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
+    stop = threading.Event()
+    load = threading.Thread(target=steady, args=(broker, asked.rate, asked.principals, stop), daemon=True)
+    with Child("stream", arguments, folder / "stream.log") as stream:
+        load.start()
+        try:
+            provoke(broker, tables, "User:warm-up")
+            found = []
+            for trial in range(asked.trials):
+                stream.require_alive()
+                found.append(provoke(broker, tables, f"User:over-{trial}"))
+            ends, committed = progress.ends(), progress.committed() or {}
+        finally:
+            stop.set()
+            load.join()
+    behind = sum(end - committed.get(partition, 0) for partition, end in ends.items())
+    cut = statistics.quantiles(found, n=100, method="inclusive")
+    return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(found), 2), "behind": behind}
+
+
+def steady(broker: LocalBroker, rate: int, principals: int, stop: threading.Event) -> None:
+    """Write events of long-lived PIDs at a steady rate."""
+    producer = Producer({**broker.admin_config(), "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
+    random, begin, written = np.random.default_rng(1), time.monotonic(), 0
+    while not stop.is_set():
+        due = int((time.monotonic() - begin) * rate) - written
+        owners, pids = random.integers(0, principals, due), random.integers(0, PIDS_EACH, due)
+        now_ms = time.time_ns() // 1_000_000
+        for owner, number in zip(owners.tolist(), pids.tolist(), strict=True):
+            name = f"User:app-{owner}"
+            value = f'{{"timestamp_ms":{now_ms},"principal":"{name}","producer_id":{owner * PIDS_EACH + number}}}'
+            producer.produce(PRODUCE_EVENTS, value, name)
+        written += due
+        producer.poll(0)
+        time.sleep(0.02)
+    producer.flush(30)
+
+
+def provoke(broker: LocalBroker, tables: str, principal: str) -> float:
+    """Send a principal's quota and two more at a moment of its own; return the seconds until its decision is found."""
+    time.sleep(float(np.random.default_rng().uniform(0, 2)))
+    producer = Producer({**broker.admin_config(), "linger.ms": 0})
+    first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
+    for number in range(QUOTA + 2):
+        value = f'{{"timestamp_ms":{now_ms},"principal":"{principal}","producer_id":{first + number}}}'
+        producer.produce(PRODUCE_EVENTS, value, principal)
+    producer.flush(30)
+    sent = time.monotonic()
+    place = table_path(tables, "throttle_decisions")
+    while time.monotonic() - sent < LIMIT_S:
+        found = DeltaTable(place).to_pyarrow_dataset().to_table(columns=["principal"]).column("principal").to_pylist()
+        if principal in found:
+            return time.monotonic() - sent
+        time.sleep(0.02)
+    raise TimeoutError(principal)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,762 @@
+-- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
+-- Made from sql/views by `make views`; `settings` holds the defaults of the stream: change them there if it has others.
+
+CREATE OR REPLACE VIEW settings AS
+SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms, CAST(1.0 AS DOUBLE) AS burst_windows;
+
+CREATE OR REPLACE VIEW classified_inits AS
+-- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of quota/init_producer_id.py).
+-- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
+-- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
+SELECT
+    answered_at,
+    broker_id,
+    principal,
+    client_id,
+    client_host,
+    transactional_id,
+    producer_id,
+    producer_epoch,
+    result_producer_id,
+    result_producer_epoch,
+    error,
+    outcome,
+    outcome IN ('first id', 'new id') AS is_new_pid
+FROM (
+    SELECT *,
+        CASE
+            WHEN error IN ('PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH') THEN 'fenced'
+            WHEN error IN ('UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_ID_MAPPING') THEN 'unknown producer'
+            WHEN
+                error IN (
+                    'CLUSTER_AUTHORIZATION_FAILED',
+                    'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
+                    'INVALID_REQUEST',
+                    'INVALID_TRANSACTION_TIMEOUT',
+                    'UNSUPPORTED_VERSION'
+                )
+                THEN 'refused'
+            WHEN error = 'THROTTLING_QUOTA_EXCEEDED' THEN 'throttled'
+            WHEN
+                error IN (
+                    'CONCURRENT_TRANSACTIONS',
+                    'COORDINATOR_LOAD_IN_PROGRESS',
+                    'COORDINATOR_NOT_AVAILABLE',
+                    'NOT_COORDINATOR',
+                    'REQUEST_TIMED_OUT'
+                )
+                THEN 'busy'
+            WHEN error <> 'NONE' THEN 'other error'
+            WHEN transactional_id IS NULL AND producer_id < 0 THEN 'first id'
+            WHEN transactional_id IS NULL THEN 'new id'
+            WHEN producer_id < 0 AND result_producer_epoch > 0 THEN 'new instance'
+            WHEN producer_id < 0 AND coalesce(ids_before, 0) > 0 THEN 'new id'
+            WHEN producer_id < 0 THEN 'first id'
+            WHEN asked > 1 THEN 'bump retry'
+            WHEN result_producer_id = producer_id THEN 'epoch bump'
+            ELSE 'new id'
+        END AS outcome
+    FROM (
+        SELECT *,
+            row_number() OVER (
+                PARTITION BY
+                    transactional_id, producer_id, producer_epoch, result_producer_id, result_producer_epoch, error
+                ORDER BY answered_at, batch_id
+            ) AS asked,
+            sum(CASE WHEN error = 'NONE' THEN 1 ELSE 0 END) OVER (
+                PARTITION BY transactional_id, CASE WHEN transactional_id IS NULL THEN result_producer_id END
+                ORDER BY answered_at, result_producer_id, result_producer_epoch, batch_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS ids_before
+        FROM (
+            SELECT *,
+                row_number() OVER (
+                    PARTITION BY
+                        answered_at,
+                        broker_id,
+                        principal,
+                        client_id,
+                        client_host,
+                        transactional_id,
+                        producer_id,
+                        producer_epoch,
+                        result_producer_id,
+                        result_producer_epoch,
+                        error
+                    ORDER BY repeated, batch_id
+                ) AS copy
+            FROM producer_inits
+        )
+        -- What a tap sent again after a crash counts only if the first time is not there.
+        WHERE copy = 1 OR NOT repeated
+    )
+)
+ORDER BY answered_at, principal, client_id;
+
+CREATE OR REPLACE VIEW current_throttles AS
+-- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
+-- silent principal needs no RELEASE row. `settings` is one row: now, window_ms, burst_windows.
+SELECT
+    principal,
+    broker_id,
+    action = 'THROTTLE' AND throttled_until > now AS throttled_now,
+    CAST(
+        CASE
+            WHEN action = 'THROTTLE' AND throttled_until > now
+                THEN (unix_millis(throttled_until) - unix_millis(now)) / 1000.0
+            ELSE 0
+        END AS DOUBLE
+    ) AS seconds_left,
+    action,
+    decided_at,
+    throttled_until,
+    throttle_time_ms,
+    tokens,
+    least(
+        quota * burst_windows,
+        tokens + quota * greatest(0, unix_millis(now) - unix_millis(decided_at)) / window_ms
+    ) AS tokens_now,
+    quota,
+    quota_source,
+    refused_pids,
+    client_ids,
+    sample_pids,
+    decision_id
+FROM (
+    SELECT *,
+        -- A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+        row_number() OVER (
+            PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
+        ) AS newest
+    FROM throttle_decisions
+)
+CROSS JOIN settings
+WHERE newest = 1
+ORDER BY seconds_left DESC, principal;
+
+CREATE OR REPLACE VIEW enforcement AS
+-- The leases of the enforcer, newest first: which client quota it set for whom, and whether that still holds.
+SELECT
+    lease_id,
+    principal,
+    entity_user,
+    entity_client_id,
+    entity_ip,
+    quota_key,
+    previous_value,
+    new_value,
+    state,
+    state IN ('in_force', 'restoring') AS in_force_now,
+    CAST(
+        CASE
+            WHEN state IN ('in_force', 'restoring')
+                THEN greatest(0, unix_millis(until) - unix_millis(now)) / 1000.0
+            ELSE 0
+        END AS DOUBLE
+    ) AS seconds_left,
+    until,
+    recorded_at,
+    decision_id,
+    reason
+FROM (
+    SELECT *, row_number() OVER (PARTITION BY lease_id ORDER BY recorded_at DESC, sequence DESC) AS newest
+    FROM enforcement_actions
+    WHERE lease_id IS NOT NULL AND state NOT IN ('alert', 'hold')
+)
+CROSS JOIN settings
+WHERE newest = 1
+ORDER BY recorded_at DESC, lease_id;
+
+CREATE OR REPLACE VIEW init_outcomes AS
+-- What came of the requests for producer ids in the last 24 hours, by client: how often, from how many addresses.
+SELECT
+    principal,
+    client_id,
+    outcome,
+    error,
+    count(*) AS answers,
+    count(CASE WHEN is_new_pid THEN 1 END) AS new_pids,
+    count(DISTINCT client_host) AS hosts,
+    count(DISTINCT transactional_id) AS transactional_ids,
+    max(answered_at) AS last_at
+FROM classified_inits
+CROSS JOIN settings
+WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
+GROUP BY principal, client_id, outcome, error
+ORDER BY answers DESC, principal, client_id, outcome, error;
+
+CREATE OR REPLACE VIEW known_pid_blocks AS
+-- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends the same again.
+SELECT
+    broker_id,
+    broker_epoch,
+    first_producer_id,
+    length,
+    allocated_at,
+    error,
+    throttle_time_ms,
+    batch_id
+FROM (
+    SELECT *,
+        row_number() OVER (
+            PARTITION BY broker_id, broker_epoch, first_producer_id, length, allocated_at, error
+            ORDER BY batch_id
+        ) AS copy
+    FROM pid_blocks
+)
+WHERE copy = 1
+ORDER BY allocated_at, first_producer_id, broker_id;
+
+CREATE OR REPLACE VIEW principal_metrics AS
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
+-- events are counted per row.
+SELECT
+    principal,
+    broker_id,
+    window_end,
+    as_of,
+    rate,
+    tokens,
+    throttle_time_ms,
+    throttle_time_avg_ms,
+    new_pids_window,
+    quota,
+    quota_source,
+    admitted_pids,
+    refused_pids,
+    late_in_interval AS late_pids,
+    active_pids,
+    layers,
+    state_bytes,
+    phase,
+    saturated,
+    batch_id
+FROM (
+    SELECT *,
+        row_number() OVER (
+            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
+        ) AS newest,
+        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
+    FROM producer_id_metrics
+)
+WHERE newest = 1;
+
+CREATE OR REPLACE VIEW new_pids_per_window AS
+-- How many new producer ids each principal made in each window of the quota (an hour, by default): what quotas are
+-- suggested from. Windows in which the stream was learning are left out: nothing is counted as new then.
+SELECT
+    principal,
+    window_number,
+    min(window_end) AS first_row_at,
+    CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+    CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
+    CAST(sum(admitted_pids + refused_pids) AS BIGINT) AS new_pids
+FROM (
+    SELECT
+        principal,
+        window_end,
+        admitted_pids,
+        refused_pids,
+        phase,
+        CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number
+    FROM principal_metrics
+    CROSS JOIN settings
+)
+GROUP BY principal, window_number
+HAVING sum(CASE WHEN phase = 'learning' THEN 1 ELSE 0 END) = 0
+ORDER BY principal, window_number;
+
+CREATE OR REPLACE VIEW occupancy_now AS
+-- What each broker held of producers when it was last asked (KIP-854), the most first. An entry is one producer id on one
+-- partition; followers hold those of what they replicate, so held_pids is what takes memory.
+SELECT
+    occupancy.broker_id,
+    occupancy.topic,
+    occupancy.principal,
+    occupancy.led_pids,
+    occupancy.held_pids,
+    CAST(occupancy.held_pids AS DOUBLE) / greatest(1, sweeps.held_pids) AS share_of_broker,
+    occupancy.open_transactions,
+    occupancy.estimated_bytes,
+    occupancy.expiration_ms,
+    occupancy.missing_replicas,
+    occupancy.swept_at,
+    CAST((unix_millis(now) - unix_millis(occupancy.swept_at)) / 1000.0 AS DOUBLE) AS age_seconds
+FROM producer_occupancy AS occupancy
+INNER JOIN (
+    SELECT
+        broker_id,
+        swept_at,
+        sum(held_pids) AS held_pids,
+        row_number() OVER (PARTITION BY broker_id ORDER BY swept_at DESC) AS newest
+    FROM producer_occupancy
+    GROUP BY broker_id, swept_at
+) AS sweeps
+    ON sweeps.broker_id = occupancy.broker_id AND sweeps.swept_at = occupancy.swept_at AND sweeps.newest = 1
+CROSS JOIN settings
+WHERE occupancy.topic IS NOT NULL
+ORDER BY occupancy.held_pids DESC, occupancy.broker_id, occupancy.topic, occupancy.principal;
+
+CREATE OR REPLACE VIEW pid_block_burn AS
+-- How fast each broker uses up producer ids, in the blocks that the controller gives it (KIP-730), and what went wrong
+-- when it asked. The rate is of the last 24 hours, or of as long as blocks are known; never of less than an hour.
+SELECT
+    answers.broker_id,
+    count(CASE WHEN answers.error = 'NONE' THEN 1 END) AS blocks,
+    CAST(sum(answers.length) AS BIGINT) AS producer_ids,
+    CAST(sum(CASE WHEN answers.age_ms < 86400000 THEN answers.length ELSE 0 END) AS DOUBLE)
+    / CAST(least(24.0, greatest(1.0, max(history.known_ms) / 3600000.0)) AS DOUBLE) AS pids_per_hour,
+    min(CASE WHEN answers.error = 'NONE' THEN answers.allocated_at END) AS first_block_at,
+    max(CASE WHEN answers.error = 'NONE' THEN answers.allocated_at END) AS last_block_at,
+    greatest(0, count(DISTINCT CASE WHEN answers.error = 'NONE' THEN answers.broker_epoch END) - 1) AS restarts,
+    count(CASE WHEN answers.error = 'CLUSTER_AUTHORIZATION_FAILED' THEN 1 END) AS fatal_errors,
+    count(CASE WHEN answers.error = 'STALE_BROKER_EPOCH' THEN 1 END) AS stale_epoch_errors,
+    count(CASE WHEN answers.error = 'UNKNOWN_SERVER_ERROR' THEN 1 END) AS unknown_server_errors,
+    count(
+        CASE
+            WHEN
+                answers.error NOT IN (
+                    'NONE', 'CLUSTER_AUTHORIZATION_FAILED', 'STALE_BROKER_EPOCH', 'UNKNOWN_SERVER_ERROR'
+                )
+                THEN 1
+        END
+    ) AS other_errors,
+    count(CASE WHEN answers.throttle_time_ms > 0 THEN 1 END) AS throttled_answers
+FROM (
+    SELECT *, unix_millis(now) - unix_millis(allocated_at) AS age_ms
+    FROM known_pid_blocks
+    CROSS JOIN settings
+) AS answers
+CROSS JOIN (
+    SELECT coalesce(max(unix_millis(now) - unix_millis(allocated_at)), 0) AS known_ms
+    FROM known_pid_blocks
+    CROSS JOIN settings
+    WHERE error = 'NONE'
+) AS history
+GROUP BY answers.broker_id
+ORDER BY pids_per_hour DESC, answers.broker_id;
+
+CREATE OR REPLACE VIEW pid_block_violations AS
+-- Blocks of producer ids that break a promise of KIP-730: any row is an alert. `other` is what the block disagrees with:
+-- the end of the blocks before it, or a newer epoch of its broker.
+-- Controllers take turns and their clocks differ, so order counts only beyond 10 seconds; an overlap counts always.
+SELECT
+    CASE
+        WHEN end_of_lower > first_producer_id THEN 'no overlap'
+        WHEN end_of_earlier > first_producer_id THEN 'start >= last end'
+    END AS promise,
+    broker_id,
+    broker_epoch,
+    first_producer_id,
+    length,
+    allocated_at,
+    CASE WHEN end_of_lower > first_producer_id THEN end_of_lower ELSE end_of_earlier END AS other
+FROM (
+    SELECT *,
+        max(first_producer_id + length) OVER (
+            ORDER BY first_producer_id, allocated_at, length, broker_id, broker_epoch
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS end_of_lower,
+        max(first_producer_id + length) OVER (
+            ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
+        ) AS end_of_earlier
+    FROM known_pid_blocks
+    WHERE error = 'NONE'
+)
+WHERE end_of_lower > first_producer_id OR end_of_earlier > first_producer_id
+UNION ALL
+SELECT
+    'epoch not stale' AS promise,
+    broker_id,
+    broker_epoch,
+    first_producer_id,
+    length,
+    allocated_at,
+    newest_epoch AS other
+FROM (
+    SELECT *,
+        max(broker_epoch) OVER (
+            PARTITION BY broker_id
+            ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
+        ) AS newest_epoch
+    FROM known_pid_blocks
+    WHERE error = 'NONE'
+)
+WHERE broker_epoch >= 0 AND broker_epoch < newest_epoch
+ORDER BY allocated_at, first_producer_id, promise;
+
+CREATE OR REPLACE VIEW pid_budget AS
+-- Who makes the cluster's new producer ids: the share of each principal in the last 24 hours, which is how long brokers
+-- keep a producer id. Refused ones count: brokers keep them too, as long as nobody enforces.
+SELECT
+    principal,
+    admitted_pids + refused_pids AS new_pids,
+    admitted_pids,
+    refused_pids,
+    CAST(admitted_pids + refused_pids AS DOUBLE)
+    / CAST(greatest(1, sum(admitted_pids + refused_pids) OVER ()) AS DOUBLE) AS share,
+    active_pids,
+    quota,
+    quota_source
+FROM (
+    SELECT
+        principal,
+        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
+        CAST(sum(CASE WHEN newest = 1 THEN active_pids END) AS BIGINT) AS active_pids,
+        max(CASE WHEN newest_of_all = 1 THEN quota END) AS quota,
+        max(CASE WHEN newest_of_all = 1 THEN quota_source END) AS quota_source
+    FROM (
+        SELECT *,
+            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
+            row_number() OVER (PARTITION BY principal ORDER BY window_end DESC, broker_id DESC) AS newest_of_all
+        FROM principal_metrics
+        CROSS JOIN settings
+        WHERE unix_millis(window_end) > unix_millis(now) - 86400000
+    )
+    GROUP BY principal
+)
+ORDER BY new_pids DESC, principal;
+
+CREATE OR REPLACE VIEW recent_inits AS
+-- The answers to INIT_PRODUCER_ID of the last 24 hours, with the client id without the number or UUID at its end:
+-- Java counts its producers up (`producer-17`), and others make up an id each time.
+SELECT
+    classified_inits.*,
+    unix_millis(answered_at) AS at_ms,
+    regexp_replace(
+        client_id, '([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{12,}|[0-9]+)$', '#'
+    ) AS client
+FROM classified_inits
+CROSS JOIN settings
+WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
+ORDER BY answered_at;
+
+CREATE OR REPLACE VIEW principal_churn AS
+-- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
+-- same rules as quota/churn.py, explained in docs/kip-360.md), and whether the principal was throttled for it.
+-- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.
+-- A life is the time until the next new producer id of the same client and address: what a broker can see of it.
+SELECT
+    churn.principal,
+    churn.client,
+    CASE
+        WHEN churn.error_answers >= 5 AND churn.error_answers > churn.new_pids THEN 'new producer on error'
+        WHEN churn.new_pids < 5 THEN 'healthy'
+        WHEN churn.span_seconds <= 30 AND churn.new_pids < 100 THEN 'healthy'
+        WHEN churn.errors_before_share >= 0.5 THEN 'new producer on error'
+        WHEN churn.hosts >= 3 AND churn.new_pids <= 3 * churn.hosts THEN 'scale-out'
+        WHEN churn.median_life_seconds >= 600 THEN 'healthy'
+        WHEN churn.client = 'producer-#' AND churn.client_ids >= 0.5 * churn.new_pids THEN 'producer per message/batch'
+        WHEN churn.client = 'producer-#' AND churn.client_ids = 1 THEN 'restart loop'
+        WHEN churn.median_life_seconds < 2 THEN 'producer per message/batch'
+        WHEN churn.life_spread <= 0.5 OR churn.growing_share >= 0.75 THEN 'restart loop'
+        ELSE 'producer per message/batch'
+    END AS kind,
+    churn.new_pids,
+    churn.pids_per_hour,
+    churn.median_life_seconds,
+    churn.life_spread,
+    churn.growing_share,
+    churn.errors_before_share,
+    churn.error_answers,
+    churn.hosts,
+    churn.client_ids,
+    churn.span_seconds,
+    churn.epoch_bumps,
+    churn.first_at,
+    churn.last_at,
+    coalesce(throttles.throttles, 0) AS throttles,
+    throttles.last_throttled_at,
+    coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
+FROM (
+    SELECT
+        principal,
+        client,
+        count(CASE WHEN is_new_pid THEN 1 END) AS new_pids,
+        CAST(count(CASE WHEN is_new_pid THEN 1 END) AS DOUBLE) * 3600
+        / CAST(greatest(60000, max(new_at_ms) - min(new_at_ms)) / 1000.0 AS DOUBLE) AS pids_per_hour,
+        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE) / 1000 AS median_life_seconds,
+        CAST(
+            percentile_cont(0.75) WITHIN GROUP (ORDER BY life_ms)
+            - percentile_cont(0.25) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE
+        )
+        / greatest(1, percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms)) AS life_spread,
+        CAST(
+            avg(CASE WHEN life_before_ms IS NOT NULL THEN CASE WHEN life_ms > 1.2 * life_before_ms THEN 1 ELSE 0 END END)
+            AS DOUBLE
+        ) AS growing_share,
+        CAST(coalesce(avg(CASE WHEN is_new_pid THEN CASE WHEN after_error THEN 1 ELSE 0 END END), 0) AS DOUBLE)
+            AS errors_before_share,
+        count(CASE WHEN is_error THEN 1 END) AS error_answers,
+        count(DISTINCT client_host) AS hosts,
+        count(DISTINCT CASE WHEN is_new_pid THEN client_id END) AS client_ids,
+        CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
+        count(CASE WHEN outcome IN ('epoch bump', 'new instance') THEN 1 END) AS epoch_bumps,
+        min(answered_at) AS first_at,
+        max(answered_at) AS last_at
+    FROM (
+        SELECT *,
+            lag(life_ms) OVER (
+                PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
+            ) AS life_before_ms
+        FROM (
+            SELECT *,
+                CASE WHEN is_new_pid THEN at_ms END AS new_at_ms,
+                CASE
+                    WHEN is_new_pid
+                        THEN
+                            lead(at_ms) OVER (
+                                PARTITION BY principal, client, client_host, is_new_pid
+                                ORDER BY at_ms, result_producer_id
+                            ) - at_ms
+                END AS life_ms,
+                -- Without a transactional id a client that names its old id has had an error.
+                (outcome = 'new id' AND transactional_id IS NULL)
+                OR errors_so_far > coalesce(
+                    lag(errors_so_far) OVER (
+                        PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
+                    ),
+                    0
+                ) AS after_error
+            FROM (
+                SELECT *,
+                    sum(CASE WHEN is_error THEN 1 ELSE 0 END) OVER (
+                        PARTITION BY principal, client, client_host
+                        ORDER BY at_ms, result_producer_id
+                        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                    ) AS errors_so_far
+                FROM (
+                    SELECT
+                        named.principal,
+                        CASE WHEN families.clients > 50 THEN '*' ELSE named.client END AS client,
+                        named.client_id,
+                        named.client_host,
+                        named.transactional_id,
+                        named.outcome,
+                        named.outcome IN ('fenced', 'unknown producer', 'refused', 'throttled', 'other error')
+                            AS is_error,
+                        named.is_new_pid,
+                        named.result_producer_id,
+                        named.answered_at,
+                        named.at_ms
+                    FROM recent_inits AS named
+                    INNER JOIN (
+                        SELECT principal, count(DISTINCT client) AS clients
+                        FROM recent_inits
+                        GROUP BY principal
+                    ) AS families ON families.principal = named.principal
+                )
+            )
+        )
+    )
+    GROUP BY principal, client
+) AS churn
+LEFT JOIN (
+    SELECT
+        principal,
+        count(*) AS throttles,
+        max(decided_at) AS last_throttled_at,
+        max(throttled_until) AS throttled_until
+    FROM throttle_decisions
+    CROSS JOIN settings
+    WHERE action = 'THROTTLE' AND unix_millis(decided_at) > unix_millis(now) - 86400000
+    GROUP BY principal
+) AS throttles ON throttles.principal = churn.principal
+CROSS JOIN settings
+ORDER BY churn.new_pids DESC, churn.principal, churn.client;
+
+CREATE OR REPLACE VIEW principal_timeline AS
+-- A principal over time, one row per metrics interval: what was new, what was refused, and whether a throttle held.
+SELECT
+    metrics.principal,
+    metrics.broker_id,
+    metrics.window_end,
+    metrics.admitted_pids,
+    metrics.refused_pids,
+    metrics.late_pids,
+    metrics.new_pids_window,
+    metrics.rate,
+    metrics.quota,
+    metrics.tokens,
+    metrics.active_pids,
+    metrics.state_bytes,
+    metrics.phase,
+    throttles.principal IS NOT NULL AS throttled
+FROM principal_metrics AS metrics
+LEFT JOIN (
+    SELECT DISTINCT held.principal, held.broker_id, held.window_end
+    FROM principal_metrics AS held
+    INNER JOIN throttle_decisions AS decisions
+        ON
+            decisions.principal = held.principal
+            AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
+            AND decisions.decided_at <= held.as_of
+            AND decisions.throttled_until > held.as_of
+    WHERE decisions.action = 'THROTTLE'
+) AS throttles
+    ON
+        throttles.principal = metrics.principal
+        AND coalesce(throttles.broker_id, -1) = coalesce(metrics.broker_id, -1)
+        AND throttles.window_end = metrics.window_end
+ORDER BY metrics.principal, metrics.broker_id, metrics.window_end;
+
+CREATE OR REPLACE VIEW quota_headroom AS
+-- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
+-- its tokens refill by quota / window and its window empties.
+SELECT
+    principal,
+    broker_id,
+    quota,
+    quota_source,
+    new_pids_window,
+    quota - new_pids_window AS headroom_pids,
+    new_pids_window / quota AS used_share,
+    tokens_now,
+    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
+    rate,
+    active_pids,
+    phase,
+    saturated,
+    age_ms / 1000.0 AS age_seconds,
+    as_of
+FROM (
+    SELECT
+        principal,
+        broker_id,
+        quota,
+        quota_source,
+        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
+        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
+        window_ms,
+        rate,
+        active_pids,
+        phase,
+        saturated,
+        age_ms,
+        as_of
+    FROM (
+        SELECT *,
+            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
+            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
+        FROM principal_metrics
+        CROSS JOIN settings
+    )
+    WHERE newest = 1
+)
+ORDER BY used_share DESC NULLS LAST, principal;
+
+CREATE OR REPLACE VIEW tap_coverage AS
+-- Which broker nobody watches: a broker without a tap is one whose offenders are invisible.
+-- Taps report every 10 seconds and reach the table within a minute: after two silent ones a tap is taken for dead.
+SELECT
+    brokers.broker_id,
+    reports.reported_at IS NOT NULL
+        AND NOT reports.stopped
+        AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
+    CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
+    reports.reported_at,
+    brokers.seen_at,
+    reports.host,
+    reports.source,
+    reports.events,
+    reports.unplaced_share,
+    reports.behind_bytes,
+    reports.newest_line_at,
+    reports.stopped
+FROM (
+    SELECT broker_id, max(seen_at) AS seen_at
+    FROM tap_status
+    GROUP BY broker_id
+) AS brokers
+LEFT JOIN (
+    SELECT *, row_number() OVER (PARTITION BY broker_id ORDER BY reported_at DESC, batch_id DESC) AS newest
+    FROM tap_status
+    WHERE reported_at IS NOT NULL
+) AS reports ON reports.broker_id = brokers.broker_id AND reports.newest = 1
+CROSS JOIN settings
+ORDER BY watched_now, brokers.broker_id;
+
+CREATE OR REPLACE VIEW stream_health AS
+-- Is the stream alive, and does it see what it should? One row.
+-- A stream with nothing to say writes nothing, so silence alone is no alarm: compare it with the taps' (tap_coverage).
+SELECT
+    metrics.newest_row_at,
+    CAST((unix_millis(now) - unix_millis(metrics.newest_row_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
+    metrics.principals,
+    metrics.saturated_principals,
+    metrics.learning_principals,
+    metrics.unknown_share,
+    (SELECT count(*) FROM current_throttles WHERE throttled_now) AS throttled_now,
+    decisions.decisions_hour,
+    metrics.refused_hour,
+    metrics.late_hour,
+    quarantine.quarantined_hour,
+    quarantine.quarantined_total,
+    metrics.newest_batch_id
+FROM settings
+CROSS JOIN (
+    SELECT
+        max(as_of) AS newest_row_at,
+        count(DISTINCT CASE WHEN in_hour THEN principal END) AS principals,
+        count(DISTINCT CASE WHEN in_hour AND saturated THEN principal END) AS saturated_principals,
+        count(DISTINCT CASE WHEN in_hour AND phase = 'learning' THEN principal END) AS learning_principals,
+        CAST(sum(CASE WHEN in_hour AND principal = 'unknown' THEN admitted_pids + refused_pids ELSE 0 END) AS DOUBLE)
+        / CAST(greatest(1, sum(CASE WHEN in_hour THEN admitted_pids + refused_pids ELSE 0 END)) AS DOUBLE)
+            AS unknown_share,
+        CAST(coalesce(sum(CASE WHEN in_hour THEN refused_pids END), 0) AS BIGINT) AS refused_hour,
+        CAST(coalesce(sum(CASE WHEN in_hour THEN late_pids END), 0) AS BIGINT) AS late_hour,
+        max(batch_id) AS newest_batch_id
+    FROM (
+        SELECT *, unix_millis(window_end) > unix_millis(now) - 3600000 AS in_hour
+        FROM principal_metrics
+        CROSS JOIN settings
+    )
+) AS metrics
+CROSS JOIN (
+    SELECT count(*) AS decisions_hour
+    FROM throttle_decisions
+    CROSS JOIN settings
+    WHERE unix_millis(decided_at) > unix_millis(now) - 3600000
+) AS decisions
+CROSS JOIN (
+    SELECT
+        count(CASE WHEN unix_millis(record_timestamp) > unix_millis(now) - 3600000 THEN 1 END) AS quarantined_hour,
+        count(*) AS quarantined_total
+    FROM quarantined_events
+    CROSS JOIN settings
+) AS quarantine;
+
+CREATE OR REPLACE VIEW top_offenders AS
+-- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id.
+-- A producer id refused in two metrics intervals counts in both.
+SELECT
+    counts.principal,
+    counts.refused_pids,
+    counts.admitted_pids,
+    coalesce(throttles.throttles, 0) AS throttles,
+    throttles.last_throttled_at,
+    coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
+FROM (
+    SELECT
+        principal,
+        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
+        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids
+    FROM principal_metrics
+    CROSS JOIN settings
+    WHERE unix_millis(window_end) > unix_millis(now) - 86400000
+    GROUP BY principal
+) AS counts
+LEFT JOIN (
+    SELECT
+        principal,
+        count(*) AS throttles,
+        max(decided_at) AS last_throttled_at,
+        max(throttled_until) AS throttled_until
+    FROM throttle_decisions
+    CROSS JOIN settings
+    WHERE action = 'THROTTLE' AND unix_millis(decided_at) > unix_millis(now) - 86400000
+    GROUP BY principal
+) AS throttles ON throttles.principal = counts.principal
+CROSS JOIN settings
+ORDER BY refused_pids DESC, admitted_pids DESC, principal;

@@ -1,0 +1,87 @@
+-- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of quota/init_producer_id.py).
+-- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
+-- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
+SELECT
+    answered_at,
+    broker_id,
+    principal,
+    client_id,
+    client_host,
+    transactional_id,
+    producer_id,
+    producer_epoch,
+    result_producer_id,
+    result_producer_epoch,
+    error,
+    outcome,
+    outcome IN ('first id', 'new id') AS is_new_pid
+FROM (
+    SELECT *,
+        CASE
+            WHEN error IN ('PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH') THEN 'fenced'
+            WHEN error IN ('UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_ID_MAPPING') THEN 'unknown producer'
+            WHEN
+                error IN (
+                    'CLUSTER_AUTHORIZATION_FAILED',
+                    'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
+                    'INVALID_REQUEST',
+                    'INVALID_TRANSACTION_TIMEOUT',
+                    'UNSUPPORTED_VERSION'
+                )
+                THEN 'refused'
+            WHEN error = 'THROTTLING_QUOTA_EXCEEDED' THEN 'throttled'
+            WHEN
+                error IN (
+                    'CONCURRENT_TRANSACTIONS',
+                    'COORDINATOR_LOAD_IN_PROGRESS',
+                    'COORDINATOR_NOT_AVAILABLE',
+                    'NOT_COORDINATOR',
+                    'REQUEST_TIMED_OUT'
+                )
+                THEN 'busy'
+            WHEN error <> 'NONE' THEN 'other error'
+            WHEN transactional_id IS NULL AND producer_id < 0 THEN 'first id'
+            WHEN transactional_id IS NULL THEN 'new id'
+            WHEN producer_id < 0 AND result_producer_epoch > 0 THEN 'new instance'
+            WHEN producer_id < 0 AND coalesce(ids_before, 0) > 0 THEN 'new id'
+            WHEN producer_id < 0 THEN 'first id'
+            WHEN asked > 1 THEN 'bump retry'
+            WHEN result_producer_id = producer_id THEN 'epoch bump'
+            ELSE 'new id'
+        END AS outcome
+    FROM (
+        SELECT *,
+            row_number() OVER (
+                PARTITION BY
+                    transactional_id, producer_id, producer_epoch, result_producer_id, result_producer_epoch, error
+                ORDER BY answered_at, batch_id
+            ) AS asked,
+            sum(CASE WHEN error = 'NONE' THEN 1 ELSE 0 END) OVER (
+                PARTITION BY transactional_id, CASE WHEN transactional_id IS NULL THEN result_producer_id END
+                ORDER BY answered_at, result_producer_id, result_producer_epoch, batch_id
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS ids_before
+        FROM (
+            SELECT *,
+                row_number() OVER (
+                    PARTITION BY
+                        answered_at,
+                        broker_id,
+                        principal,
+                        client_id,
+                        client_host,
+                        transactional_id,
+                        producer_id,
+                        producer_epoch,
+                        result_producer_id,
+                        result_producer_epoch,
+                        error
+                    ORDER BY repeated, batch_id
+                ) AS copy
+            FROM producer_inits
+        )
+        -- What a tap sent again after a crash counts only if the first time is not there.
+        WHERE copy = 1 OR NOT repeated
+    )
+)
+ORDER BY answered_at, principal, client_id

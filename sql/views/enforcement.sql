@@ -1,0 +1,31 @@
+-- The leases of the enforcer, newest first: which client quota it set for whom, and whether that still holds.
+SELECT
+    lease_id,
+    principal,
+    entity_user,
+    entity_client_id,
+    entity_ip,
+    quota_key,
+    previous_value,
+    new_value,
+    state,
+    state IN ('in_force', 'restoring') AS in_force_now,
+    CAST(
+        CASE
+            WHEN state IN ('in_force', 'restoring')
+                THEN greatest(0, unix_millis(until) - unix_millis(now)) / 1000.0
+            ELSE 0
+        END AS DOUBLE
+    ) AS seconds_left,
+    until,
+    recorded_at,
+    decision_id,
+    reason
+FROM (
+    SELECT *, row_number() OVER (PARTITION BY lease_id ORDER BY recorded_at DESC, sequence DESC) AS newest
+    FROM enforcement_actions
+    WHERE lease_id IS NOT NULL AND state NOT IN ('alert', 'hold')
+)
+CROSS JOIN settings
+WHERE newest = 1
+ORDER BY recorded_at DESC, lease_id

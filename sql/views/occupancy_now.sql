@@ -1,0 +1,29 @@
+-- What each broker held of producers when it was last asked (KIP-854), the most first. An entry is one producer id on one
+-- partition; followers hold those of what they replicate, so held_pids is what takes memory.
+SELECT
+    occupancy.broker_id,
+    occupancy.topic,
+    occupancy.principal,
+    occupancy.led_pids,
+    occupancy.held_pids,
+    CAST(occupancy.held_pids AS DOUBLE) / greatest(1, sweeps.held_pids) AS share_of_broker,
+    occupancy.open_transactions,
+    occupancy.estimated_bytes,
+    occupancy.expiration_ms,
+    occupancy.missing_replicas,
+    occupancy.swept_at,
+    CAST((unix_millis(now) - unix_millis(occupancy.swept_at)) / 1000.0 AS DOUBLE) AS age_seconds
+FROM producer_occupancy AS occupancy
+INNER JOIN (
+    SELECT
+        broker_id,
+        swept_at,
+        sum(held_pids) AS held_pids,
+        row_number() OVER (PARTITION BY broker_id ORDER BY swept_at DESC) AS newest
+    FROM producer_occupancy
+    GROUP BY broker_id, swept_at
+) AS sweeps
+    ON sweeps.broker_id = occupancy.broker_id AND sweeps.swept_at = occupancy.swept_at AND sweeps.newest = 1
+CROSS JOIN settings
+WHERE occupancy.topic IS NOT NULL
+ORDER BY occupancy.held_pids DESC, occupancy.broker_id, occupancy.topic, occupancy.principal

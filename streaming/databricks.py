@@ -1,0 +1,51 @@
+"""What differs in a Databricks runtime: the one place that knows whether this process runs in one."""
+
+import os
+from collections.abc import Mapping
+
+from streaming.errors import SecretError
+
+_RUNTIME = "DATABRICKS_RUNTIME_VERSION"
+
+
+def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
+    """Say whether this process runs in a Databricks runtime, which brings its own session, Java, Kafka and Delta.
+
+    Examples:
+        >>> in_databricks({"DATABRICKS_RUNTIME_VERSION": "17.3"}), in_databricks({})
+        (True, False)
+    """
+    return _RUNTIME in environment
+
+
+def jaas_prefix() -> str:
+    """Return what stands before the class of a login module: that runtime's Kafka client lives in another package."""
+    return "kafkashaded." if in_databricks() else ""
+
+
+def secret_lines(name: str) -> list[str]:
+    """Return the lines of a Databricks secret.
+
+    Args:
+        name: Its scope and key, as `scope/key`.
+
+    Raises:
+        SecretError: If the name is of another form, or the secret can't be read here. Says nothing of its content.
+    """
+    scope, slash, key = name.partition("/")
+    if not (scope and slash and key):
+        msg = f"secret {name!r} is not of the form scope/key: write pid-quota/kafka-client, say"
+        raise SecretError(msg)
+    if not in_databricks():
+        msg = f"secret {name} can be read in a Databricks runtime only: give a file by --kafka-config here"
+        raise SecretError(msg)
+    # Only that runtime has it.
+    from databricks.sdk.runtime import dbutils
+
+    try:
+        return dbutils.secrets.get(scope=scope, key=key).splitlines()
+    # Of a class that py4j or the SDK makes, by the cluster's access mode.
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        msg = f"secret {name} can't be read: {reason}. Check the scope, the key, and that the job may READ the scope"
+        raise SecretError(msg) from error

@@ -1,0 +1,33 @@
+"""State buckets in a real stream: the rows are those of a state for each principal."""
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from stream_kit import START_MS, Stream, event
+
+from jobs.quota_table import QuotaEntry, set_quota
+
+HOUR_MS = 3_600_000
+TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
+
+
+def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_path: Path) -> None:
+    streams = [Stream(spark, tmp_path / str(buckets), state_buckets=buckets) for buckets in (0, 3)]
+    for stream in streams:
+        set_quota(stream.tables, QuotaEntry(None, 5.0, datetime.fromtimestamp(0, timezone.utc), "test"))
+        for batch, at_ms in enumerate((0, 30_000, 14 * HOUR_MS, 30 * HOUR_MS)):
+            pids = range(batch * 4, batch * 4 + 50)
+            values = [event(pid, f"User:p{pid % 5}", at_ms + pid * 1000) for pid in (*pids, *pids)]
+            stream.batch_at(START_MS + at_ms, *values, b"not an event %d" % batch)
+        stream.run()
+
+    each, bucketed = ({table: rows_of(stream, table) for table in TABLES} for stream in streams)
+
+    assert all(each.values())
+    assert bucketed == each
+
+
+def rows_of(stream: Stream, table: str) -> list[str]:
+    """All rows but the last ones of principals that are forgotten: that may be early or late."""
+    return sorted(str(row) for row in stream.rows(table) if row.get("rate") != 0)

@@ -1,0 +1,189 @@
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from stream_kit import START_MS
+
+from broker.local import LocalBroker
+from broker.tap import Tap
+from broker.topics import PRODUCER_INITS, ensure_topics
+from streaming.kip_reports import REPORTS, CommitReport, start_kip_reports
+from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.sinks import DeltaSink
+from streaming.tables import TABLES, create_missing
+
+INITS, BLOCKS = REPORTS["producer-inits"], REPORTS["producer-id-blocks"]
+
+
+def records(spark: SparkSession, *values: object) -> DataFrame:
+    texts = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
+    return spark.createDataFrame([(bytearray(text),) for text in texts], "value BINARY")
+
+
+def init(at_ms: int = 0, **others: object) -> dict[str, object]:
+    return {
+        "timestamp_ms": START_MS + at_ms,
+        "broker_id": 1,
+        "principal": "User:alice",
+        "client_id": "app",
+        "client_host": "10.0.0.7",
+        "transactional_id": None,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "result_producer_id": 70,
+        "result_producer_epoch": 0,
+        "error": "NONE",
+        **others,
+    }
+
+
+def block(at_ms: int = 0, **others: object) -> dict[str, object]:
+    return {
+        "timestamp_ms": START_MS + at_ms,
+        "broker_id": 2,
+        "broker_epoch": 17,
+        "first_producer_id": 4000,
+        "length": 1000,
+        "error": 0,
+        "throttle_time_ms": 0,
+        **others,
+    }
+
+
+def test_an_answer_for_a_producer_id_becomes_a_row(spark: SparkSession) -> None:
+    rows = INITS.rows(records(spark, init(), init(5, repeated=True, transactional_id="pay")), 3)
+
+    assert rows.columns == TABLES["producer_inits"].schema.names
+    first, second = sorted(rows.collect(), key=lambda row: row.answered_at)
+    answered_at = datetime.fromtimestamp(START_MS / 1000, tz=timezone.utc)
+    assert first.answered_at.astimezone(timezone.utc) == answered_at
+    assert (first.principal, first.client_host, first.transactional_id) == ("User:alice", "10.0.0.7", None)
+    assert (first.result_producer_id, first.repeated, first.batch_id) == (70, False, 3)
+    assert (second.transactional_id, second.repeated) == ("pay", True)
+
+
+def test_long_texts_of_clients_are_cut(spark: SparkSession) -> None:
+    (row,) = INITS.rows(records(spark, init(client_id="x" * 9000, transactional_id="y" * 9000)), 0).collect()
+    assert (row.client_id, row.transactional_id) == ("x" * 256, "y" * 256)
+
+
+def test_a_block_of_producer_ids_becomes_a_row_and_its_error_a_name(spark: SparkSession) -> None:
+    failed = {"first_producer_id": -1, "length": 0}
+    values = [block(), block(1, error=77, **failed), block(2, error=-1, **failed), block(3, error=999, **failed)]
+    rows = BLOCKS.rows(records(spark, *values), 4)
+
+    assert rows.columns == TABLES["pid_blocks"].schema.names
+    found = sorted(rows.collect(), key=lambda row: row.allocated_at)
+    assert [(row.first_producer_id, row.length, row.error) for row in found] == [
+        (4000, 1000, "NONE"),
+        (-1, 0, "STALE_BROKER_EPOCH"),
+        (-1, 0, "UNKNOWN_SERVER_ERROR"),
+        (-1, 0, "ERROR_999"),
+    ]
+
+
+def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
+    values = ["text", {"principal": "User:a"}, [1], b"\xff{", b"", {"timestamp_ms": 1, "broker_id": "x"}]
+    assert INITS.rows(records(spark, *values, init()), 0).count() == 1
+    assert BLOCKS.rows(records(spark, *values, block()), 0).count() == 1
+
+
+def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
+    create_missing(str(tmp_path))
+    for report, value in ((INITS, init()), (BLOCKS, block())):
+        commit = CommitReport(report, DeltaSink(str(tmp_path), "test"))
+        for batch_id in (0, 0, 1):
+            commit(records(spark, value), batch_id)
+        commit(records(spark, "nothing of ours"), 2)
+
+        rows = DeltaTable(f"{tmp_path}/{report.table}").to_pyarrow_table().to_pylist()
+        assert sorted(row["batch_id"] for row in rows) == [0, 1]
+
+
+@contextmanager
+def tapped(broker: LocalBroker, events: str) -> Iterator[Tap]:
+    ensure_topics(broker.admin_config())
+    stop = threading.Event()
+    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events, from_end=True)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(tap.run, stop)
+        try:
+            wait_until(lambda: tap.idle_rounds > 0)
+            yield tap
+        finally:
+            stop.set()
+            run.result()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+
+
+def wait_until_all_is_read(tap: Tap) -> None:
+    # Idle from now on, not only until now.
+    idle_before = tap.idle_rounds
+    wait_until(lambda: not idle_before <= tap.idle_rounds <= idle_before + 2)
+    wait_until(lambda: tap.idle_rounds > 2)
+
+
+def commit_transactions(settings: dict[str, str], transactional_id: str, topic: str, count: int) -> None:
+    producer = Producer({"transactional.id": transactional_id, "log_level": 0, **settings})
+    producer.init_transactions(60)
+    for _ in range(count):
+        producer.begin_transaction()
+        producer.produce(topic, b"value")
+        producer.commit_transaction(60)
+
+
+def test_epochs_are_no_producer_ids_from_the_tap_to_the_tables(
+    spark: SparkSession, broker: LocalBroker, tmp_path: Path
+) -> None:
+    events, orders, name = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("events", "orders", "pay"))
+    admin = AdminClient(broker.admin_config())
+    for made in admin.create_topics([NewTopic(events, 1, 1), NewTopic(orders, 1, 1)]).values():
+        made.result()
+    with tapped(broker, events) as tap:
+        for _ in range(5):
+            # Each is another instance of the same producer: same id, next epoch.
+            commit_transactions(broker.client_config("alice"), name, orders, 3)
+        for _ in range(4):
+            producer = Producer({"enable.idempotence": True, "log_level": 0, **broker.client_config("mallory")})
+            producer.produce(orders, b"value")
+            assert producer.flush(60) == 0
+        wait_until_all_is_read(tap)
+
+    tables = str(tmp_path / "tables")
+    create_missing(tables)
+    options = StreamOptions(
+        topic=events,
+        kafka_options={"kafka.bootstrap.servers": broker.admin_servers},
+        tables=tables,
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger=AVAILABLE_NOW,
+    )
+    for query in (start(spark, options), *start_kip_reports(spark, options, {PRODUCER_INITS})):
+        query.awaitTermination()
+
+    metrics = DeltaTable(f"{tables}/producer_id_metrics").to_pyarrow_table().to_pylist()
+    admitted = {row["principal"]: row["admitted_pids"] for row in sorted(metrics, key=lambda row: row["as_of"])}
+    assert admitted == {"User:alice": 1, "User:mallory": 4}
+    inits = DeltaTable(f"{tables}/producer_inits").to_pyarrow_table().to_pylist()
+    epochs = [
+        row["result_producer_epoch"] for row in inits if row["transactional_id"] == name and row["error"] == "NONE"
+    ]
+    assert sorted(epochs)[:1] == [0]
+    assert len(set(epochs)) == 5

@@ -1,0 +1,104 @@
+"""The views of KIP-730 and KIP-360 on Spark: the same answers as DuckDB's, which the other tests look at."""
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+
+from jobs.query import query
+from jobs.views import SETTINGS, needed_views, views
+from quota.config import QuotaConfig
+from streaming.tables import TABLES, create_missing, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+NOW = NOON + timedelta(hours=2)
+OURS = ("pid_block_burn", "pid_block_violations", "init_outcomes", "principal_churn")
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def init(number: int, seconds: float, **others: object) -> dict[str, object]:
+    return {
+        "answered_at": at(seconds),
+        "broker_id": 1,
+        "principal": "User:m",
+        "client_id": f"producer-{number}",
+        "client_host": f"10.0.0.{number % 3}",
+        "transactional_id": None,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "result_producer_id": number,
+        "result_producer_epoch": 0,
+        "error": "NONE",
+        "repeated": False,
+        "batch_id": 0,
+        **others,
+    }
+
+
+def inits() -> list[dict[str, object]]:
+    uuid = "0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01"
+    plain = [init(number, 7 * number + number % 4) for number in range(60)]
+    steady = [init(100 + number, 900 * number, principal="User:a", client_id=f"job-{uuid}") for number in range(6)]
+    pay = {"principal": "User:t", "client_id": "pay", "transactional_id": "pay"}
+    bump = {**pay, "producer_id": 200, "producer_epoch": 0, "result_producer_epoch": 1}
+    transactional = [init(200, 5, **pay), init(200, 6, **bump), init(200, 7, **bump), init(201, 8, **pay)]
+    fenced = init(-1, 9, **{**bump, "error": "PRODUCER_FENCED", "result_producer_epoch": -1})
+    return [*plain, *steady, *transactional, fenced, init(3, 7 * 3 + 3, repeated=True, batch_id=9)]
+
+
+def blocks() -> list[dict[str, object]]:
+    rows = []
+    for first, broker_id, epoch, minutes in [(0, 1, 5, 0), (1000, 2, 6, 1), (1500, 1, 5, 2), (3000, 2, 4, 3)]:
+        row = {"broker_id": broker_id, "broker_epoch": epoch, "first_producer_id": first, "length": 1000}
+        rows.append({**row, "allocated_at": at(60 * minutes), "error": "NONE", "throttle_time_ms": 0, "batch_id": 0})
+    failed = {"first_producer_id": -1, "length": 0, "error": "STALE_BROKER_EPOCH", "throttle_time_ms": 5}
+    return [*rows, {**rows[0], **failed}, {**rows[0], "batch_id": 1}]
+
+
+def decisions() -> list[dict[str, object]]:
+    row = dict.fromkeys(TABLES["throttle_decisions"].schema.names)
+    times = {"decided_at": at(7000), "throttled_until": at(9000)}
+    return [row | {"decision_id": "d", "principal": "User:m", "action": "THROTTLE", "batch_id": 0} | times]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
+    root: Path = tmp_path_factory.mktemp("tables")
+    create_missing(str(root))
+    for name, rows in {"producer_inits": inits(), "pid_blocks": blocks(), "throttle_decisions": decisions()}.items():
+        table = pa.Table.from_pylist(rows, schema=TABLES[name].schema)
+        write_deltalake(table_path(str(root), name), table, mode="append")
+    return str(root)
+
+
+@pytest.mark.parametrize("view", OURS)
+def test_spark_answers_as_duckdb_does(spark: SparkSession, tables: str, view: str) -> None:
+    for name in ("producer_inits", "pid_blocks", "throttle_decisions"):
+        spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+    setting = f"SELECT timestamp'{NOW:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
+    spark.sql(f"{setting}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
+    for name in needed_views(view):
+        spark.sql(views()[name]).createOrReplaceTempView(name)
+
+    by_spark = spark.table(view).toArrow().to_pylist()
+    by_duckdb = query(tables, f"TABLE {view}", NOW).records()
+
+    assert by_duckdb
+    assert comparable(by_spark) == comparable(by_duckdb)
+
+
+def comparable(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    plain = [
+        {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    ]
+    return sorted(({**row, **utc(row)} for row in plain), key=str)
+
+
+def utc(row: dict[str, object]) -> dict[str, object]:
+    return {name: value.timestamp() for name, value in row.items() if isinstance(value, datetime)}

@@ -1,0 +1,140 @@
+"""Repeats of earlier batches that never reach the operator: nothing that is decided or stored changes by it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quota.decision import Decision
+from quota.limits import Limit
+from state.events import CORRECTION, LEARNING, Deployment, Events, MetricsRow
+from state.ledger import Ledger
+from streaming.forwarded import Attempt, Forwarded, PartitionMemory
+from streaming.operator import unpack
+from streaming.tally import tally_events
+
+NOW_MS = 1_790_000_000_000
+DEPLOYMENT = Deployment(salt=3)
+QUANTUM_MS = DEPLOYMENT.config.quantum_ms
+Event = tuple[int, int, int]
+"""PID, milliseconds since the event before, kind."""
+
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.sampled_from([0, 0, 0, 500, 4_000, -3_000, 11_000, -12_000, 400_000]),
+        st.sampled_from([0, 0, 0, 0, CORRECTION, LEARNING]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+BATCHES = st.lists(
+    st.tuples(EVENTS, st.integers(0, 1), st.sampled_from(["", "", "", "retry", "restart"])), min_size=1, max_size=12
+)
+
+
+def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
+    times = at_ms + np.cumsum([step_ms for _, step_ms, _ in events])
+    return pa.table(
+        {
+            "timestamp_ms": pa.array(times, pa.int64()),
+            "principal": ["User:a"] * len(events),
+            "producer_id": pa.array([pid for pid, _, _ in events], pa.int64()),
+            "client_id": ["c"] * len(events),
+            "correction": [kind == CORRECTION for _, _, kind in events],
+            "learning": [kind == LEARNING for _, _, kind in events],
+            "partition": pa.array([0] * len(events), pa.int32()),
+            "offset": pa.array(range(offset, offset + len(events)), pa.int64()),
+        }
+    )
+
+
+def final(rows: Iterable[MetricsRow]) -> dict[int, MetricsRow]:
+    return {row.window_end_ms: replace(row, late_pids=0) for row in sorted(rows, key=lambda row: row.as_of_ms)}
+
+
+class Fed:
+    """A ledger, stored between batches, and all it said."""
+
+    def __init__(self) -> None:
+        self.stored: bytes | None = None
+        self.decisions: list[Decision] = []
+        self.metrics: list[MetricsRow] = []
+        self.events = 0
+
+    def feed(self, events: Events | None, rate: float) -> None:
+        if events is None:
+            return
+        ledger = Ledger("User:a", DEPLOYMENT, self.stored)
+        outcome = ledger.process(events, Limit(rate, "user"))
+        self.events += len(events.pids)
+        self.decisions += outcome.decisions
+        self.metrics += outcome.metrics
+        if outcome.changed:
+            self.stored = ledger.to_bytes()
+
+
+def tallied(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
+    memories = {} if memory is None else {0: memory}
+    packed = [packed for _, packed in tally_events(events, QUANTUM_MS, memories=memories)]
+    return unpack(packed) if packed else None
+
+
+@settings(deadline=None)
+@given(batches=BATCHES, rate=st.sampled_from([2.0, 700.0]))
+def test_whoever_reads_a_batch_and_however_often_the_ledger_is_the_same(
+    batches: list[tuple[list[Event], int, str]], rate: float
+) -> None:
+    workers, run = [Forwarded(), Forwarded()], 0
+    with_memory, without = Fed(), Fed()
+    at_ms, offset, attempt = NOW_MS, 0, 0
+    for batch_id, (events, worker, trouble) in enumerate(batches):
+        rows, last = table(events, at_ms, offset), offset + len(events) - 1
+        run += trouble == "restart"
+        for lost in (True, False) if trouble == "retry" else (False,):
+            # An attempt that fails has filled its worker's memory, and what it yielded goes nowhere.
+            attempt += 1
+            memory = workers[worker ^ lost].of(Attempt(f"run-{run}", batch_id, attempt), "t", 0, offset, last)
+            read = tallied(rows, memory)
+        with_memory.feed(read, rate)
+        without.feed(tallied(rows, None), rate)
+        at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
+
+    assert with_memory.stored == without.stored
+    assert with_memory.decisions == without.decisions
+    assert final(with_memory.metrics) == final(without.metrics)
+    assert with_memory.events <= without.events
+
+
+def remembered(worker: Forwarded, attempt: Attempt, offset: int) -> bool:
+    """Whether the one event of a batch, the same as the one before, is left out."""
+    events = table([(7, 0, 0)], NOW_MS, offset)
+    return tallied(events, worker.of(attempt, "t", 0, offset, offset)) is None
+
+
+def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_the_same_run() -> None:
+    worker = Forwarded()
+    assert not remembered(worker, Attempt("run", 0, 1), 10)
+    assert remembered(worker, Attempt("run", 1, 2), 11)
+
+    assert not remembered(Forwarded(), Attempt("run", 2, 3), 12), "another worker"
+    assert not remembered(worker, Attempt("run", 2, 3), 13), "offset 12 was read elsewhere"
+    assert not remembered(worker, Attempt("run", 2, 4), 14), "another attempt of the same batch"
+    assert not remembered(worker, Attempt("new run", 3, 5), 15), "after a restart"
+    assert remembered(worker, Attempt("new run", 4, 6), 16)
+
+
+def test_the_later_blocks_of_an_attempt_go_on_from_its_earlier_ones() -> None:
+    worker, attempt = Forwarded(), Attempt("run", 0, 1)
+    assert not remembered(worker, attempt, 10)
+    assert remembered(worker, attempt, 11)
+
+
+def test_who_was_keyed_to_an_overflow_entry_is_not_remembered() -> None:
+    worker = Forwarded()
+    remembered(worker, Attempt("run", 0, 1), 10)
+    worker.of(Attempt("run", 1, 2), "t", 0, 11, 10).forget("User:a")
+    assert not remembered(worker, Attempt("run", 1, 2), 11)
