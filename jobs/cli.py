@@ -18,7 +18,16 @@ _COMMANDS = {
     "enforce": ("jobs.enforce", "enforce", "Turn decisions into Kafka client quotas, and take them back in time."),
     "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas", "quotas", "Set, delete and describe quotas."),
+    "suggest-quotas": ("jobs.suggest_quotas", "suggest_quotas", "Suggest a quota per user from history."),
+    "top": ("jobs.top", "top", "Watch the principals live in a terminal, without a JVM."),
     "sql": ("jobs.tables_sql", "sql", "Query the tables and views, without a JVM."),
+    "blocks": ("jobs.blocks", "blocks", "Audit the blocks of producer ids that brokers were given (KIP-730)."),
+    "inits": ("jobs.inits", "inits", "Show what came of requests for producer ids (KIP-360)."),
+    "occupancy": ("jobs.occupancy", "occupancy", "Show what brokers hold of producers, and forecast it (KIP-854)."),
+    "why": ("jobs.why", "why", "Say why a principal's clients make producer ids, and how to mend it."),
+    "tables": ("jobs.table_commands", "app", "Make the tables, and say what they hold."),
+    "maintain": ("jobs.maintain", "maintain", "Keep the tables small: old rows, small files, old versions."),
+    "console": ("jobs.web_console", "console", "Show the tables in the browser, on one page that only reads."),
     "demo": ("jobs.demo", "demo", "Show it all on a real broker on this machine."),
     "demo-clients": ("jobs.demo_clients", "demo_clients", "The demo's producers alone, for a broker of yours."),
 }
@@ -45,9 +54,14 @@ def application(called: str | None = None) -> typer.Typer:
     return app
 
 
-def main() -> NoReturn:
-    """Run `pid-quota` with the process's arguments."""
-    sys.exit(run(sys.argv[1:]))
+def main() -> None:
+    """Run `pid-quota` with the process's arguments; returns if all went well.
+
+    Databricks calls this function in a process of its own, where any SystemExit counts as a failure.
+    """
+    code = run(sys.argv[1:])
+    if code:
+        sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ from broker.enforcer import Enforcer
 from broker.enforcer_clock import BrokerClock
 from broker.enforcer_dry_run import DryRunLog, DryRunQuotas, NoLock
 from broker.enforcer_lock import EnforcerLock
+from broker.enforcer_metrics import EnforcerMetrics
 from broker.enforcer_notices import Notice
 from broker.enforcer_plan import EnforcerOptions
 from broker.enforcer_ports import ActionLog, DecisionSource, Lock, QuotaStore
@@ -27,22 +28,22 @@ from broker.lease_targets import Lever, ThrottleDecision
 from jobs.console import one_line
 from jobs.enforce_release import release
 from jobs.enforce_watch import Watch
-from jobs.enforcement_table import ActionTable, DecisionTable
+from jobs.enforcement_tables import EnforcementTables
 from jobs.errors import EnforceError
+from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.principal_ips import read_principal_ips
-from jobs.tables_sql import JsonOption
+from jobs.tables_sql import JsonOption, TablesOption
+from jobs.webhook import Webhook
 from streaming.errors import TableError
 from streaming.tables import create_missing, is_catalog
 
 _STOP_TRIES = 5
 _LONGEST_PAUSE_S = 5.0
 
-Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables.", show_default=False)]
-
 
 def enforce(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
-    tables: Tables,
+    tables: TablesOption,
     apply: Annotated[
         bool, typer.Option("--apply/--dry-run", help="Change quotas, or only say what would be done.")
     ] = False,
@@ -71,13 +72,16 @@ def enforce(
     kafka_config: Annotated[
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="POST each throttle, release and warning there, signed.")
+    ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
     """Turn throttle decisions into Kafka client quotas, and take them back in time. Without --apply: a dry run."""
-    if is_catalog(tables):
-        msg = f"{tables} is a catalog, and `pid-quota enforce` reads path tables: give the folder of the tables"
-        raise EnforceError(msg)
-    create_missing(tables)
+    if not is_catalog(tables):
+        create_missing(tables)
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     options = EnforcerOptions(
         lever=lever,
@@ -92,25 +96,45 @@ def enforce(
         hands_off_ms=round(hands_off_seconds * 1000),
     )
     wants_release = release_all or release_principal is not None
-    say = _printer(as_json=as_json, dry_run=not (apply or wants_release))
+    dry_run = not (apply or wants_release)
+    show, metrics = _printer(as_json=as_json, dry_run=dry_run), EnforcerMetrics(now_ms)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
+        listeners = [show, metrics.note]
+        if webhook is not None:
+            hook = Webhook.from_environment(
+                webhook, warn=lambda text: show(Notice(now_ms(), "alert", text)), dry_run=dry_run
+            )
+            listeners.append(stack.enter_context(hook).note)
+
+        def say(notice: Notice) -> None:
+            for listener in listeners:
+                listener(notice)
+
         parts = _Parts.open(stack, kafka, tables, apply=apply or wants_release)
         if wants_release:
             principal = _with_type(release_principal)
             hold_ms = round(hold_seconds * 1000)
             enforcer = parts.enforcer(options, say, decisions=_NoDecisions())
-            release(enforcer, ActionTable(tables), principal, hold_ms, clock_ms=now_ms, say=say, stop=stop)
+            release(enforcer, parts.tables.actions(), principal, hold_ms, clock_ms=now_ms, say=say, stop=stop)
             return
         enforcer = parts.enforcer(options, say)
-        watch = Watch(tables, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000))
-        run(enforcer, watch, stop, poll_seconds, say)
+        watch = Watch(
+            parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
+        )
+        stack.enter_context(serving(metrics, metrics_port, metrics_host))
+        run(enforcer, watch, stop, poll_seconds, say, metrics)
 
 
 def run(
-    enforcer: Enforcer, watch: Watch, stop: threading.Event, poll_seconds: float, say: Callable[[Notice], None]
+    enforcer: Enforcer,
+    watch: Watch,
+    stop: threading.Event,
+    poll_seconds: float,
+    say: Callable[[Notice], None],
+    metrics: EnforcerMetrics,
 ) -> None:
     """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
 
@@ -124,6 +148,7 @@ def run(
     while not stop.wait(pause_s):
         try:
             enforcer.turn()
+            metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
             watch.look(now_ms())
             pause_s = poll_seconds
         except TableError as error:
@@ -152,7 +177,8 @@ class _NoDecisions:
 class _Parts:
     """What an enforcer is made of."""
 
-    decisions: DecisionTable
+    tables: EnforcementTables
+    decisions: DecisionSource
     actions: ActionLog
     quotas: QuotaStore
     lock: Lock
@@ -161,15 +187,16 @@ class _Parts:
     @classmethod
     def open(cls, stack: ExitStack, kafka: KafkaConfig, tables: str, *, apply: bool) -> "_Parts":
         quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
-        decisions = DecisionTable(tables)
+        found = EnforcementTables.open(stack, tables)
+        decisions = found.decisions()
         if not apply:
             # Nothing is written, not even a probe of the broker's clock.
-            return cls(decisions, DryRunLog(), DryRunQuotas(quotas), NoLock(), lambda: None)
+            return cls(found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLock(), lambda: None)
         settings = kafka.client()
         lock, clock = EnforcerLock(settings), BrokerClock(settings)
         stack.callback(lock.close)
         stack.callback(clock.close)
-        return cls(decisions, ActionTable(tables), quotas, lock, clock.skew_ms)
+        return cls(found, decisions, found.actions(), quotas, lock, clock.skew_ms)
 
     def enforcer(
         self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from broker.enforcer import Enforcer
 from broker.enforcer_notices import Notice
+from broker.enforcer_ports import ActionLog
 from broker.leases import Action, Lease, open_leases
-from jobs.enforcement_table import ActionTable
 from jobs.errors import EnforceError
 
 _LIMIT_MS = 60_000
@@ -15,7 +15,7 @@ _PAUSE_S = 0.1
 
 def release(
     enforcer: Enforcer,
-    actions: ActionTable,
+    actions: ActionLog,
     principal: str | None,
     hold_ms: int,
     *,
@@ -56,6 +56,6 @@ def release(
     say(Notice(clock_ms(), "restored", "no lease is open", principal or "everybody"))
 
 
-def _left(actions: ActionTable, principal: str | None) -> list[Lease]:
+def _left(actions: ActionLog, principal: str | None) -> list[Lease]:
     leases = open_leases(actions.read()).values()
     return [lease for lease in leases if principal in (None, lease.principal)]

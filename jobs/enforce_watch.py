@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 
-from jobs.enforcement_table import FollowedTable, newest_commit_ms
-
 MAX_SKEW_MS = 5_000
 
 _EVERY_MS = 5_000
-_STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
 
 
 class Watch:
@@ -15,22 +12,22 @@ class Watch:
 
     def __init__(
         self,
-        tables: str,
+        newest_write_ms: Callable[[], int],
         skew_ms: Callable[[], int | None],
         alert: Callable[[str], None],
         *,
         silence_ms: int,
     ) -> None:
-        """Open the tables that the stream writes.
+        """Nothing is looked at yet.
 
         Args:
-            tables: Folder of the tables.
+            newest_write_ms: Tells when the stream last wrote to its tables, in milliseconds since the epoch.
             skew_ms: By how much the brokers' clock is ahead, if that is known.
             alert: Takes a warning.
             silence_ms: So long the stream may write nothing. It writes with each `metrics_interval`, if there is
                 traffic at all.
         """
-        self._followed = [FollowedTable(tables, name) for name in _STREAM_TABLES]
+        self._newest_write_ms = newest_write_ms
         self._skew_ms, self._alert, self._silence_ms = skew_ms, alert, silence_ms
         self._next_ms = 0
         self._is_silent = self._is_skewed = False
@@ -48,7 +45,7 @@ class Watch:
         self._look_at_clock()
 
     def _look_at_stream(self, now_ms: int) -> None:
-        silent_ms = now_ms - newest_commit_ms(self._followed)
+        silent_ms = now_ms - self._newest_write_ms()
         if silent_ms > self._silence_ms and not self._is_silent:
             self._alert(
                 f"the stream has written nothing for {silent_ms // 1000} s (limit {self._silence_ms // 1000} s): "

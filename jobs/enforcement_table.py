@@ -1,7 +1,7 @@
 """The enforcer's tables by `deltalake`, without a JVM: `throttle_decisions` followed, `enforcement_actions` written."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -11,28 +11,14 @@ import pyarrow.dataset as ds
 from pyarrow import fs
 
 from broker.lease_targets import ThrottleDecision
-from broker.leases import Action, Lease
-from broker.quota_entity import QuotaEntity
+from broker.leases import Action
+from jobs.enforcement_rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, decision_of, to_time
+from streaming.appends import append_rows
 from streaming.errors import TableError
-from streaming.tables import TABLES, open_table, table_path
+from streaming.tables import TABLES, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-DECISIONS = "throttle_decisions"
-ACTIONS = "enforcement_actions"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_DECISION_COLUMNS = (
-    "decision_id",
-    "principal",
-    "action",
-    "decided_at",
-    "throttled_until",
-    "quota",
-    "refused_pids",
-    "client_ids",
-)
 
 
 class FollowedTable:
@@ -137,10 +123,10 @@ class DecisionTable:
         if not (self._followed.look() or self._is_new or again):
             return []
         now = to_time(now_ms)
-        rows = self._followed.rows_after("throttled_until", now, _DECISION_COLUMNS)
+        rows = self._followed.rows_after("throttled_until", now, DECISION_COLUMNS)
         # Only now: rows that could not be read are wanted again.
         self._is_new = False
-        return [_decision(row) for row in rows if row["action"] == "THROTTLE" and row["throttled_until"] > now]
+        return [decision_of(row) for row in rows if row["action"] == "THROTTLE" and row["throttled_until"] > now]
 
 
 class ActionTable:
@@ -159,14 +145,12 @@ class ActionTable:
         Raises:
             TableError: If they are not written.
         """
-        from deltalake import write_deltalake
-
         rows = pa.Table.from_pylist(
-            [_row(action, next(self._sequence)) for action in actions], schema=TABLES[ACTIONS].schema
+            [action_row(action, next(self._sequence)) for action in actions], schema=row_schema(ACTIONS)
         )
         before = self._followed.table.version()
         try:
-            write_deltalake(table_path(self._tables, ACTIONS), rows, mode="append")
+            append_rows(self._tables, ACTIONS, rows)
         except Exception as error:
             if not _is_delta_error(error):
                 raise
@@ -188,7 +172,7 @@ class ActionTable:
         rows = self._followed.rows()
         self._has_changed = False
         rows.sort(key=lambda row: (row["recorded_at"], row["sequence"]))
-        return [_action(row) for row in rows]
+        return [action_of(row) for row in rows]
 
     def has_changed(self) -> bool:
         """Say whether others wrote since `read`.
@@ -207,78 +191,6 @@ def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
         table.look()
         newest = max(newest, table.last_commit_ms())
     return newest
-
-
-def to_time(ms: int) -> datetime:
-    """Return an aware time."""
-    return _EPOCH + timedelta(milliseconds=ms)
-
-
-def _to_ms(time: datetime) -> int:
-    return (time - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _decision(row: dict[str, Any]) -> ThrottleDecision:
-    return ThrottleDecision(
-        row["decision_id"],
-        row["principal"],
-        _to_ms(row["decided_at"]),
-        _to_ms(row["throttled_until"]),
-        row["quota"],
-        row["refused_pids"] or 0,
-        dict(row["client_ids"] or ()),
-    )
-
-
-def _row(action: Action, number: int) -> dict[str, Any]:
-    lease = action.lease
-    row = {
-        "recorded_at": to_time(action.recorded_at_ms),
-        "sequence": number,
-        "state": action.state,
-        "principal": action.principal,
-        "until": None if action.until_ms is None else to_time(action.until_ms),
-        "reason": action.reason,
-        "enforcer": action.enforcer,
-    }
-    if lease:
-        row |= {
-            "lease_id": lease.lease_id,
-            "decision_id": lease.decision_id,
-            "entity_user": lease.entity.user,
-            "entity_client_id": lease.entity.client_id,
-            "entity_ip": lease.entity.ip,
-            "quota_key": lease.quota_key,
-            "previous_value": lease.previous,
-            "new_value": lease.enforced,
-        }
-    return row
-
-
-def _action(row: dict[str, Any]) -> Action:
-    until_ms = None if row["until"] is None else _to_ms(row["until"])
-    lease = None
-    if row["lease_id"] is not None:
-        lease = Lease(
-            row["lease_id"],
-            row["principal"],
-            QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"]),
-            row["quota_key"],
-            row["previous_value"],
-            row["new_value"],
-            until_ms or 0,
-            row["decision_id"],
-            row["state"],
-        )
-    return Action(
-        _to_ms(row["recorded_at"]),
-        row["state"],
-        row["principal"],
-        until_ms,
-        row["reason"] or "",
-        lease,
-        row["enforcer"] or "",
-    )
 
 
 def _is_delta_error(error: Exception) -> bool:

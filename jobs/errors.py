@@ -23,3 +23,27 @@ class DemoError(JobError):
 
 class EnforceError(JobError):
     """Raised when `pid-quota enforce` can't do what it is asked."""
+
+
+class CatalogError(JobError):
+    """Raised when the tables of a catalog can't be reached, or a statement on them fails."""
+
+
+class SuggestError(JobError):
+    """Raised when `pid-quota suggest-quotas` has nothing to suggest, or can't write it."""
+
+
+class BlocksError(JobError):
+    """Raised when `pid-quota blocks` can't say what it is asked."""
+
+
+class WhyError(JobError):
+    """Raised when `pid-quota why` knows nothing of whom it is asked about."""
+
+
+class MetricsError(JobError):
+    """Raised when metrics can't be served."""
+
+
+class WebhookError(JobError):
+    """Raised when notices can't be sent as they are asked for."""

@@ -1,64 +1,77 @@
-"""Answers SQL over the Delta tables and the views of `sql/views`: DuckDB and `deltalake`, no JVM, nothing written."""
+"""Answers SQL over the Delta tables and the views of `sql/views`; writes nothing.
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+Path tables are read by DuckDB and `deltalake`, without a JVM; those of a catalog by `jobs.catalog`.
+"""
+
 from datetime import datetime
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from jobs import catalog
+from jobs.answer import Answer
 from jobs.errors import QueryError
+from jobs.table_scan import add_table
+from jobs.views import SETTINGS, mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
-from streaming.errors import TableError, TableNotFoundError
-from streaming.tables import TABLES, is_catalog, open_table
+from streaming.errors import TableNotFoundError
+from streaming.tables import TABLES, is_catalog
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SETTINGS = "settings"
-"""The one-row relation that the views take the time and the quota's window from."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a query gave: column names, and rows of Python values in the same order."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return each row as a dictionary."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+_READING = ("select", "union", "except", "intersect", "describe")
 
 
 def query(tables: str, sql: str, now: datetime, config: QuotaConfig | None = None) -> Answer:
     """Answer one SELECT.
 
-    Only the tables it needs are opened. The query can't reach files, the network or Python objects.
+    Of path tables only those it needs are opened. The query can't reach files, the network or Python objects.
 
     Args:
-        tables: Folder of the path tables.
+        tables: Folder of the path tables, or `catalog.schema`.
         sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW) over tables and views.
-        now: What the views take for the present.
+        now: What the views take for the present; a catalog takes its own.
         config: Gives the window by which the views refill tokens; default, the defaults.
 
     Raises:
         QueryError: If the query is not one SELECT, or DuckDB refuses it.
         TableNotFoundError: If a table that it names is not there.
         TableError: If a table can't be read.
+        CatalogError: If the catalog can't be reached, or refuses the query.
     """
+    config = config or QuotaConfig()
+    return _of_catalog(tables, sql, config) if is_catalog(tables) else _of_paths(tables, sql, now, config)
+
+
+def relations() -> list[str]:
+    """Return what a query may name: tables, then views."""
+    return [*TABLES, *views()]
+
+
+def _of_catalog(tables: str, sql: str, config: QuotaConfig) -> Answer:
+    import sqlglot
+
+    try:
+        kinds = [statement.key for statement in sqlglot.parse(sql, read="databricks") if statement]
+    except sqlglot.ParseError as error:
+        msg = f"the query can't be read: {error.errors[0]['description']}. Put one SELECT in quotes"
+        raise QueryError(msg) from error
+    if len(kinds) != 1 or kinds[0] not in _READING:
+        found = ", ".join(kinds) or "none"
+        msg = f"one SELECT is wanted, found {found}. This command only reads; put the query in quotes"
+        raise QueryError(msg)
+    with catalog.engine(tables) as engine:
+        return engine.execute(with_views(sql.rstrip().rstrip(";"), config))
+
+
+def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answer:
     import duckdb
 
-    if is_catalog(tables):
-        msg = f"{tables} is a catalog, and this command reads path tables. Query it with Spark SQL or a SQL warehouse"
-        raise QueryError(msg)
     options = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     with duckdb.connect(":memory:", config=options) as connection:
         missing: list[TableNotFoundError] = []
         try:
             _require_select(connection, sql)
-            _prepare(connection, now, config or QuotaConfig())
+            _prepare(connection, now, config)
             missing = _load(connection, tables, sql)
             _lock(connection)
             result = connection.execute(sql)
@@ -70,19 +83,6 @@ def query(tables: str, sql: str, now: datetime, config: QuotaConfig | None = Non
             reason = next(iter(str(error).splitlines()), "no reason given")
             msg = f"the query can't be answered: {reason}. Tables and views: {', '.join(relations())}"
             raise QueryError(msg) from error
-
-
-@cache
-def views() -> dict[str, str]:
-    """Return the views that are shipped, name to SELECT."""
-    folder = resources.files("sql").joinpath("views")
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
-    return {file.name.removesuffix(".sql"): file.read_text(encoding="utf-8") for file in files}
-
-
-def relations() -> list[str]:
-    """Return what a query may name: tables, then views."""
-    return [*TABLES, *views()]
 
 
 def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
@@ -109,13 +109,13 @@ def _prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfi
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
     """Register the tables and views that a query mentions; returns those it may need that are not there."""
     missing = []
-    if _mentioned(sql, ["show"]) and not _mentioned(sql, relations()):
+    if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
         # SHOW TABLES: all there is.
         sql = " ".join(relations())
-    wanted = _with_sources(sql)
-    for name in _mentioned("\n".join([sql, *(views()[view] for view in wanted)]), TABLES):
+    wanted = needed_views(sql)
+    for name in mentioned("\n".join([sql, *(views()[view] for view in wanted)]), TABLES):
         try:
-            connection.register(name, _arrow(tables, name))
+            add_table(connection, tables, name)
         except TableNotFoundError as error:
             # Perhaps the name is only an alias or a text in the query: DuckDB will tell.
             missing.append(error)
@@ -123,30 +123,6 @@ def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[Table
         for name in wanted:
             connection.execute(f'CREATE VIEW "{name}" AS {views()[name]}')
     return missing
-
-
-def _with_sources(text: str) -> list[str]:
-    """Return the views that a text mentions, each after the views it reads."""
-    ordered: list[str] = []
-    for name in _mentioned(text, views()):
-        ordered += [*_with_sources(views()[name]), name]
-    return list(dict.fromkeys(ordered))
-
-
-def _mentioned(text: str, names: Iterable[str]) -> list[str]:
-    words = {word.lower() for word in re.findall(r"\w+", text)}
-    return [name for name in names if name in words]
-
-
-def _arrow(tables: str, name: str) -> Any:
-    from deltalake.exceptions import DeltaError
-
-    table = open_table(tables, name)
-    try:
-        return table.to_pyarrow_dataset()
-    except (DeltaError, OSError) as error:
-        msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
-        raise TableError(msg) from error
 
 
 def _lock(connection: "DuckDBPyConnection") -> None:

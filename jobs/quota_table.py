@@ -1,18 +1,19 @@
-"""The table of quotas, written by `deltalake`: one row per entity, set and deleted by MERGE."""
+"""The table of quotas: one row per entity, set and deleted by MERGE; by `deltalake`, or in a catalog by SQL."""
 
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from jobs import catalog, quota_catalog
 from jobs.errors import QuotaCommandError
+from jobs.quota_entry import QuotaEntry
 from quota.limits import validate_rate
 from streaming.errors import TableError
-from streaming.tables import TABLES, create_missing, is_catalog, open_table, table_path
+from streaming.tables import create_missing, is_catalog, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
     from deltalake.table import TableMerger
@@ -25,29 +26,12 @@ _TRIES = 20
 _CONFLICT_WORDS = ("conflict", "concurrent", "commit failed", "transaction failed", "max_commit_attempts")
 
 
-@dataclass(frozen=True)
-class QuotaEntry:
-    """A quota as it is in force.
-
-    Attributes:
-        entity_name: Bare user name, None for the default.
-        producer_ids_rate: New producer ids per window.
-        updated_at: When it was set.
-        updated_by: Who set it.
-    """
-
-    entity_name: str | None
-    producer_ids_rate: float
-    updated_at: datetime
-    updated_by: str | None
-
-
 def set_quota(tables: str, entry: QuotaEntry) -> None:
     """Set the quota of a user, or the default; the table is made if it is missing.
 
     Raises:
         InvalidQuotaError: If the rate can't be a quota.
-        QuotaCommandError: If the tables are in a catalog.
+        CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
     set_quotas(tables, [entry])
@@ -57,7 +41,10 @@ def set_quotas(tables: str, entries: Sequence[QuotaEntry]) -> None:
     """Set the quotas of several entities in one commit: all or none; otherwise as `set_quota`."""
     for entry in entries:
         validate_rate(entry.producer_ids_rate)
-    _require_path(tables)
+    if is_catalog(tables):
+        with catalog.engine(tables) as engine:
+            quota_catalog.merge(engine, entries)
+        return
     create_missing(tables)
     _merge(tables, entries, lambda merge: merge.when_matched_update_all().when_not_matched_insert_all())
 
@@ -66,13 +53,18 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
     """Delete the quota of a user, or the default.
 
     Raises:
-        QuotaCommandError: If there is no such quota, or the tables are in a catalog.
+        QuotaCommandError: If there is no such quota.
+        CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
     existing = next((entry for entry in quotas_in_force(tables) if entry.entity_name == entity_name), None)
     if existing is None:
         msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
         raise QuotaCommandError(msg)
+    if is_catalog(tables):
+        with catalog.engine(tables) as engine:
+            quota_catalog.delete(engine, entity_name)
+        return
     _merge(tables, [existing], lambda merge: merge.when_matched_delete())
 
 
@@ -80,11 +72,14 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
     """Return the quotas, the default first, then by name.
 
     Raises:
-        QuotaCommandError: If the tables are in a catalog.
+        CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table is missing or can't be read.
     """
-    _require_path(tables)
-    rows = open_table(tables, _TABLE).to_pyarrow_table().sort_by("updated_at").to_pylist()
+    if is_catalog(tables):
+        with catalog.engine(tables) as engine:
+            rows = quota_catalog.rows(engine)
+    else:
+        rows = open_table(tables, _TABLE).to_pyarrow_table().sort_by("updated_at").to_pylist()
     # Later rows replace earlier ones: of duplicates, which other writers may leave, the newest holds.
     newest = {row["entity_name"]: row for row in rows}
     fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
@@ -106,7 +101,7 @@ def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[Table
     from deltalake.exceptions import CommitFailedError, DeltaError
 
     rows = [{"entity_type": "user"} | asdict(entry) for entry in entries]
-    source = pa.Table.from_pylist(rows, schema=TABLES[_TABLE].schema)
+    source = pa.Table.from_pylist(rows, schema=row_schema(_TABLE))
     for last in (*[False] * (_TRIES - 1), True):
         merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")
         try:
@@ -125,13 +120,3 @@ def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[Table
 def _is_conflict(error: Exception) -> bool:
     text = str(error).lower()
     return any(words in text for words in _CONFLICT_WORDS)
-
-
-def _require_path(tables: str) -> None:
-    if is_catalog(tables):
-        table = table_path(tables, _TABLE)
-        msg = (
-            f"{tables} is a catalog, where quotas are rows of {table}. "
-            "Set them with MERGE INTO and delete them with DELETE FROM, in Spark SQL or a SQL warehouse"
-        )
-        raise QuotaCommandError(msg)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,21 +15,27 @@ from broker.errors import TopicMissingError
 from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.offsets import ExtentReader, first_record_ms
-from broker.topics import PRODUCE_EVENTS, TAP_STATUS, require_topic
+from broker.topics import PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS, require_topic
+from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from quota.config import QuotaConfig
 from state.events import Scope
+from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
-from streaming.tables import create_missing, is_catalog
+from streaming.tables import TABLES, SinkName, create_missing, is_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from jobs.metrics import StreamMetrics
     from streaming.pipeline import StreamOptions
 
 BootstrapServers = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
 Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
 Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
 KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
+KafkaSecret = Annotated[
+    str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, out of a Databricks secret.")
+]
 LearnSeconds = Annotated[
     int | None, typer.Option(min=0, help="At the first start: charge no PID for so long. [default: the window]")
 ]
@@ -40,6 +48,19 @@ MaxPrincipals = Annotated[
 Master = Annotated[str, typer.Option(help="Spark master, such as spark://host:7077.")]
 PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, where the master's workers do not have it installed.")]
 
+Sink = Annotated[
+    SinkName | None,
+    typer.Option(help="What writes the tables. [default: deltalake in a local folder, else delta-spark]"),
+]
+
+MetricsTop = Annotated[
+    int, typer.Option(min=1, help="Principals with metrics of their own; all others are summed as 'other'.")
+]
+
+StateBuckets = Annotated[
+    int, typer.Option(min=0, help="Keep all principals in so many states; 0: a state each. For good, per checkpoint.")
+]
+
 
 def stream(
     bootstrap_servers: BootstrapServers,
@@ -48,6 +69,7 @@ def stream(
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
     kafka_config: KafkaConfigFile = None,
+    kafka_secret: KafkaSecret = None,
     learn_seconds: LearnSeconds = None,
     scope: Annotated[
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
@@ -63,9 +85,14 @@ def stream(
     new_checkpoint: NewCheckpoint = False,
     master: Master = "local[2]",
     py_files: PyFiles = "",
+    sink: Sink = None,
+    state_buckets: StateBuckets = 0,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOOPBACK,
+    metrics_top: MetricsTop = 100,
 ) -> None:
     """Run the stream: produce events from Kafka to decisions and metrics in Delta tables."""
-    _require_spark()
+    require_spark()
     from streaming.pipeline import StreamOptions
 
     config = QuotaConfig(
@@ -78,11 +105,11 @@ def stream(
     )
     if not is_catalog(tables):
         create_missing(tables)
-    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret)
     require_topic(kafka.client(), topic)
     options = StreamOptions(
         topic=topic,
-        kafka_options=kafka.spark_options(),
+        kafka_options=kafka.spark_options(jaas_prefix()),
         tables=tables,
         checkpoint=checkpoint,
         trigger=trigger,
@@ -94,9 +121,30 @@ def stream(
         scope=scope,
         config=config,
         new_checkpoint=new_checkpoint,
+        sink=sink,
+        state_buckets=state_buckets,
         extent=ExtentReader(kafka.client(), topic),
     )
-    run(options, with_tap_reports=_has_topic(kafka, TAP_STATUS), master=master, py_files=py_files)
+    reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
+    if metrics_port is None:
+        run(options, report_topics=reports, master=master, py_files=py_files)
+        return
+    from jobs.metrics import StreamMetrics
+
+    metrics = StreamMetrics(config, top=metrics_top)
+    options = replace(options, observer=metrics.observe)
+    with serving(metrics, metrics_port, metrics_host):
+        run(options, report_topics=reports, master=master, py_files=py_files, metrics=metrics)
+
+
+def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:
+    """Return the settings of the Kafka client, out of a file or a secret."""
+    if secret is None:
+        return KafkaConfig.load(bootstrap_servers, file)
+    if file is not None:
+        msg = f"--kafka-config {file} and --kafka-secret {secret} say the same thing twice: give one of them"
+        raise typer.BadParameter(msg)
+    return KafkaConfig.parse(bootstrap_servers, secret_lines(secret), f"secret {secret}")
 
 
 def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
@@ -107,12 +155,19 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
     return True
 
 
-def _require_spark() -> None:
+def require_spark() -> None:
+    """See that Spark can be started, else say in one line what is missing.
+
+    Raises:
+        SparkMissingError: If pyspark is not installed.
+        JavaError: If there is no Java, or too old a one.
+    """
     if importlib.util.find_spec("pyspark") is None:
         msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
         raise SparkMissingError(msg)
-    # Without it Spark ends in a stack trace of its own.
-    find_java()
+    if not in_databricks():
+        # Without it Spark ends in a stack trace of its own.
+        find_java()
 
 
 def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int, *, from_now: bool) -> int:
@@ -128,15 +183,21 @@ def _learn_until_ms(kafka: KafkaConfig, topic: str, learn_seconds: int, *, from_
 
 
 def run(
-    options: StreamOptions, *, with_tap_reports: bool = False, master: str = "local[2]", py_files: str = ""
+    options: StreamOptions,
+    *,
+    report_topics: Collection[str] = (),
+    master: str = "local[2]",
+    py_files: str = "",
+    metrics: StreamMetrics | None = None,
 ) -> None:
     """Run a stream until it ends.
 
     Args:
         options: Of the stream.
-        with_tap_reports: Whether the taps' own reports are written to tables beside it, by a second query.
+        report_topics: Topics in which taps report more than events: each is written to a table by a query of its own.
         master: Spark master, where a session is started here.
         py_files: Wheel for its workers.
+        metrics: Is told how the queries fare, if anybody wants to know.
 
     Raises:
         CheckpointError: If the checkpoint can't be used.
@@ -145,28 +206,55 @@ def run(
     from broker.jars import jars_folder, spark_jars
     from streaming.data_loss import run_through_losses
     from streaming.failures import as_stream_error, is_of_spark
+    from streaming.listener import ProgressListener
     from streaming.session import stream_session
 
-    spark = stream_session([] if is_catalog(options.tables) else spark_jars(jars_folder()), master, py_files)
+    has_jars = in_databricks() or is_catalog(options.tables)
+    spark = stream_session([] if has_jars else spark_jars(jars_folder()), master, py_files)
+    listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
+    if listener is not None:
+        spark.streams.addListener(listener)
     try:
-        run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, with_tap_reports))
+        if is_catalog(options.tables):
+            _make_relations(spark, options)
+        run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
     except Exception as error:
         if is_of_spark(error):
             raise as_stream_error(error, options.checkpoint) from error
         raise
     finally:
-        spark.stop()
+        if listener is not None:
+            spark.streams.removeListener(listener)
+        if not in_databricks():
+            # There it is the cluster's session, and a task that stops it is taken for one that crashed.
+            spark.stop()
 
 
-def _run_queries(spark: SparkSession, options: StreamOptions, with_tap_reports: bool) -> None:
+def _make_relations(spark: SparkSession, options: StreamOptions) -> None:
+    """Make what tables of a catalog lack, and the views anew: they hold the window of this stream."""
+    from jobs import table_catalog
+    from jobs.catalog import SparkEngine, quoted
+    from jobs.views import view_statements
+
+    engine = SparkEngine(spark)
+    there = table_catalog.existing_tables(engine, options.tables)
+    for name, spec in TABLES.items():
+        table_catalog.create(engine, options.tables, spec, there=name in there)
+    for statement in (f"USE {quoted(options.tables)}", *view_statements(options.config)):
+        engine.execute(statement)
+
+
+def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
     """Run the queries until the first of them fails, or all have read what there is."""
+    from streaming.kip_reports import start_kip_reports
     from streaming.pipeline import AVAILABLE_NOW, start
     from streaming.tap_reports import start_tap_reports
 
     queries = [start(spark, options)]
     try:
-        if with_tap_reports:
+        if TAP_STATUS in report_topics:
             queries.append(start_tap_reports(spark, options))
+        queries += start_kip_reports(spark, options, report_topics)
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
                 query.awaitTermination()

@@ -8,30 +8,52 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from jobs.answer import Answer
 from jobs.console import output, printable
-from jobs.query import Answer, query
+from jobs.query import query
+from jobs.views import views
 from quota.config import QuotaConfig
 
 TablesOption = Annotated[
-    str, typer.Option("--tables", envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables.", show_default=False)
+    str,
+    typer.Option(
+        "--tables",
+        envvar="PID_QUOTA_TABLES",
+        help="Folder of Delta tables, or catalog.schema.",
+        show_default=False,
+    ),
 ]
+_ALL_OF = {name: " ".join(("SELECT * FROM", name)) for name in views()}
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def sql(
-    text: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT, in quotes.", show_default=False)],
     tables: TablesOption,
+    text: Annotated[str | None, typer.Argument(metavar="[SELECT]", help="One SELECT, in quotes.")] = None,
+    view: Annotated[str | None, typer.Option(help=f"Show a view: {', '.join(views())}.", show_default=False)] = None,
     as_json: JsonOption = False,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
-    """Query the tables and the views on them (current_throttles, top_offenders, quota_headroom, principal_metrics)."""
+    """Query the tables and the views on them, or show a view."""
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
-    answer = query(tables, text, datetime.now(timezone.utc), config)
+    answer = query(tables, _select(text, view), datetime.now(timezone.utc), config)
     if as_json:
         typer.echo(to_json(answer))
     else:
         output().print(to_table(answer))
+
+
+def _select(text: str | None, view: str | None) -> str:
+    if (text is None) == (view is None):
+        msg = "either a SELECT or --view is wanted, such as --view current_throttles"
+        raise typer.BadParameter(msg)
+    if text is not None:
+        return text
+    if view not in views():
+        msg = f"there is no view {view}: choose one of {', '.join(views())}"
+        raise typer.BadParameter(msg)
+    return _ALL_OF[view or ""]
 
 
 def to_json(answer: Answer) -> str:

@@ -14,8 +14,10 @@ from broker.kafka_config import KafkaConfig
 from broker.log_topic import TopicSource
 from broker.sources import FileSource, Source
 from broker.tap import SourceTap
+from broker.tap_metrics import TapMetrics
 from broker.topics import PRODUCE_EVENTS, ensure_topics
 from jobs.console import output
+from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_sql import JsonOption
 from jobs.tap_logging import disable_logging, enable_logging
 from jobs.tap_poll import poll_producers
@@ -60,6 +62,8 @@ def tap(
         float,
         typer.Option(min=0, help="Mark what comes so soon after the watch began as not to be charged; the window."),
     ] = 3600.0,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
     """Turn the log of one broker into produce events, until Ctrl-C or SIGTERM; the topics are made if missing."""
@@ -74,6 +78,7 @@ def tap(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     ensure_topics(settings)
+    metrics = TapMetrics()
     running = SourceTap(
         source,
         settings,
@@ -81,10 +86,12 @@ def tap(
         position_file=position_file,
         every_batch=every_batch,
         learn_seconds=learn_seconds,
+        on_heartbeat=metrics.note,
     )
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
-    running.run(stop)
+    with serving(metrics, metrics_port, metrics_host):
+        running.run(stop)
     counters = asdict(running.counters)
     if as_json:
         typer.echo(json.dumps(counters))

@@ -58,8 +58,22 @@ def test_what_the_image_copies_exists():
             assert (ROOT / source).exists(), source
 
 
-def test_no_port_is_published():
-    assert not any("ports" in service or service.get("network_mode") for service in SERVICES.values())
+def test_no_port_is_published_but_grafana_s_to_this_machine():
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {"grafana": ["127.0.0.1:3000:3000"]}
+    assert not any(service.get("network_mode") for service in SERVICES.values())
+
+
+def test_prometheus_asks_where_services_serve_metrics():
+    config = yaml.safe_load((ROOT / "docs/compose/prometheus.yml").read_text(encoding="utf-8"))
+    asked = {target for job in config["scrape_configs"] for each in job["static_configs"] for target in each["targets"]}
+    commands = {name: SERVICES[name]["command"] for name in OURS}
+    served = {
+        f"{name}:{command[command.index('--metrics-port') + 1]}"
+        for name, command in commands.items()
+        if "--metrics-port" in command
+    }
+    assert asked == served
 
 
 def test_only_the_demo_s_passwords_are_in_the_files():

@@ -56,9 +56,16 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel):
 def test_data_files_are_in_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
-    data = [path for folder in ("sql", "jvm", "broker") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    data = [
+        path for folder in ("sql", "jvm", "broker", "jobs") for path in (ROOT / folder).rglob("*") if path.is_file()
+    ]
     expected = {path.relative_to(ROOT).as_posix() for path in data if path.suffix not in (".py", ".pyc")}
-    assert {"jvm/ivy.xml", "sql/views/top_offenders.sql", "broker/log4j2-pid-quota.yaml"} <= expected
+    assert {
+        "jobs/web_static/index.html",
+        "jvm/ivy.xml",
+        "sql/views/top_offenders.sql",
+        "broker/log4j2-pid-quota.yaml",
+    } <= expected
     assert expected <= names
 
 

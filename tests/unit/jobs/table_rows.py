@@ -89,3 +89,39 @@ def tap_report(broker_id, reported_at, **values):
     }
     assert set(values) <= set(row)
     return row | values
+
+
+def lease_step(lease_id, state, recorded_at, **values):
+    row = {
+        "recorded_at": recorded_at,
+        "sequence": 1,
+        "state": state,
+        "principal": "User:m",
+        "lease_id": lease_id,
+        "decision_id": "decision",
+        "entity_user": "m",
+        "entity_client_id": None,
+        "entity_ip": None,
+        "quota_key": "request_percentage",
+        "previous_value": None,
+        "new_value": 0.01,
+        "until": recorded_at + seconds(60),
+        "reason": None,
+        "enforcer": "host/1",
+    }
+    assert set(values) <= set(row)
+    return row | values
+
+
+def quarantined(record_timestamp, **values):
+    row = {
+        "value": b"x",
+        "reason": "not_json",
+        "topic": "produce-events",
+        "partition": 0,
+        "offset": 1,
+        "record_timestamp": record_timestamp,
+        "batch_id": 0,
+    }
+    assert set(values) <= set(row)
+    return row | values

@@ -10,7 +10,19 @@ import typer
 from jobs import console
 from jobs.errors import JobError
 
-COMMANDS = ("stream", "tap", "topics", "quotas", "enforce", "sql", "demo", "demo-clients")
+COMMANDS = (
+    "stream",
+    "tap",
+    "topics",
+    "quotas",
+    "enforce",
+    "sql",
+    "blocks",
+    "inits",
+    "why",
+    "demo",
+    "demo-clients",
+)
 
 
 def one_error(err):

@@ -8,7 +8,9 @@ from table_rows import NOON, append, decision, metrics, seconds
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
 from jobs.enforce_watch import Watch
-from jobs.enforcement_table import ActionTable, DecisionTable, FollowedTable, to_time
+from jobs.enforcement_rows import to_time
+from jobs.enforcement_table import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from jobs.enforcement_tables import STREAM_TABLES
 from jobs.errors import EnforceError
 from jobs.principal_ips import read_principal_ips
 from streaming.errors import TableError
@@ -116,7 +118,8 @@ class TestWatch:
     def watch(self, tables, skews=(None,)):
         self.alerts, skews = [], iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_commit_ms()
-        return Watch(str(tables), lambda: next(skews), self.alerts.append, silence_ms=300_000)
+        followed = [FollowedTable(str(tables), name) for name in STREAM_TABLES]
+        return Watch(lambda: newest_commit_ms(followed), lambda: next(skews), self.alerts.append, silence_ms=300_000)
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables):
         watch = self.watch(tables, [None] * 9)
@@ -160,9 +163,3 @@ def test_a_line_of_ips_that_is_none_is_an_error(tmp_path, line):
 def test_a_file_of_ips_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(EnforceError, match="--principal-ips"):
         read_principal_ips(tmp_path / "none")
-
-
-def test_a_catalog_is_refused_in_one_line(pid_quota):
-    code, out, err = pid_quota("enforce", "--bootstrap-servers", "127.0.0.1:1", "--tables", "main.pid_quota")
-    assert (code, out) == (1, "")
-    assert "path tables" in err

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from jobs.quota_table import QuotaEntry, delete_quota, quotas_in_force, set_quota
 from streaming.tables import TABLES, create_missing, table_path
@@ -138,12 +138,6 @@ def test_a_path_that_is_not_writable_is_one_line(pid_quota, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_quotas_of_a_catalog_are_set_by_sql(pid_quota):
-    code, _, err = pid_quota("quotas", "--tables", "main.pid_quota", "--describe")
-    assert code == 1
-    assert "main.pid_quota.producer_id_quotas" in err
-
-
 def test_of_duplicate_rows_the_newest_holds(tmp_path):
     create_missing(str(tmp_path))
     rows = [("a", 1.0, NOON.replace(hour=13)), ("a", 2.0, NOON), (None, 3.0, NOON)]
@@ -178,3 +172,13 @@ def test_admins_at_once_lose_no_update(tmp_path):
     found = {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(tables)}
     assert found.pop("shared") in (1.0, 2.0, 3.0)
     assert found == {f"user {number}.{turn}": number + 1.0 for number in range(3) for turn in range(4)}
+
+
+def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path):
+    # As another version of us made it.
+    schema = pa.schema([field.with_metadata({"comment": "old words"}) for field in TABLES["producer_id_quotas"].schema])
+    DeltaTable.create(tmp_path / "producer_id_quotas", schema)
+
+    set_quota(str(tmp_path), QuotaEntry("alice", 5.0, NOON, "test"))
+
+    assert [entry.producer_ids_rate for entry in quotas_in_force(str(tmp_path))] == [5.0]

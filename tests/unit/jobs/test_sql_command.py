@@ -148,7 +148,22 @@ def test_wide_answers_are_not_cut_in_a_pipe(ask, tmp_path):
     assert "x" * 300 in ask("SELECT * FROM producer_id_metrics")[1]
 
 
-def test_a_catalog_is_queried_elsewhere(pid_quota):
-    code, _, err = pid_quota("sql", "--tables", "main.pid_quota", "SELECT 1")
-    assert code == 1
-    assert "catalog" in err
+def test_a_view_is_shown_by_its_name(pid_quota, tmp_path):
+    append(tmp_path, "throttle_decisions", decision("User:m", NOON))
+    code, out, _ = pid_quota("sql", "--tables", tmp_path, "--view", "current_throttles", "--json")
+    assert code == 0
+    assert [row["principal"] for row in json.loads(out)] == ["User:m"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--view", "throttled"), "there is no view throttled: choose one of"),
+        (("--view", "current_throttles", "SELECT 1"), "either a SELECT or --view"),
+        ((), "either a SELECT or --view"),
+    ],
+)
+def test_it_takes_one_query_or_one_view_that_exists(pid_quota, tmp_path, arguments, said):
+    code, _, err = pid_quota("sql", "--tables", tmp_path, *arguments)
+    assert code == 2
+    assert said in err

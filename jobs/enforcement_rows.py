@@ -1,0 +1,101 @@
+"""Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from broker.lease_targets import ThrottleDecision
+from broker.leases import Action, Lease
+from broker.quota_entity import QuotaEntity
+
+DECISIONS = "throttle_decisions"
+ACTIONS = "enforcement_actions"
+
+DECISION_COLUMNS = (
+    "decision_id",
+    "principal",
+    "action",
+    "decided_at",
+    "throttled_until",
+    "quota",
+    "refused_pids",
+    "client_ids",
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def to_time(ms: int) -> datetime:
+    """Return an aware time."""
+    return _EPOCH + timedelta(milliseconds=ms)
+
+
+def to_ms(time: datetime) -> int:
+    """Return milliseconds since the epoch."""
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
+    """Return a row of `throttle_decisions` as a decision."""
+    return ThrottleDecision(
+        row["decision_id"],
+        row["principal"],
+        to_ms(row["decided_at"]),
+        to_ms(row["throttled_until"]),
+        row["quota"],
+        row["refused_pids"] or 0,
+        dict(row["client_ids"] or ()),
+    )
+
+
+def action_row(action: Action, number: int) -> dict[str, Any]:
+    """Return an action as a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
+    lease = action.lease
+    row = {
+        "recorded_at": to_time(action.recorded_at_ms),
+        "sequence": number,
+        "state": action.state,
+        "principal": action.principal,
+        "until": None if action.until_ms is None else to_time(action.until_ms),
+        "reason": action.reason,
+        "enforcer": action.enforcer,
+    }
+    if lease:
+        row |= {
+            "lease_id": lease.lease_id,
+            "decision_id": lease.decision_id,
+            "entity_user": lease.entity.user,
+            "entity_client_id": lease.entity.client_id,
+            "entity_ip": lease.entity.ip,
+            "quota_key": lease.quota_key,
+            "previous_value": lease.previous,
+            "new_value": lease.enforced,
+        }
+    return row
+
+
+def action_of(row: Mapping[str, Any]) -> Action:
+    """Return a row of `enforcement_actions` as an action."""
+    until_ms = None if row["until"] is None else to_ms(row["until"])
+    lease = None
+    if row["lease_id"] is not None:
+        lease = Lease(
+            row["lease_id"],
+            row["principal"],
+            QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"]),
+            row["quota_key"],
+            row["previous_value"],
+            row["new_value"],
+            until_ms or 0,
+            row["decision_id"],
+            row["state"],
+        )
+    return Action(
+        to_ms(row["recorded_at"]),
+        row["state"],
+        row["principal"],
+        until_ms,
+        row["reason"] or "",
+        lease,
+        row["enforcer"] or "",
+    )

@@ -1,0 +1,59 @@
+"""`pid-quota inits`: what brokers answered to requests for producer ids (KIP-360), and to whom."""
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from jobs.answer import Answer
+from jobs.console import output
+from jobs.query import query
+from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
+from streaming.tables import is_catalog
+
+_DAY = """
+SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
+"""
+_NEWEST = """
+SELECT answered_at, broker_id, principal, client_id, client_host, transactional_id, producer_id, producer_epoch,
+    result_producer_id, result_producer_epoch, error, outcome
+FROM classified_inits
+WHERE {condition}
+ORDER BY answered_at DESC
+LIMIT {limit}
+"""
+
+
+def inits(
+    tables: TablesOption,
+    principal: Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Show the last answers one by one, not what came of all of a day.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what came of the requests for producer ids in the last 24 hours: first ids, epoch bumps, errors."""
+    now = datetime.now(timezone.utc)
+    condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"
+    if last is None:
+        answer = query(tables, _DAY.format(condition=condition), now)
+    else:
+        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now)
+        answer = Answer(newest.columns, newest.rows[::-1])
+    if as_json:
+        typer.echo(to_json(answer))
+    else:
+        output().print(to_table(answer))
+
+
+def literal(text: str, tables: str) -> str:
+    r"""Return a text as SQL writes it: a catalog's engine takes backslashes for escapes, DuckDB does not.
+
+    Examples:
+        >>> print(literal("User:o'hara\\x", "./tables"), literal("User:a\\b", "main.pid_quota"))
+        'User:o''hara\x' 'User:a\\b'
+    """
+    quoted = text.replace("'", "''")
+    if is_catalog(tables):
+        quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{quoted}'"

@@ -1,0 +1,101 @@
+"""Path tables as DuckDB's relations: local Parquet files it reads itself, all else by Arrow.
+
+Arrow's data sets load pandas, which takes longer than most queries.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from streaming.errors import TableError
+from streaming.table_facts import column_facts, data_files
+from streaming.tables import open_table, table_path
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from duckdb import DuckDBPyConnection
+
+_TYPES = {
+    "string": "VARCHAR",
+    "long": "BIGINT",
+    "integer": "INTEGER",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "binary": "BLOB",
+    "timestamp": "TIMESTAMPTZ",
+    "array<long>": "BIGINT[]",
+    "map<string, long>": "MAP(VARCHAR, BIGINT)",
+}
+_PATTERN_SIGNS = frozenset("*?[")
+_NO_ROWS = "SELECT {columns} WHERE false"
+_ROWS = "SELECT {columns} FROM {files}"
+_ALLOWED = "SELECT current_setting('allowed_paths')"
+
+
+def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
+    """Let a connection know a table as it is now, also after it is locked.
+
+    Args:
+        connection: With `SET TimeZone = 'UTC'`.
+        tables: Folder of the tables.
+        name: Of the table.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If it can't be read.
+        duckdb.Error: If DuckDB can't read one of its files.
+    """
+    table = open_table(tables, name)
+    files = _local_files(table, tables, name)
+    kinds = {column.name: _TYPES.get(column.kind) for column in column_facts(table)}
+    if files is None or None in kinds.values():
+        _add_by_arrow(connection, table, tables, name)
+        return
+    if not files:
+        columns = ", ".join(f"CAST(NULL AS {kind}) AS {_name(column)}" for column, kind in kinds.items())
+        connection.execute(f"CREATE VIEW {_name(name)} AS {_NO_ROWS.format(columns=columns)}")
+        return
+    _allow(connection, files)
+    relation = f"read_parquet({_texts(files)}, union_by_name = true, hive_partitioning = false)"
+    found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
+    # Writers differ in how they store a time, and files from before a column was added lack it.
+    columns = ", ".join(
+        f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
+        for column, kind in kinds.items()
+    )
+    connection.execute(f"CREATE VIEW {_name(name)} AS {_ROWS.format(columns=columns, files=relation)}")
+
+
+def _local_files(table: "DeltaTable", tables: str, name: str) -> list[str] | None:
+    """Return the table's files, None if what they hold is not all that the table is."""
+    folder = table_path(tables, name)
+    partitioned = bool(table.metadata().partition_columns)
+    has_features = table.protocol().min_reader_version > 1
+    if "://" in folder or partitioned or has_features or _PATTERN_SIGNS & set(folder):
+        return None
+    paths = data_files(table)["path"].to_pylist()
+    return [str(Path(folder).absolute() / unquote(path)) for path in paths]
+
+
+def _add_by_arrow(connection: "DuckDBPyConnection", table: "DeltaTable", tables: str, name: str) -> None:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        connection.register(name, table.to_pyarrow_dataset())
+    except (DeltaError, OSError) as error:
+        msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
+        raise TableError(msg) from error
+
+
+def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
+    """Let the connection read these files, also once it may read no others."""
+    (have,) = connection.execute(_ALLOWED).fetchone() or ([],)
+    connection.execute(f"SET allowed_paths = {_texts([*have, *files])}")
+
+
+def _texts(values: list[str]) -> str:
+    return "[" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + "]"
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,77 @@
+"""The views of `sql/views`: what they need, and the statements that make them in a catalog."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+
+from quota.config import QuotaConfig
+
+SETTINGS = "settings"
+"""The one-row relation that the views take the time and the quota's window from."""
+
+_HEAD = """\
+-- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
+-- Made from sql/views by `make views`; `settings` holds the defaults of the stream: change them there if it has others.
+"""
+
+
+@cache
+def views() -> dict[str, str]:
+    """Return the views that are shipped, name to SELECT."""
+    folder = resources.files("sql").joinpath("views")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return {file.name.removesuffix(".sql"): file.read_text(encoding="utf-8") for file in files}
+
+
+def needed_views(text: str) -> list[str]:
+    """Return the views that a text mentions, each after the views it reads.
+
+    Examples:
+        >>> needed_views("TABLE quota_headroom")
+        ['principal_metrics', 'quota_headroom']
+    """
+    ordered: list[str] = []
+    for name in mentioned(text, views()):
+        ordered += [*needed_views(views()[name]), name]
+    return list(dict.fromkeys(ordered))
+
+
+def mentioned(text: str, names: Iterable[str]) -> list[str]:
+    """Return which of some names are words of a text."""
+    words = {word.lower() for word in re.findall(r"\w+", text)}
+    return [name for name in names if name in words]
+
+
+def with_views(select: str, config: QuotaConfig) -> str:
+    """Return a SELECT with the views it mentions in front, for an engine that may not have them."""
+    ours = needed_views(select)
+    if not ours:
+        return select
+    parts = [f"{SETTINGS} AS ({settings_select(config)})", *(f"{name} AS (\n{views()[name]})" for name in ours)]
+    theirs = re.match(r"\s*WITH\b", select, re.IGNORECASE)
+    rest = f",{select[theirs.end() :]}" if theirs else f"\n{select}"
+    return f"WITH {', '.join(parts)}{rest}"
+
+
+def settings_select(config: QuotaConfig) -> str:
+    """Return the SELECT of `settings` in Spark's and Databricks' words."""
+    return (
+        f"SELECT current_timestamp() AS now, CAST({config.window_ms} AS BIGINT) AS window_ms, "
+        f"CAST({config.burst_windows} AS DOUBLE) AS burst_windows"
+    )
+
+
+def view_statements(config: QuotaConfig) -> list[str]:
+    """Return the statements that make all views, each after those it reads."""
+    selects = {SETTINGS: settings_select(config)} | {name: views()[name] for name in needed_views(" ".join(views()))}
+    return [f"CREATE OR REPLACE VIEW {name} AS\n{select.strip()}" for name, select in selects.items()]
+
+
+def main() -> None:
+    """Print `sql/views.sql`."""
+    print(_HEAD + "\n" + ";\n\n".join(view_statements(QuotaConfig())) + ";")
+
+
+if __name__ == "__main__":
+    main()

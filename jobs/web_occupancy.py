@@ -1,0 +1,62 @@
+"""What brokers hold of producers, for the console: sums per broker, and what the death of one could move (KIP-854)."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what each broker held at each sweep, in columns for a chart; None where a broker was not told.
+
+    Args:
+        sweeps: Rows with `at_ms`, `broker_id` and `held_pids`, in order of time.
+    """
+    times = sorted({row["at_ms"] for row in sweeps})
+    held = {(row["at_ms"], row["broker_id"]): row["held_pids"] for row in sweeps}
+    brokers = sorted({row["broker_id"] for row in sweeps})
+    series = {str(broker_id): [held.get((at_ms, broker_id)) for at_ms in times] for broker_id in brokers}
+    return {"sweeps": {"at_ms": times, "held_pids": series}}
+
+
+def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the brokers' sums, and for each death what each survivor could lead at most.
+
+    The table keeps no placement of partitions, so the exact heir is unknown: of a topic a survivor can take over at
+    most what the dead broker led, and at most what it follows itself. `pid-quota occupancy` asks the brokers and is
+    exact. Memory does not move: followers hold the producers of what they replicate already.
+
+    Args:
+        rows: Of the view `occupancy_now`.
+    """
+    led: Counter[tuple[int, str]] = Counter()
+    held: Counter[tuple[int, str]] = Counter()
+    brokers: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        key = (row["broker_id"], row["topic"])
+        led[key] += row["led_pids"]
+        held[key] += row["held_pids"]
+        _add(brokers, row)
+    deaths = [_death(dead, sorted(brokers), led, held) for dead in sorted(brokers)] if len(brokers) > 1 else []
+    return {"brokers": [brokers[broker_id] for broker_id in sorted(brokers)], "failovers": deaths}
+
+
+def _add(brokers: dict[int, dict[str, Any]], row: Mapping[str, Any]) -> None:
+    counts = ("led_pids", "held_pids", "open_transactions", "estimated_bytes")
+    sums = brokers.setdefault(row["broker_id"], {"broker_id": row["broker_id"]} | dict.fromkeys(counts, 0))
+    for name in counts:
+        sums[name] += row[name]
+    for name in ("expiration_ms", "missing_replicas", "swept_at", "age_seconds"):
+        sums[name] = row[name]
+
+
+def _death(
+    dead: int, brokers: Iterable[int], led: Counter[tuple[int, str]], held: Counter[tuple[int, str]]
+) -> dict[str, Any]:
+    topics = {topic: count for (broker_id, topic), count in led.items() if broker_id == dead and count}
+    survivors = []
+    for broker_id in brokers:
+        if broker_id != dead:
+            before = sum(count for (owner, _), count in led.items() if owner == broker_id)
+            gains = (min(count, held[broker_id, topic] - led[broker_id, topic]) for topic, count in topics.items())
+            survivors.append({"broker_id": broker_id, "led_before": before, "led_at_most": before + sum(gains)})
+    return {"dead": dead, "led_pids": sum(topics.values()), "survivors": survivors}

@@ -1,0 +1,187 @@
+"""Who may see the web console: its token, the names it answers to, and what browsers are told not to do."""
+
+import hmac
+import ipaddress
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LEAST_TOKEN_LENGTH = 16
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OPEN = "/static/"
+"""Below it are the files of the package: no secrets, and the sign-in page needs them."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a request must bring.
+
+    Attributes:
+        token: None if none is wanted, which only a loopback address may do.
+        names: Host names that are ours, in lower case; addresses always are.
+        cookie: Name of the cookie, one per port, since browsers share cookies between ports.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    names: frozenset[str] = frozenset({"localhost"})
+    cookie: str = "pid_quota_console"
+
+    def is_ours(self, host: str) -> bool:
+        """Say whether a Host header names us.
+
+        A foreign name is DNS rebinding: a page elsewhere that let its own name point to us, to read us with the
+        visitor's browser. It can't be done with an address.
+
+        Examples:
+            >>> access = Access(names=frozenset({"localhost"}))
+            >>> [access.is_ours(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]
+            [True, True, True, False, False]
+        """
+        name = host_name(host).lower()
+        if name in self.names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def allows(self, headers: Headers) -> bool:
+        """Say whether a request shows the token, in its cookie or as `Authorization: Bearer`."""
+        if self.token is None:
+            return True
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.matches(shown.strip()):
+            return True
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return False
+        return morsel is not None and hmac.compare_digest(_bytes(morsel.value), _bytes(self.session()))
+
+    def matches(self, shown: str) -> bool:
+        """Compare a token with ours in constant time."""
+        return self.token is not None and hmac.compare_digest(_bytes(shown), _bytes(self.token))
+
+    def session(self) -> str:
+        """Return the cookie's value: made from the token, so that a stolen cookie does not tell it."""
+        return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
+
+
+def host_name(host: str) -> str:
+    """Return a Host header without its port and brackets.
+
+    Examples:
+        >>> host_name("[::1]:8080"), host_name("a.example:80"), host_name("10.0.0.1")
+        ('::1', 'a.example', '10.0.0.1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address to listen on is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def is_everywhere(host: str) -> bool:
+    """Say whether an address to listen on means all of this machine's."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def own_names(host: str, more: Sequence[str] = ()) -> frozenset[str]:
+    """Return the host names that a console on `host` answers to."""
+    return frozenset(name.lower() for name in ("localhost", host, socket.gethostname(), *more))
+
+
+def refusal(status: int, error: str, remedy: str) -> Response:
+    """Return an error as one line of JSON."""
+    line = json.dumps({"error": error, "remedy": remedy}, ensure_ascii=False) + "\n"
+    return Response(line, status, media_type="application/json")
+
+
+class Guard:
+    """Lets only reading requests with the right host and token through, and adds the headers to every answer."""
+
+    def __init__(self, app: ASGIApp, access: Access, sign_in_page: str) -> None:
+        self.app = app
+        self.access = access
+        self.sign_in_page = sign_in_page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            # Nothing here speaks WebSocket: closing before accepting is a 403.
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith(_OPEN) else "no-store")
+            await send(message)
+
+        answer = self._refuse(scope) or self.app
+        await answer(scope, receive, send_guarded)
+
+    def _refuse(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if scope["method"] not in ("GET", "HEAD"):
+            answer = refusal(405, f"{scope['method']} is not for a page that only reads", "Use GET or HEAD.")
+            answer.headers["Allow"] = "GET, HEAD"
+            return answer
+        if not self.access.is_ours(headers.get("host", "")):
+            return refusal(
+                421,
+                "this console does not answer to that host name",
+                "Use its address, or start it with --allow-host and the name.",
+            )
+        if scope["path"].startswith(_OPEN):
+            return None
+        shown = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")
+        if scope["path"] == "/" and shown and self.access.matches(shown):
+            return self._signed_in()
+        if self.access.allows(headers):
+            return None
+        if scope["path"] == "/":
+            return HTMLResponse(self.sign_in_page, 401)
+        return refusal(401, "a token is needed", "Open / and give the token that `pid-quota console` printed.")
+
+    def _signed_in(self) -> Response:
+        # The token leaves the address bar at once.
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self.access.cookie, self.access.session(), httponly=True, samesite="strict", path="/")
+        return answer
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,106 @@
+"""What the web console asks the tables and views; markers `:name` stand for values."""
+
+TOTALS = """
+SELECT
+    CAST(coalesce(sum(new_pids_window), 0) AS BIGINT) AS new_pids_window,
+    CAST(coalesce(sum(active_pids), 0) AS BIGINT) AS active_pids,
+    count(*) AS ledgers,
+    count(CASE WHEN quota IS NULL THEN 1 END) AS without_quota,
+    count(CASE WHEN used_share >= 0.8 THEN 1 END) AS near_quota
+FROM quota_headroom
+"""
+INTERVALS = """
+SELECT
+    unix_millis(window_end) AS at_ms,
+    CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+    CAST(sum(refused_pids) AS BIGINT) AS refused_pids
+FROM principal_metrics
+WHERE unix_millis(window_end) > :since_ms
+GROUP BY unix_millis(window_end)
+ORDER BY at_ms
+"""
+THROTTLED = """
+SELECT
+    principal, broker_id, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
+    client_ids
+FROM current_throttles
+WHERE throttled_now
+ORDER BY seconds_left DESC, principal
+"""
+OFFENDERS = """
+SELECT
+    offenders.principal, offenders.refused_pids, offenders.admitted_pids, offenders.throttles,
+    offenders.last_throttled_at, offenders.throttled_now, budget.share, budget.active_pids, budget.quota
+FROM top_offenders AS offenders
+INNER JOIN pid_budget AS budget ON budget.principal = offenders.principal
+ORDER BY offenders.refused_pids DESC, offenders.admitted_pids DESC, offenders.principal
+LIMIT 20
+"""
+HEADROOM = """
+SELECT
+    principal, broker_id, quota, quota_source, new_pids_window, headroom_pids, used_share, tokens_now,
+    throttle_time_ms_now, active_pids, phase, saturated, age_seconds
+FROM quota_headroom
+ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, principal, broker_id
+LIMIT 2000
+"""
+LEDGERS = """
+SELECT *
+FROM quota_headroom
+WHERE principal = :principal
+ORDER BY used_share DESC NULLS LAST, new_pids_window DESC, broker_id
+"""
+TIMELINE = """
+SELECT
+    CAST(ceil(unix_millis(line.window_end) / :step_ms) AS BIGINT) * :step_ms AS at_ms,
+    CAST(sum(line.admitted_pids) AS BIGINT) AS admitted_pids,
+    CAST(sum(line.refused_pids) AS BIGINT) AS refused_pids,
+    CAST(sum(line.late_pids) AS BIGINT) AS late_pids,
+    max(line.new_pids_window) AS new_pids_window,
+    max_by(line.quota, line.window_end) AS quota,
+    min(line.tokens) AS tokens,
+    max(line.active_pids) AS active_pids,
+    max(line.state_bytes) AS state_bytes,
+    max(metrics.layers) AS layers
+FROM principal_timeline AS line
+INNER JOIN principal_metrics AS metrics
+    ON
+        metrics.principal = line.principal
+        AND coalesce(metrics.broker_id, -1) = coalesce(line.broker_id, -1)
+        AND metrics.window_end = line.window_end
+WHERE line.principal = :principal AND coalesce(line.broker_id, -1) = :broker_id
+GROUP BY at_ms
+ORDER BY at_ms
+"""
+DECISIONS = """
+SELECT
+    action, broker_id, decided_at, throttled_until, throttle_time_ms, tokens, quota, refused_pids, client_ids,
+    sample_pids
+FROM throttle_decisions
+WHERE principal = :principal AND coalesce(broker_id, -1) = :broker_id
+ORDER BY decided_at DESC, batch_id DESC, action DESC
+LIMIT 500
+"""
+LEASES = """
+SELECT quota_key, entity_user, entity_client_id, entity_ip, previous_value, new_value, state, in_force_now,
+    seconds_left, until, recorded_at, reason
+FROM enforcement
+WHERE principal = :principal
+ORDER BY recorded_at DESC
+LIMIT 20
+"""
+CHURN = """
+SELECT client, kind, new_pids, pids_per_hour, median_life_seconds, hosts, client_ids
+FROM principal_churn
+WHERE principal = :principal
+ORDER BY new_pids DESC, client
+LIMIT 20
+"""
+OCCUPANCY = "SELECT * FROM occupancy_now ORDER BY held_pids DESC, broker_id, topic, principal"
+SWEEPS = """
+SELECT unix_millis(swept_at) AS at_ms, broker_id, CAST(sum(held_pids) AS BIGINT) AS held_pids
+FROM producer_occupancy
+GROUP BY swept_at, broker_id
+ORDER BY at_ms, broker_id
+"""
+NEWEST = "SELECT max(as_of) AS newest_row_at FROM producer_id_metrics"

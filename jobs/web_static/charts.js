@@ -1,0 +1,114 @@
+// Charts by uPlot, in the page's own colours; they follow its width and the change between light and dark.
+
+import { h } from "./dom.js";
+import { clock, compact } from "./format.js";
+
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+let made = [];
+let drawn = [];
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// The charts made since the last call are on the page now: forget those of the page before.
+export function adoptCharts() {
+  for (const { plot, watch } of drawn) {
+    watch.disconnect();
+    plot?.destroy();
+  }
+  drawn = made;
+  made = [];
+}
+
+// A chart. `series` are { label, values, colour, kind: "line" | "bar" | "dash" | "step", show }; `spans` are [from, to]
+// in ms that are tinted red; `times` in ms. Values are by column, null where there is none.
+export function chart({ title, times, series, spans = [], range = null, unit = compact, height = 210 }) {
+  const box = h("div", { class: "chart", role: "img", "aria-label": describe(title, series, unit) });
+  const entry = { plot: null, watch: null };
+  const draw = () => {
+    const width = Math.floor(box.clientWidth);
+    if (width === 0) return;
+    entry.plot?.destroy();
+    entry.plot = new window.uPlot(options({ series, spans, range, unit, height, width }),
+      [times.map((at) => at / 1000), ...series.map((each) => each.values)], box);
+  };
+  entry.redraw = draw;
+  const fit = () => {
+    const width = Math.floor(box.clientWidth);
+    if (!box.isConnected || width === 0) return;
+    if (!entry.plot) draw();
+    else if (entry.plot.width !== width) entry.plot.setSize({ width, height });
+  };
+  // In a frame of its own: a chart that changes its box while boxes are being measured is an error to browsers.
+  entry.watch = new ResizeObserver(() => requestAnimationFrame(fit));
+  entry.watch.observe(box);
+  made.push(entry);
+  return box;
+}
+
+dark.addEventListener("change", () => drawn.forEach(({ redraw }) => redraw()));
+
+// What a screen reader says in place of the picture.
+function describe(title, series, unit) {
+  const newest = series.map((each) => `${each.label} ${unit(each.values.findLast((value) => value !== null) ?? null)}`);
+  return `${title}. Newest: ${newest.join(", ")}`;
+}
+
+function options({ series, spans, range, unit, height, width }) {
+  const quiet = colour("quiet");
+  const axis = { stroke: quiet, font: "12px system-ui, sans-serif", ticks: { show: false } };
+  const grid = { stroke: colour("line"), width: 1 };
+  return {
+    width,
+    height,
+    tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    padding: [10, 22, 0, 0],
+    cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+    legend: { live: true },
+    scales: {
+      x: range ? { range: () => range.map((at) => at / 1000) } : {},
+      y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.08] },
+    },
+    axes: [
+      { ...axis, grid: { show: false }, values: TICKS },
+      { ...axis, grid, size: 54, values: (_plot, splits) => splits.map((value) => unit(value)) },
+    ],
+    series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : clock(at * 1000)) }, ...series.map((each) => line(each, unit))],
+    hooks: { drawClear: [(plot) => tint(plot, spans)] },
+  };
+}
+
+// uPlot's table of tick steps: step in seconds, its text, and a second line where the year, month or day changes.
+const TICKS = [
+  [86400, "{MMM} {D}", null, null, null, null, null, null, 1],
+  [3600, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1],
+];
+
+function line({ label, values, colour: name, kind = "line", show = true }, unit) {
+  const stroke = colour(name);
+  const common = { label, stroke, show, width: 1.75, value: (_plot, value) => unit(value), spanGaps: false };
+  if (kind === "bar") {
+    return { ...common, width: 0, fill: stroke, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 14], align: -1 }) };
+  }
+  if (kind === "dash") {
+    return { ...common, width: 1.25, dash: [5, 4], points: { show: false }, paths: window.uPlot.paths.stepped({ align: 1 }) };
+  }
+  // A lone point between gaps would be invisible as a line.
+  const points = { show: values.filter((value) => value !== null).length < 3 };
+  if (kind === "step") return { ...common, points, paths: window.uPlot.paths.stepped({ align: 1 }) };
+  return { ...common, points };
+}
+
+// The times under throttle, behind everything else.
+function tint(plot, spans) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.fillStyle = colour("red-wash");
+  for (const [from, to] of spans) {
+    const left = Math.max(bbox.left, plot.valToPos(from / 1000, "x", true));
+    const right = Math.min(bbox.left + bbox.width, plot.valToPos(to / 1000, "x", true));
+    if (right > left) ctx.fillRect(left, bbox.top, Math.max(right - left, 2), bbox.height);
+  }
+  ctx.restore();
+}

@@ -1,0 +1,232 @@
+"""What a real broker holds of producers, against its own count, and what a shorter expiration makes of it."""
+
+import json
+import shlex
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from broker_kit import LIMIT_S, new_topic, produce, running, transactional_producer, wait_until, wait_until_idle
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+from occupancy_kit import QUICKLY, broker_counts, census_of, fill
+
+from broker.jars import kafka_classpath
+from broker.java import find_java
+from broker.local import LocalBroker
+from broker.tap import Tap
+from broker.topics import ensure_topics
+from jobs.cli import run
+from jobs.occupancy_census import TakenCensus
+from jobs.occupancy_report import make_report
+from jobs.query import query
+from quota.expiration_change import freed_by
+from quota.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
+
+HOUR_MS = 3_600_000
+NEW_EXPIRATION_MS = 2 * HOUR_MS
+
+
+@pytest.fixture(scope="module")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker that looks for expired producers all the time: nobody can wait for ten minutes here."""
+    settings = {"producer_id_expiration_check_interval_ms": 200}
+    with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars, **settings) as running_broker:
+        yield running_broker
+
+
+@pytest.fixture
+def first_pid() -> int:
+    """Producer ids of a test's own."""
+    return uuid.uuid4().int % 2**40 + 1_000_000
+
+
+def held_of(taken: TakenCensus, topic: str) -> set[int]:
+    return {int(pid) for each in taken.census.replicas if each.topic == topic for pid in each.producer_ids}
+
+
+def fill_with_ages(broker: LocalBroker, topic: str, first_pid: int, hours: list[float]) -> int:
+    """Producers that fell silent so many hours ago; returns our clock."""
+    now_ms = round(time.time() * 1000)
+    batches = [(first_pid + number, now_ms - round(age * HOUR_MS)) for number, age in enumerate(hours)]
+    fill(broker.admin_servers, topic, {0: 1}, {0: batches})
+    return now_ms
+
+
+def run_as_told(command: str, jars: Path) -> None:
+    """Run a `kafka-configs.sh` command, word for word, by the class that the script starts."""
+    script, *arguments = shlex.split(command)
+    assert script == "kafka-configs.sh"
+    java = [find_java(), "-XX:TieredStopAtLevel=1", "-cp", kafka_classpath(jars), "kafka.admin.ConfigCommand"]
+    subprocess.run([*java, *arguments], check=True, capture_output=True, timeout=LIMIT_S)
+
+
+def set_own_expiration(broker: LocalBroker, value: str | None) -> None:
+    """Set `producer.id.expiration.ms` for this broker alone, or take that back."""
+    operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry("producer.id.expiration.ms", value, incremental_operation=operation)
+    wanted = ConfigResource(ConfigResource.Type.BROKER, str(broker.broker_id), incremental_configs=[entry])
+    admin = AdminClient(broker.admin_config())
+    (done,) = admin.incremental_alter_configs([wanted]).values()
+    done.result(LIMIT_S)
+
+
+def test_a_sweep_finds_what_the_broker_itself_counts(broker: LocalBroker, first_pid: int) -> None:
+    topic = new_topic(broker, "orders", partitions=3)
+    now_ms = round(time.time() * 1000)
+    batches = {partition: [(first_pid + pid, now_ms) for pid in range(10 * (partition + 1))] for partition in range(3)}
+    fill(broker.admin_servers, topic, dict.fromkeys(range(3), 1), batches)
+
+    taken = census_of(broker.admin_servers)
+
+    assert [taken.census.held(1)] == broker_counts(broker.pid)
+    # A producer id on three partitions takes memory three times.
+    assert sum(len(each) for each in taken.census.replicas if each.topic == topic) == 60
+    assert len(held_of(taken, topic)) == 30
+    assert taken.unanswered == ()
+    (settings,) = taken.expirations
+    assert (settings.producer_id_ms, settings.transactional_id_ms, settings.is_own) == (
+        DEFAULT_EXPIRATION_MS,
+        7 * DEFAULT_EXPIRATION_MS,
+        False,
+    )
+
+
+def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is_run(
+    broker: LocalBroker, jars: Path, first_pid: int
+) -> None:
+    topic = new_topic(broker, "orders")
+    ages = [0.0, 0.5, 1.9, 2.1, 3.0, 7.5, 12.0, 23.0]
+    now_ms = fill_with_ages(broker, topic, first_pid, ages * 5)
+    # Open, and its last batch is as old as the client says.
+    open_one = transactional_producer(broker.client_config("alice"), "open")
+    open_one.begin_transaction()
+    open_one.produce(topic, b"value", partition=0, timestamp=now_ms - 10 * HOUR_MS)
+    assert open_one.flush(LIMIT_S) == 0
+
+    taken = census_of(broker.admin_servers)
+    before = held_of(taken, topic)
+    (freed,) = freed_by(taken.census, NEW_EXPIRATION_MS)
+    model = PartitionProducers(now_ms, NEW_EXPIRATION_MS, check_interval_ms=200)
+    (replica,) = [each for each in taken.census.replicas if each.topic == topic]
+    rows = zip(replica.producer_ids, replica.last_timestamps_ms, replica.in_transaction, strict=True)
+    for pid, timestamp_ms, is_open in rows:
+        model.append(int(pid), int(timestamp_ms), transactional=bool(is_open))
+    foretold = set(model.advance(taken.census.taken_at_ms + 1000))
+    report = make_report(taken, {}, expiration_ms=NEW_EXPIRATION_MS, bootstrap_servers=broker.admin_servers)
+    assert report.what_if is not None
+
+    (command,) = report.what_if.commands
+    run_as_told(command, jars)
+    try:
+        wait_until(lambda: not held_of(census_of(broker.admin_servers), topic) & foretold, "the broker forgets")
+        after = census_of(broker.admin_servers)
+        assert after.expirations[0].producer_id_ms == NEW_EXPIRATION_MS
+        # Those and no others; the open transaction stays.
+        assert before - held_of(after, topic) == foretold
+        assert (len(foretold), freed.freed_pids, freed.kept_open) == (25, 25, 1)
+        assert broker_counts(broker.pid) == [taken.census.held(1) - freed.freed_pids]
+    finally:
+        run_as_told(command.replace("--add-config", "--delete-config").rpartition("=")[0], jars)
+        open_one.abort_transaction(LIMIT_S)
+
+
+def test_a_broker_with_a_setting_of_its_own_gets_a_command_that_reaches_it(broker: LocalBroker, jars: Path) -> None:
+    set_own_expiration(broker, str(5 * HOUR_MS))
+    try:
+        taken = census_of(broker.admin_servers)
+        report = make_report(taken, {}, expiration_ms=NEW_EXPIRATION_MS, bootstrap_servers=broker.admin_servers)
+        assert report.what_if is not None
+        _, of_its_own = report.what_if.commands
+        run_as_told(of_its_own, jars)
+        now = census_of(broker.admin_servers)
+    finally:
+        set_own_expiration(broker, None)
+
+    assert [(each.producer_id_ms, each.is_own) for each in taken.expirations] == [(5 * HOUR_MS, True)]
+    assert [each.producer_id_ms for each in now.expirations] == [NEW_EXPIRATION_MS]
+
+
+def test_the_command_names_owners_that_a_tap_has_seen_and_keeps_the_sweep(
+    broker: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ensure_topics(broker.admin_config())
+    topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
+    with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+        wait_until_idle(tap)
+        for user, producers in (("alice", 2), ("mallory", 5)):
+            for _ in range(producers):
+                produce(broker.client_config(user), topic)
+        wait_until(lambda: tap.counters.events >= 7, "the tap tells of all of them")
+        wait_until_idle(tap)
+    servers = ["--bootstrap-servers", broker.admin_servers, "--requests-per-second", str(QUICKLY)]
+
+    code = run(["occupancy", *servers, "--tables", str(tmp_path), "--json", "--max-pids-per-broker", "1000000"])
+    said = json.loads(capsys.readouterr().out)
+
+    assert code == 0
+    mine = {row["principal"]: row for row in said["occupancy"] if row["topic"] == topic}
+    assert {principal: (row["led_pids"], row["held_pids"]) for principal, row in mine.items()} == {
+        "User:alice": (2, 2),
+        "User:mallory": (5, 5),
+    }
+    (one,) = said["brokers"]
+    assert [one["held_pids"]] == broker_counts(broker.pid)
+    assert one["pids_in_24h"] >= one["held_pids"] - one["open_transactions"]
+    kept = query(str(tmp_path), "TABLE occupancy_now", datetime.now(timezone.utc)).records()
+    assert {row["principal"]: row["held_pids"] for row in kept if row["topic"] == topic} == {
+        "User:alice": 2,
+        "User:mallory": 5,
+    }
+    assert run(["occupancy", *servers, "--expiration-ms", "3600000"]) == 0
+    assert "kafka-configs.sh" in capsys.readouterr().out
+
+
+@contextmanager
+def settings_only_for_admin(broker: LocalBroker) -> Iterator[None]:
+    """On this broker whatever has no ACL is open to everybody."""
+    where = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:admin", "*")
+    rule = (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW)
+    admin = AdminClient(broker.admin_config())
+    (made,) = admin.create_acls([AclBinding(*where, *rule)]).values()
+    made.result(LIMIT_S)
+    try:
+        yield
+    finally:
+        (gone,) = admin.delete_acls([AclBindingFilter(*where, *rule)]).values()
+        gone.result(LIMIT_S)
+
+
+def test_who_may_not_read_the_settings_is_told_which_right_is_missing(
+    broker: LocalBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tmp_path / "mallory.properties"
+    lines = (f"{name}={value}" for name, value in broker.client_config("mallory").items())
+    settings.write_text("\n".join(line for line in lines if not line.startswith("bootstrap")), encoding="utf-8")
+    as_mallory = ["--bootstrap-servers", broker.bootstrap_servers, "--kafka-config", str(settings)]
+
+    with settings_only_for_admin(broker):
+        # A broker hears of a new ACL a moment later.
+        wait_until(lambda: run(["occupancy", *as_mallory]) == 1, "mallory is refused")
+
+    assert "the right to DESCRIBE_CONFIGS the cluster is needed" in capsys.readouterr().err
+
+
+def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["occupancy", "--bootstrap-servers", "127.0.0.1:1"]) == 1
+    assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""A real Chromium without a window, driven by selenium; Debian's packages `chromium` and `chromium-driver`."""
+
+import base64
+import contextlib
+import shutil
+import warnings
+from pathlib import Path
+
+from console_kit import wait_for
+
+WIDE, PHONE = (1200, 800), (390, 844)
+SETTLED = "return document.querySelector('main').dataset.shows === location.hash"
+LOADED = "return window.performance.getEntriesByName('shown')[0]?.startTime ?? null"
+
+
+def lacks():
+    """Say which programs are missing; empty if none is."""
+    return [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+
+
+@contextlib.contextmanager
+def chromium(profile):
+    """Start a browser with a profile folder of its own."""
+    with warnings.catch_warnings():
+        # Warnings of selenium's own imports are not ours to mend.
+        warnings.simplefilter("ignore")
+        from selenium import webdriver
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for switch in ("headless=new", "no-sandbox", "disable-dev-shm-usage", "hide-scrollbars", "lang=en"):
+        options.add_argument(f"--{switch}")
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
+
+
+class Browser:
+    """What the tests do with a browser."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def look(self, size=WIDE, dark=False):
+        """Set the size of the page and the operator's taste."""
+        phone = size == PHONE
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": phone}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def open(self, address):
+        """Load a page afresh; gives the milliseconds from the click to its content."""
+        self.driver.get("about:blank")
+        # The page before may have asked a console that has ended.
+        self.complaints()
+        self.driver.get(address)
+        return wait_for(lambda: self.driver.execute_script(LOADED), f"the content of {address}")
+
+    def go(self, fragment):
+        """Go to another page of the console without loading it afresh."""
+        self.driver.execute_script("location.hash = arguments[0]", fragment)
+        self.settled()
+
+    def settled(self):
+        """Wait until the page of the address is shown."""
+        wait_for(lambda: self.driver.execute_script(SETTLED), "the content")
+
+    # In one step of the browser each: elements held from Python would go stale with the next refresh.
+
+    def words(self, selector):
+        """Return the text of each element that fits."""
+        return self.driver.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent.trim())", selector
+        )
+
+    def click(self, selector, words=None):
+        """Click the first element that fits, and has these words if they are given."""
+        self.driver.execute_script(
+            "[...document.querySelectorAll(arguments[0])]"
+            ".find((each) => arguments[1] === null || each.textContent === arguments[1]).click()",
+            selector,
+            words,
+        )
+
+    def trouble(self):
+        """Return what the page complains about to its reader; empty if nothing."""
+        return self.driver.execute_script(
+            "const t = document.querySelector('#trouble'); return t.hidden ? '' : t.textContent"
+        )
+
+    def text(self):
+        """Return the text that a reader sees."""
+        return self.driver.execute_script("return document.body.innerText")
+
+    def press(self, *keys):
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def focused(self):
+        """Return what has the focus, as text that a person would know it by."""
+        return self.driver.execute_script(
+            "const a = document.activeElement; return a.textContent.trim() || a.getAttribute('aria-label') || a.tagName"
+        )
+
+    def width_of_content(self):
+        return self.driver.execute_script("return document.documentElement.scrollWidth")
+
+    def complaints(self):
+        """Return the console's errors and warnings since the last call."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+    def picture(self, path, height=None):
+        """Save what is shown as a PNG: the whole page, or its first so many pixels."""
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        clip = {
+            "x": 0,
+            "y": 0,
+            "width": size["width"],
+            "height": min(height or size["height"], size["height"]),
+            "scale": 1,
+        }
+        wanted = {"format": "png", "captureBeyondViewport": True, "clip": clip, "optimizeForSpeed": False}
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", wanted)
+        Path(path).write_bytes(base64.b64decode(shot["data"]))

@@ -1,0 +1,205 @@
+"""Tables for the console that show everything it has, and a console that serves them at a time of the test's choice."""
+
+import contextlib
+import socket
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pyarrow as pa
+import uvicorn
+from deltalake import write_deltalake
+
+from jobs.web_console import FRESH_S, application
+from jobs.web_data import ConsoleData
+from jobs.web_security import Access
+from streaming.tables import TABLES, create_missing, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+NOW = NOON + timedelta(seconds=20)
+SCRIPT = "User:<script>alert(1)</script>"
+PRINCIPALS, DAYS = 2_000, 30
+_MINUTE_US = 60_000_000
+
+
+def append(tables, name, rows):
+    write_deltalake(table_path(tables, name), pa.Table.from_pylist(rows, schema=TABLES[name].schema), mode="append")
+
+
+# A day in the life of a small cluster
+
+
+def demo_tables(folder):
+    """Mallory floods for two hours and is throttled, a principal has a hostile name, three brokers hold producers."""
+    tables = str(folder)
+    create_missing(tables)
+    rng = np.random.default_rng(936)
+    calm = {"User:alice": 3, "User:billing": 24, "User:checkout": 61, "User:orders-etl": 12, SCRIPT: 17, "unknown": 1}
+    rows = [row for name, level in calm.items() for row in _calm_metrics(name, level, rng)]
+    append(tables, "producer_id_metrics", [*rows, *_mallory_metrics(rng)])
+    append(tables, "throttle_decisions", [*_mallory_decisions(), _decision(SCRIPT, 30, 5, {"<b>bold</b>": 5})])
+    append(tables, "enforcement_actions", [_lease("applying", 1), _lease("in_force", 2)])
+    append(tables, "tap_status", [_tap(1, 8), _tap(2, 9), _tap(3, 300)])
+    append(tables, "producer_occupancy", list(_occupancy()))
+    append(tables, "producer_inits", list(_inits()))
+    return tables
+
+
+def _calm_metrics(name, level, rng):
+    window = rng.poisson(level, 24 * 12)
+    for step, new in enumerate(window):
+        end = NOON - timedelta(minutes=5 * (len(window) - 1 - step))
+        admitted = int(rng.poisson(level / 12))
+        yield _metrics(name, end, int(new), admitted, 0, 100.0 - new, active_pids=int(level * 4 + new))
+
+
+def _mallory_metrics(rng):
+    tokens, window = 20.0, 0
+    for step in range(24 * 12):
+        end = NOON - timedelta(minutes=5 * (24 * 12 - 1 - step))
+        since = step - (24 * 12 - 22)
+        tried = int(rng.poisson(14)) if since >= 0 else int(rng.poisson(0.2))
+        admitted = min(tried, max(0, int(tokens) + 1))
+        tokens = min(20.0, tokens - admitted + 20 / 12)
+        window = min(window + tried, 14 * 12) if since >= 0 else tried
+        yield _metrics("User:mallory", end, window, admitted, tried - admitted, tokens, quota=20.0, quota_source="user")
+
+
+def _metrics(principal, end, new, admitted, refused, tokens, **values):
+    return {
+        "principal": principal, "broker_id": None, "window_end": end, "as_of": end, "rate": new / 10,
+        "tokens": float(tokens), "throttle_time_ms": 0, "throttle_time_avg_ms": None, "new_pids_window": new,
+        "quota": 100.0, "quota_source": "default", "admitted_pids": admitted, "refused_pids": refused, "late_pids": 0,
+        "active_pids": new * 2, "layers": 5, "state_bytes": 900 + 12 * new, "phase": "enforcing", "saturated": False,
+        "batch_id": 1, **values,
+    }  # fmt: skip
+
+
+def _mallory_decisions():
+    for number, minutes_ago in enumerate((99, 79, 59, 39, 19), start=1):
+        yield _decision("User:mallory", minutes_ago, 47 * number, {"rdkafka": 43 * number, "spark-7": 4 * number})
+
+
+def _decision(principal, minutes_ago, refused, clients):
+    at = NOON - timedelta(minutes=minutes_ago)
+    return {
+        "decision_id": f"{principal}/{minutes_ago}", "principal": principal, "broker_id": None, "action": "THROTTLE",
+        "decided_at": at, "throttle_time_ms": 1_380_000, "throttled_until": at + timedelta(minutes=23), "tokens": -0.4,
+        "rate": 3.0, "quota": 20.0, "quota_source": "user", "quota_updated_at": NOON, "refused_pids": refused,
+        "sample_pids": [7001, 7002], "client_ids": list(clients.items()), "batch_id": 2_000 - minutes_ago,
+    }  # fmt: skip
+
+
+def _lease(state, sequence):
+    at = NOON - timedelta(minutes=3) + timedelta(seconds=sequence)
+    return {
+        "recorded_at": at, "sequence": sequence, "state": state, "principal": "User:mallory", "lease_id": "lease-1",
+        "decision_id": "d", "entity_user": "mallory", "entity_client_id": None, "entity_ip": None,
+        "quota_key": "request_percentage", "previous_value": None, "new_value": 0.01,
+        "until": NOON + timedelta(minutes=20), "reason": "over quota", "enforcer": "host/1",
+    }  # fmt: skip
+
+
+def _tap(broker_id, seconds_ago):
+    at = NOW - timedelta(seconds=seconds_ago)
+    return {
+        "broker_id": broker_id, "seen_at": NOW, "reported_at": at, "host": "h", "tap_id": "t", "source": "file",
+        "lines": 9_000, "events": 5_000, "unplaced": 4, "unplaced_share": 0.0008, "behind_bytes": 0,
+        "newest_line_at": at, "stopped": False, "batch_id": 1,
+    }  # fmt: skip
+
+
+def _occupancy():
+    for hour in range(48):
+        for broker_id in (1, 2, 3):
+            for topic, owner, entries in (("orders", "User:mallory", 900), ("payments", "User:billing", 140)):
+                grown = (48 - hour) * (9 - 2 * broker_id) if owner == "User:mallory" else hour % 5
+                held = entries + grown
+                led = held // 2 if broker_id == 1 else held // 4
+                yield {
+                    "swept_at": NOON - timedelta(hours=hour), "broker_id": broker_id, "topic": topic,
+                    "principal": owner, "led_pids": led, "held_pids": held, "open_transactions": 0,
+                    "idle_hours": [held], "estimated_bytes": held * 250, "expiration_ms": 86_400_000,
+                    "missing_replicas": 0,
+                }  # fmt: skip
+
+
+def _inits():
+    for number in range(240):
+        yield {
+            "answered_at": NOON - timedelta(seconds=20 * number), "broker_id": 1, "principal": "User:mallory",
+            "client_id": "rdkafka", "client_host": "10.0.0.7", "transactional_id": None, "producer_id": -1,
+            "producer_epoch": -1, "result_producer_id": 7_000 + number, "result_producer_epoch": 0, "error": "NONE",
+            "repeated": False, "batch_id": 1,
+        }  # fmt: skip
+
+
+# Thirty days of two thousand principals
+
+
+def large_tables(folder, hours_per_file=24):
+    """Write an hourly row of each principal, 1.44 million in all, in files of a day each as `maintain` leaves them."""
+    tables = str(folder)
+    create_missing(tables)
+    for first in range(DAYS * 24, 0, -hours_per_file):
+        block = _metrics_block(np.arange(first - 1, first - 1 - hours_per_file, -1))
+        write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
+    names = [f"User:service-{number:04}" for number in range(40)]
+    append(tables, "throttle_decisions", [_decision(name, 10, 30, {"rdkafka": 30}) for name in names])
+    append(tables, "tap_status", [_tap(1, 8)])
+    return tables
+
+
+def _metrics_block(hours_ago):
+    size = PRINCIPALS * len(hours_ago)
+    rng = np.random.default_rng(int(hours_ago[0]))
+    ends = np.datetime64(int(NOON.timestamp() * 1e6), "us") - np.repeat(hours_ago, PRINCIPALS) * 60 * _MINUTE_US
+    number = np.tile(np.arange(PRINCIPALS), len(hours_ago))
+    new = rng.poisson(1 + 40 * (number % 10 == 0), size)
+    schema = TABLES["producer_id_metrics"].schema
+    constant = _metrics("", None, 0, 0, 0, 0)
+    columns = {name: [constant[name]] * size for name in ("broker_id", "throttle_time_avg_ms", "quota_source", "phase")}
+    columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
+    columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)
+    columns |= {"tokens": 100 - new, "active_pids": 4 * new, "state_bytes": 900 + 12 * new}
+    for name in set(schema.names) - set(columns):
+        columns[name] = np.full(size, constant[name])
+    return pa.table([_array(columns[column.name], column.type) for column in schema], schema=schema)
+
+
+def _array(values, kind):
+    if isinstance(values, list):
+        return pa.array(values, kind)
+    return pa.array(values).cast(kind, safe=False) if values.dtype.kind == "M" else pa.array(values).cast(kind)
+
+
+# A console
+
+
+@contextlib.contextmanager
+def serving(tables, access=None, fresh_s=FRESH_S):
+    """Serve a console over tables in a thread; gives its address without a slash at the end."""
+    app = application(ConsoleData(tables), access or Access(), lambda: NOW, fresh_s)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            wait_for(lambda: server.started, "the console")
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+def wait_for(condition, what, within_s=90):
+    """Wait until a condition gives something true, and return that."""
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    msg = f"{what} did not come within {within_s} s"
+    raise TimeoutError(msg)

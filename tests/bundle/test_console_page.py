@@ -1,0 +1,214 @@
+"""The console in a real Chromium: every page in light, dark and on a phone, by keyboard, with names that attack.
+
+`PID_QUOTA_SCREENSHOTS=docs/img` renews the pictures of the docs.
+"""
+
+import os
+from pathlib import Path
+
+import browser_kit
+import pytest
+from browser_kit import PHONE, WIDE
+from console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
+
+from jobs.web_security import Access
+
+PAGES = {
+    "overview": "#/",
+    "throttled": "#/throttled",
+    "headroom": "#/headroom",
+    "occupancy": "#/occupancy",
+    "principal": "#/principal?name=User%3Amallory&hours=6",
+}
+LOOKS = {"light": (WIDE, False), "dark": (WIDE, True), "phone": (PHONE, False)}
+ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
+LARGEST_PICTURE = 150_000
+WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
+
+MISSING = " and no ".join(browser_kit.lacks())
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get install chromium chromium-driver")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with browser_kit.chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        # The page names the folder: a short name in the pictures.
+        patch.chdir(tmp_path_factory.mktemp("demo"))
+        yield demo_tables("./tables")
+
+
+@pytest.fixture(scope="module")
+def console(tables):
+    with serving(tables) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser, console):
+    """The overview on a wide, light screen, freshly loaded."""
+    browser.look()
+    browser.open(f"{console}/#/")
+    browser.complaints()
+    return browser
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory):
+    return WISHED if WISHED else tmp_path_factory.mktemp("pictures")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(browser, console, pictures, name, look):
+    size, dark = LOOKS[look]
+    browser.look(size, dark)
+    browser.open(f"{console}/{PAGES[name]}")
+
+    assert browser.words("main h1")
+    assert browser.trouble() == ""
+    assert browser.width_of_content() <= size[0]
+    if name in ("overview", "principal", "occupancy"):
+        wait_for(lambda: browser.words(".chart canvas"), "the chart")
+    picture = pictures / f"console-{name}-{look}.png"
+    browser.picture(picture)
+    assert picture.stat().st_size < LARGEST_PICTURE
+    assert browser.complaints() == []
+
+
+def test_dark_is_dark(page):
+    def brightness():
+        colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in colour.strip("rgb()").split(",")[:3])
+
+    light = brightness()
+    page.look(dark=True)
+    assert brightness() < 200 < 600 < light
+
+
+class TestContent:
+    def test_the_overview_tells_who_is_throttled(self, page):
+        text = page.text()
+        assert "User:mallory" in text
+        assert page.words(".figures .alarm dd") == ["1"]
+        assert "Nobody is throttled" not in text
+
+    def test_a_link_leads_to_a_principal_with_its_charts(self, page):
+        page.click("main table a")
+        wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
+        wait_for(lambda: len(page.words(".chart .uplot")) == 5, "the five charts")
+        assert page.words(".chart[aria-label*='quota 20']")
+        text = page.text()
+        assert "request_percentage = 0.01" in text
+        assert "restart loop" in text
+
+    def test_a_name_that_is_markup_is_text_on_every_page(self, page):
+        for fragment in (*PAGES.values(), f"#/principal?name={SCRIPT}", f"#/headroom?q={SCRIPT}"):
+            page.go(fragment)
+            assert page.words("main script, main b") == []
+        page.go("#/headroom")
+        assert SCRIPT in page.text()
+        page.click("main a", SCRIPT)
+        wait_for(lambda: page.words("h1") == [SCRIPT], "its page")
+        assert "<b>bold</b>" in page.text()
+        assert page.complaints() == []
+
+    def test_occupancy_tells_what_survivors_could_lead(self, page):
+        page.go(PAGES["occupancy"])
+        assert "If a broker dies" in page.text()
+
+    def test_without_occupancy_the_page_says_how_to_fill_it(self, browser, tmp_path):
+        with serving(str(tmp_path)) as address:
+            browser.look()
+            browser.open(f"{address}/#/occupancy")
+            assert "pid-quota occupancy --bootstrap-servers" in browser.text()
+            browser.go("#/")
+            assert "`pid-quota stream` makes the tables" in browser.text()
+
+    def test_trouble_is_said_in_words(self, page):
+        page.go("#/principal?name=a&hours=7")
+        assert wait_for(page.trouble, "the trouble").startswith("hours is 7. Choose one of")
+        page.go("#/headroom")
+        wait_for(lambda: not page.trouble(), "the end of the trouble")
+
+
+class TestKeyboard:
+    def test_the_tab_key_walks_from_the_top_and_the_focus_is_seen(self, page):
+        page.driver.execute_script("document.activeElement.blur(); window.getSelection().removeAllRanges()")
+        page.driver.execute_script("document.querySelector('.skip').focus()")
+        order = [page.focused()]
+        for _ in range(6):
+            page.press(TAB)
+            order.append(page.focused())
+        wanted = ["Skip to content", "pid-quota", "Overview", "Throttled", "Headroom", "Occupancy", "Find a principal"]
+        assert order == wanted
+        outline = page.driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+
+    def test_a_slash_searches_as_one_types_and_enter_opens_the_first(self, page):
+        page.press("/")
+        assert page.focused() == "Find a principal"
+        page.press("CHECK")
+        wait_for(lambda: page.words("main a") == ["User:checkout"], "the one that was found")
+        page.press(ENTER)
+        wait_for(lambda: page.words("h1") == ["User:checkout"], "its page")
+
+    def test_escape_leaves_the_search_and_goes_back(self, page):
+        page.go("#/throttled")
+        page.press("/")
+        page.press("mal")
+        wait_for(lambda: "headroom" in page.driver.current_url, "the search")
+        page.press(ESCAPE)
+        wait_for(lambda: page.driver.current_url.endswith("#/throttled"), "the page before")
+        assert page.focused() != "Find a principal"
+        page.press(ESCAPE)
+        wait_for(lambda: page.driver.current_url.endswith("#/"), "the overview")
+
+    def test_escape_never_leaves_the_console(self, browser, console):
+        browser.open(f"{console}/#/headroom")
+        browser.press(ESCAPE)
+        wait_for(lambda: browser.driver.current_url.endswith("#/"), "the overview")
+        browser.press(ESCAPE)
+        assert browser.driver.current_url.startswith(console)
+
+
+def test_a_refresh_keeps_the_focus_and_the_place(page):
+    page.go("#/headroom")
+    page.driver.execute_script("document.querySelector('main a').focus()")
+    before = page.focused()
+    page.driver.execute_script("document.querySelector('main h1').textContent = 'old'")
+    page.driver.execute_script("document.dispatchEvent(new Event('visibilitychange'))")
+    wait_for(lambda: page.words("h1") != ["old"], "the refresh")
+    assert page.focused() == before == "User:mallory"
+
+
+def test_a_visitor_signs_in_with_the_token(browser, tables, pictures):
+    token = "-".join(["an", "operator", "told", "me"])
+    with serving(tables, Access(token, cookie="pid_quota_console_test")) as address:
+        browser.look()
+        browser.driver.get(f"{address}/")
+        browser.picture(pictures / "console-signin-light.png", height=500)
+        assert browser.focused() == "INPUT"
+        browser.press(token, ENTER)
+        wait_for(lambda: browser.words("main h1") == ["Cluster"], "the overview")
+        assert token not in browser.driver.current_url
+        # The page without a token is a 401, which the browser notes; nothing else.
+        assert [line for line in browser.complaints() if "401" not in line] == []
+
+
+def test_thirty_days_of_two_thousand_principals_show_all_their_pages(browser, tmp_path, record_property):
+    with serving(large_tables(tmp_path)) as address:
+        browser.look()
+        for name, fragment in PAGES.items():
+            wanted = fragment.replace("mallory&hours=6", "service-0010&hours=720")
+            record_property(f"{name}_ms", browser.open(f"{address}/{wanted}"))
+            assert browser.words("main h1"), name
+            assert browser.trouble() == ""
+        browser.go("#/headroom?all=1")
+        assert len(browser.words("main tbody tr")) == 2_000
+        assert browser.complaints() == []

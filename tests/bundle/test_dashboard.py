@@ -1,0 +1,202 @@
+"""The dashboard and the alerts: their queries are taken from the files and answered over real tables."""
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+import pytest
+from databricks_kit import ROOT, load_bundle
+from deltalake import write_deltalake
+
+from broker.jars import spark_jars
+from jobs.query import query
+from jobs.views import SETTINGS, needed_views, views
+from quota.config import QuotaConfig
+from streaming.session import stream_session
+from streaming.tables import TABLES, create_missing, table_path
+
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+MINUTE = timedelta(minutes=1)
+COLUMNS_OF_A_PAGE = 6
+
+DASHBOARD = json.loads((ROOT / "resources" / "pid_quota.lvdash.json").read_text(encoding="utf-8"))
+DATASETS = {dataset["name"]: "".join(dataset["queryLines"]) for dataset in DASHBOARD["datasets"]}
+WIDGETS = {item["widget"]["name"]: item["widget"] for page in DASHBOARD["pages"] for item in page["layout"]}
+ALERTS = load_bundle("prod").resources("alerts")
+
+
+def alert_query(alert):
+    """The query of an alert, over tables that are found without their catalog and schema."""
+    return alert["query_text"].replace("main.pid_quota.", "")
+
+
+QUERIES = DATASETS | {f"alert {name}": alert_query(alert) for name, alert in ALERTS.items()}
+
+
+def put(tables, name, *rows):
+    """Append rows; columns that are not named are null."""
+    write_deltalake(
+        table_path(tables, name), pa.Table.from_pylist(list(rows), schema=TABLES[name].schema), mode="append"
+    )
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """An hour of mallory, throttled and with a lease on her, of alice, and of two brokers, one without a tap."""
+    root = str(tmp_path_factory.mktemp("tables"))
+    create_missing(root)
+    mallory, alice = {"principal": "User:mallory"}, {"principal": "User:alice"}
+    limit = {"quota": 20.0, "quota_source": "default"}
+    for minutes in (1, 2):
+        at = NOON - minutes * MINUTE
+        counts = {
+            "window_end": at,
+            "as_of": at,
+            "rate": 21.0,
+            "new_pids_window": 30,
+            "phase": "enforcing",
+            "batch_id": 7,
+        }
+        more = {"saturated": False, "active_pids": 21, "late_pids": 1, "throttle_time_ms": 0, "state_bytes": 512}
+        put(
+            root,
+            "producer_id_metrics",
+            mallory | limit | counts | more | {"tokens": -1.0, "admitted_pids": 21, "refused_pids": 9},
+            alice | limit | counts | more | {"tokens": 15.0, "admitted_pids": 5, "refused_pids": 0},
+        )
+    until = NOON + 5 * MINUTE
+    decided = {"decision_id": "d", "action": "THROTTLE", "decided_at": NOON - MINUTE, "throttled_until": until}
+    put(root, "throttle_decisions", mallory | limit | decided | {"tokens": -1.0, "refused_pids": 9, "batch_id": 7})
+    lease = {"lease_id": "l", "state": "in_force", "sequence": 1, "recorded_at": NOON - MINUTE, "until": until}
+    put(root, "enforcement_actions", mallory | lease | {"quota_key": "request_percentage", "new_value": 0.01})
+    seen = {"seen_at": NOON, "batch_id": 7}
+    put(
+        root,
+        "tap_status",
+        seen | {"broker_id": 1, "reported_at": NOON, "events": 5, "stopped": False},
+        seen | {"broker_id": 2},
+    )
+    put(root, "quarantined_events", {"reason": "not_json", "record_timestamp": NOON - MINUTE, "batch_id": 7})
+    return root
+
+
+@pytest.fixture(scope="module")
+def spark(jars, tables):
+    """A session with the tables and views of the same moment under their names."""
+    session = stream_session(spark_jars(jars))
+    for name in TABLES:
+        session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+    session.sql(
+        f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms, "
+        "1.0D AS burst_windows"
+    ).createOrReplaceTempView(SETTINGS)
+    for name in needed_views(" ".join(views())):
+        session.sql(views()[name]).createOrReplaceTempView(name)
+    # Not stopped: other tests of this process may hold the same session.
+    return session
+
+
+def fields_of(widget):
+    return {field["name"] for query_ in widget["queries"] for field in query_["query"]["fields"]}
+
+
+def named_in(node):
+    """All fields that the encodings of a widget name."""
+    if isinstance(node, dict):
+        own = {node["fieldName"]} if "fieldName" in node else set()
+        return own.union(*(named_in(value) for value in node.values()))
+    return set().union(*(named_in(value) for value in node)) if isinstance(node, list) else set()
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_each_query_answers_with_rows(tables, name):
+    assert query(tables, QUERIES[name], NOON).rows
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_spark_answers_each_query_as_duckdb_does(spark, tables, name):
+    by_spark = [comparable(row.asDict()) for row in spark.sql(QUERIES[name]).collect()]
+    assert by_spark == [comparable(record) for record in query(tables, QUERIES[name], NOON).records()]
+
+
+def comparable(record):
+    """A record with numbers and times in one form; engines differ in theirs."""
+    return {name: _plain(value) for name, value in record.items()}
+
+
+def _plain(value):
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.astimezone(timezone.utc)).timestamp()
+    return value if value is None or isinstance(value, bool | str) else round(float(value), 6)
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_a_widget_shows_columns_that_its_query_has(tables, name):
+    widget = WIDGETS[name]
+    (source,) = widget["queries"]
+    columns = query(tables, DATASETS[source["query"]["datasetName"]], NOON).columns
+    assert fields_of(widget) <= set(columns)
+    assert named_in(widget["spec"]["encodings"]) == fields_of(widget)
+    assert all(field["expression"] == f"`{field['name']}`" for field in source["query"]["fields"])
+
+
+def test_each_dataset_is_shown():
+    assert {widget["queries"][0]["query"]["datasetName"] for widget in WIDGETS.values()} == set(DATASETS)
+
+
+def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables):
+    def answer(name):
+        return query(tables, DATASETS[name], NOON).records()
+
+    (throttled,) = answer("throttled_now")
+    assert (throttled["principal"], throttled["seconds_left"]) == ("User:mallory", 300.0)
+    used = {row["principal"]: row["used_share"] for row in answer("headroom")}
+    assert used == {"User:mallory": 1.5, "User:alice": 1.5}
+    assert [row["principal"] for row in answer("offenders")] == ["User:mallory"]
+    assert [row["refused_pids"] for row in answer("refused")] == [9, 9]
+    (lease,) = answer("enforcement")
+    assert lease["in_force_now"]
+    assert {row["broker_id"]: row["watched_now"] for row in answer("taps")} == {1: True, 2: False}
+    (health,) = answer("health")
+    assert (health["throttled_now"], health["quarantined_hour"]) == (1, 1)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_compares_the_number_that_its_query_gives(tables, name):
+    alert = ALERTS[name]
+    (record,) = query(tables, alert_query(alert), NOON).records()
+    assert list(record) == [alert["evaluation"]["source"]["name"]]
+    assert record[alert["evaluation"]["source"]["name"]] == 1
+    assert alert["evaluation"]["comparison_operator"] == "GREATER_THAN"
+    assert alert["evaluation"]["threshold"] == {"value": {"double_value": 0}}
+
+
+def test_alerts_are_silent_over_empty_tables(tmp_path):
+    create_missing(str(tmp_path))
+    for alert in ALERTS.values():
+        assert [tuple(row) for row in query(str(tmp_path), alert_query(alert), NOON).rows] == [(0,)]
+
+
+def test_queries_name_no_catalog_or_schema():
+    for sql in DATASETS.values():
+        named = re.findall(r"(?:FROM|JOIN)\s+([\w.`]+)", sql)
+        assert named
+        assert not [name for name in named if "." in name]
+
+
+@pytest.mark.parametrize("page", DASHBOARD["pages"], ids=lambda page: page["name"])
+def test_no_widget_covers_another_or_sticks_out(page):
+    taken = set()
+    for item in page["layout"]:
+        at = item["position"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["width"]) for y in range(at["height"])}
+        assert not cells & taken, item["widget"]["name"]
+        assert at["x"] + at["width"] <= COLUMNS_OF_A_PAGE
+        taken |= cells
+
+
+def test_names_are_there_once():
+    items = [item["widget"]["name"] for page in DASHBOARD["pages"] for item in page["layout"]]
+    assert len(items) == len(WIDGETS)
+    assert len(DASHBOARD["datasets"]) == len(DATASETS)

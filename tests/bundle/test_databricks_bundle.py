@@ -1,0 +1,345 @@
+"""The Databricks bundle, read offline as its command line would: no workspace was asked."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+import typer
+from databricks.bundles.alerts import Alert
+from databricks.bundles.dashboards import Dashboard
+from databricks.bundles.jobs import Job
+from databricks.bundles.schemas import Schema
+from databricks.bundles.secret_scopes import SecretScope
+from databricks.bundles.volumes import Volume
+from databricks_kit import (
+    GIVEN,
+    ROOT,
+    SPARK_OF_RUNTIME,
+    TARGETS,
+    included,
+    load_bundle,
+    load_yaml,
+    texts,
+)
+
+from jobs.cli import application
+from streaming.tables import TABLES, is_catalog
+
+MODELS = {
+    "jobs": Job,
+    "schemas": Schema,
+    "volumes": Volume,
+    "secret_scopes": SecretScope,
+    "dashboards": Dashboard,
+    "alerts": Alert,
+}
+STREAMS = ("stream", "backfill")
+WORKSPACE_OR_SECRET = re.compile(
+    r"[\w-]+\.(?:cloud\.databricks\.com|azuredatabricks\.net|gcp\.databricks\.com)|\bdapi[0-9a-f]{16,}|\badb-\d{8,}"
+)
+
+
+@pytest.fixture(params=TARGETS)
+def bundle(request):
+    return load_bundle(request.param)
+
+
+# Files
+
+
+def test_every_file_of_the_folder_is_included_and_named_by_what_it_holds():
+    files = [file for file in (ROOT / "resources").iterdir() if file.name.endswith((".yml", ".yaml"))]
+    assert sorted(files) == included()
+    for file in files:
+        (kind,) = load_yaml(file)["resources"]
+        assert file.name.split(".")[1] == kind.removesuffix("s")
+
+
+def test_all_references_resolve(bundle):
+    assert [text for text in texts(bundle.config) if "${" in text] == []
+
+
+@pytest.mark.parametrize("left_out", [name for name in GIVEN if name not in ("mail_to", "alert_to")])
+def test_what_only_the_user_can_know_has_no_default_in_prod(left_out):
+    given = {name: value for name, value in GIVEN.items() if name != left_out}
+    with pytest.raises(KeyError):
+        load_bundle("prod", given)
+
+
+def test_a_reference_to_nothing_is_found():
+    with pytest.raises(KeyError, match="catalogue"):
+        load_bundle("dev", GIVEN | {"trigger": "${var.catalogue}"})
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_resources_have_no_field_that_databricks_does_not_know(bundle, kind):
+    for name, content in bundle.resources(kind).items():
+        assert MODELS[kind].from_dict(content).as_dict() == without_empty(content), name
+
+
+def without_empty(node):
+    if isinstance(node, dict):
+        return {key: without_empty(value) for key, value in node.items() if value not in ([], {})}
+    return [without_empty(value) for value in node] if isinstance(node, list) else node
+
+
+def test_no_kind_of_resource_is_left_unchecked(bundle):
+    assert set(bundle.config["resources"]) == set(MODELS)
+
+
+def test_the_models_refuse_an_unknown_field():
+    with pytest.raises(ValueError, match="Unexpected field"):
+        Job.from_dict({"name": "x", "schedul": {}})
+
+
+def test_no_workspace_and_no_token_is_in_the_repo():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    files = [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+    found = {
+        file.name: match[0]
+        for file in files
+        if (match := WORKSPACE_OR_SECRET.search(file.read_text(encoding="utf-8", errors="replace")))
+    }
+    assert found == {}
+
+
+def test_files_that_resources_name_are_there(bundle):
+    for dashboard in bundle.resources("dashboards").values():
+        assert (ROOT / "resources" / dashboard["file_path"]).is_file()
+
+
+def test_the_document_tells_what_each_table_is_for():
+    text = (ROOT / "docs" / "databricks.md").read_text(encoding="utf-8")
+    assert set(TABLES) <= set(re.findall(r"`(\w+)`", text))
+
+
+# Jobs and the wheel
+
+
+def wheel_tasks(bundle):
+    return [
+        (job, task, task["python_wheel_task"]) for job in bundle.resources("jobs").values() for task in job["tasks"]
+    ]
+
+
+def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle):
+    assert shlex.split(bundle.config["artifacts"]["wheel"]["build"])[:2] == ["uv", "build"]
+    for job, task, _ in wheel_tasks(bundle):
+        of_serverless = [
+            path
+            for each in job.get("environments", [])
+            if each["environment_key"] == task.get("environment_key")
+            for path in each["spec"]["dependencies"]
+        ]
+        paths = [library["whl"] for library in task.get("libraries", [])] + of_serverless
+        assert [(ROOT / "resources" / path).resolve() for path in paths] == [ROOT / "dist" / "*.whl"]
+
+
+def test_the_entry_point_is_one_of_the_package(bundle):
+    for _, _, wheel in wheel_tasks(bundle):
+        points = metadata.distribution(wheel["package_name"]).entry_points
+        (point,) = points.select(group="console_scripts", name=wheel["entry_point"])
+        assert callable(point.load())
+
+
+def values(arguments):
+    """Parse a command line by the real application, and return the values that its command would be called with."""
+    given = {}
+    command = typer.main.get_command(application(arguments[0]))
+    for leaf in leaves(command):
+        leaf.callback = lambda **found: given.update(found)
+    command.main(list(arguments), standalone_mode=False)
+    return given
+
+
+def leaves(command):
+    below = getattr(command, "commands", None)
+    return [command] if below is None else [leaf for each in below.values() for leaf in leaves(each)]
+
+
+def test_the_commands_take_the_parameters_of_every_task(bundle):
+    for job, task, wheel in wheel_tasks(bundle):
+        given = values(wheel["parameters"])
+        assert is_catalog(given["tables"]), (job["name"], task["task_key"])
+
+
+def test_a_parameter_that_a_command_does_not_have_is_found(bundle):
+    with pytest.raises(Exception, match="No such option: --no-such-option"):
+        values([*bundle.parameters("stream", "stream"), "--no-such-option"])
+
+
+def call_as_databricks(monkeypatch, arguments):
+    """Look the entry point up and call it with the parameters as the process's arguments."""
+    (point,) = metadata.distribution("pid-quota").entry_points.select(name="pid-quota")
+    monkeypatch.setattr(sys, "argv", ["python", *arguments])
+    return point.load()()
+
+
+def test_a_task_that_went_well_ends_without_system_exit(monkeypatch, capsys):
+    assert call_as_databricks(monkeypatch, ["stream", "--help"]) is None
+    assert "--kafka-secret" in capsys.readouterr().out
+
+
+def test_a_task_that_failed_ends_with_an_exception(monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        call_as_databricks(monkeypatch, ["stream", "--no-such-option"])
+    assert "No such option" in capsys.readouterr().err
+
+
+# The stream
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle, name):
+    job = bundle.job(name)
+    (cluster,) = [each["new_cluster"] for each in job["job_clusters"]]
+    runtime, _, rest = cluster["spark_version"].partition(".x-")
+    assert runtime in SPARK_OF_RUNTIME
+    assert rest == "scala2.13"
+    assert "autoscale" not in cluster
+    assert isinstance(cluster["num_workers"], int)
+    (task,) = [each for each in job["tasks"] if each["task_key"] == name]
+    assert task["job_cluster_key"] == job["job_clusters"][0]["job_cluster_key"]
+
+
+def test_no_task_brings_what_the_runtime_has(bundle):
+    for _, task, _ in wheel_tasks(bundle):
+        assert {kind for library in task.get("libraries", []) for kind in library} <= {"whl"}
+
+
+def test_the_stream_is_always_on_and_alone(bundle):
+    job = bundle.job("stream")
+    assert job["continuous"]["task_retry_mode"] == "ON_FAILURE"
+    assert job["max_concurrent_runs"] == 1
+    assert len(job["tasks"]) == 1
+    assert not {"schedule", "trigger"} & job.keys()
+    # The mode of the target decides: paused in dev, running in prod.
+    assert "pause_status" not in job["continuous"]
+
+
+def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle):
+    assert values(bundle.parameters("backfill", "backfill"))["trigger"] == "available-now"
+    assert not {"schedule", "trigger", "continuous"} & bundle.job("backfill").keys()
+
+
+def test_stream_and_backfill_share_neither_tables_nor_checkpoint(bundle):
+    stream, backfill = (values(bundle.parameters(name, name)) for name in STREAMS)
+    assert stream["tables"] != backfill["tables"]
+    assert stream["checkpoint"] != backfill["checkpoint"]
+    assert stream["topic"] == backfill["topic"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_checkpoint_lies_in_a_managed_volume_of_the_bundle(bundle, name):
+    volumes = {
+        f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}"
+        for volume in bundle.resources("volumes").values()
+        if volume["volume_type"] == "MANAGED"
+    }
+    folder, _, query = values(bundle.parameters(name, name))["checkpoint"].rpartition("/")
+    assert folder in volumes
+    assert query
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_tables_lie_in_a_schema_of_the_bundle(bundle, name):
+    schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}
+    assert values(bundle.parameters(name, name))["tables"] in schemas
+
+
+def test_a_growing_backlog_is_unhealthy_and_said(bundle):
+    job = bundle.job("stream")
+    rules = {rule["metric"]: (rule["op"], rule["value"]) for rule in job["health"]["rules"]}
+    batch = values(bundle.parameters("stream", "stream"))["max_offsets_per_trigger"]
+    assert rules["STREAMING_BACKLOG_RECORDS"] == ("GREATER_THAN", 2 * batch)
+    assert "STREAMING_BACKLOG_SECONDS" in rules
+    assert job["email_notifications"]["on_streaming_backlog_exceeded"] == GIVEN["mail_to"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_credentials_come_out_of_the_secret_scope_by_name(bundle, name):
+    (scope,) = bundle.resources("secret_scopes").values()
+    given = values(bundle.parameters(name, name))
+    assert given["kafka_secret"] == f"{scope['name']}/kafka-client"
+    assert given["kafka_config"] is None
+
+
+# Upkeep
+
+
+def test_the_backfill_makes_its_tables_before_it_writes_to_them(bundle):
+    own = values(bundle.parameters("backfill", "backfill"))["tables"]
+    assert values(bundle.parameters("backfill", "tables"))["tables"] == own
+    (task,) = [each for each in bundle.job("backfill")["tasks"] if each["task_key"] == "backfill"]
+    assert task["depends_on"] == [{"task_key": "tables"}]
+
+
+def test_maintenance_keeps_the_stream_s_own_tables(bundle):
+    stream = values(bundle.parameters("stream", "stream"))["tables"]
+    for task in ("tables", "maintain"):
+        assert values(bundle.parameters("maintenance", task))["tables"] == stream
+    assert "schedule" in bundle.job("maintenance")
+
+
+# Targets
+
+
+def test_dev_is_the_default_and_a_copy_of_its_own():
+    targets = load_yaml(ROOT / "databricks.yml")["targets"]
+    assert [name for name, target in targets.items() if target.get("default")] == ["dev"]
+    dev, prod = (load_bundle(name) for name in TARGETS)
+    assert dev.config["mode"] == "development"
+    for kind, name in (("schemas", "name"), ("secret_scopes", "name")):
+        ours = {each[name] for each in dev.resources(kind).values()}
+        assert not ours & {each[name] for each in prod.resources(kind).values()}
+    assert "run_as" not in dev.config
+
+
+def test_prod_runs_as_a_service_principal_that_manages_it():
+    config = load_bundle("prod").config
+    principal = GIVEN["service_principal"]
+    assert config["mode"] == "production"
+    assert config["run_as"] == {"service_principal_name": principal}
+    assert config["workspace"]["root_path"].startswith(f"/Workspace/Users/{principal}/")
+    # A level for all resources would hold for the secret scope too: CAN_VIEW there is READ.
+    assert config["permissions"] == [{"service_principal_name": principal, "level": "CAN_MANAGE"}]
+
+
+def test_prod_does_not_destroy_what_nothing_brings_back():
+    bundle = load_bundle("prod")
+    for kind, name in (("schemas", "pid_quota"), ("volumes", "checkpoints"), ("secret_scopes", "kafka")):
+        assert bundle.resources(kind)[name]["lifecycle"] == {"prevent_destroy": True}
+
+
+def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
+    bundle = load_bundle("prod")
+    for schema in bundle.resources("schemas").values():
+        assert {"principal": GIVEN["readers"], "privileges": ["USE_SCHEMA", "SELECT"]} in schema["grants"]
+    for dashboard in bundle.resources("dashboards").values():
+        assert dashboard["permissions"] == [{"group_name": GIVEN["readers"], "level": "CAN_READ"}]
+        assert dashboard["embed_credentials"] is False
+    for scope in bundle.resources("secret_scopes").values():
+        assert "permissions" not in scope
+
+
+@pytest.mark.skipif(
+    not (shutil.which("databricks") and os.environ.get("DATABRICKS_HOST")),
+    reason="`databricks bundle validate` needs the command line and a workspace",
+)
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_command_line_finds_the_bundle_valid(target):
+    given = {f"BUNDLE_VAR_{name}": value for name, value in GIVEN.items() if isinstance(value, str)}
+    command = ["databricks", "bundle", "validate", "--strict", "--target", target]
+    result = subprocess.run(command, cwd=ROOT, env=os.environ | given, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,71 @@
+"""The stream over Spark Connect, which the standard access mode of Databricks is: the same task, against a server.
+
+The server is Spark 4.2's, on this machine. docs/databricks.md says what this can't show.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from databricks_kit import ROOT
+from runtime_kit import LIMIT_S, Runtime
+from runtime_stream_kit import assert_said, new_topic, prepared_statements
+
+from broker.jars import spark_jars
+from broker.process import start_watched
+
+
+@contextmanager
+def connect_server(runtime):
+    """Run Spark's own server with the settings of a runtime; gives its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    address = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": port}
+    command = [str(submit), *(part for name, value in address.items() for part in ("--conf", f"{name}={value}"))]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--name", "server"]
+    log = runtime.root / "server.log"
+    settings = runtime.environment()
+    launcher = [
+        "/usr/bin/env",
+        *(f"{name}={settings[name]}" for name in settings if settings[name] != os.environ.get(name)),
+    ]
+    process = start_watched([*launcher, *command, "spark-internal"], log)
+    try:
+        give_up_at = time.monotonic() + LIMIT_S
+        while not answers(port):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < give_up_at, log.read_text()
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def answers(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_stream_runs_over_spark_connect(jars, broker, tmp_path):
+    runtime = Runtime(tmp_path / "runtime", tuple(spark_jars(jars))).prepared()
+    topic = new_topic(broker)
+    script = ROOT / "tests" / "bundle" / "runtime_run.py"
+    arguments = (broker.admin_servers, topic, str(tmp_path / "checkpoint"), prepared_statements(tmp_path))
+
+    with connect_server(runtime) as address:
+        said = json.loads(runtime.run(script, *arguments, SPARK_REMOTE=address).splitlines()[-1])
+
+    assert said["session"] == "pyspark.sql.connect.session"
+    assert_said(said)

@@ -1,0 +1,181 @@
+"""The SQL for catalog tables, on a real Delta catalog: Spark's own, which is what comes nearest to Databricks here."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker.jars import spark_jars
+from broker.leases import Action, Lease
+from broker.quota_entity import QuotaEntity
+from jobs import quota_catalog, table_catalog
+from jobs.answer import Answer
+from jobs.catalog import SparkEngine
+from jobs.enforcement_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement_rows import to_ms
+from jobs.quota_entry import QuotaEntry
+from streaming.session import stream_session
+from streaming.sinks import DeltaSink
+from streaming.table_ddl import catalog_table
+from streaming.table_specs import TABLES
+from streaming.tables import spark_ddl
+from streaming.upkeep import Plan
+
+SCHEMA = "spark_catalog.upkeep"
+LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+NOW = datetime.now(timezone.utc)
+METRICS = "producer_id_metrics"
+QUOTAS = "producer_id_quotas"
+
+
+@dataclass(frozen=True)
+class WithoutAnalyze:
+    """The engine but for ANALYZE TABLE, which Delta outside of Databricks does not have."""
+
+    engine: SparkEngine
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        return Answer((), ()) if statement.startswith("ANALYZE") else self.engine.execute(statement, parameters)
+
+
+@pytest.fixture(scope="module")
+def spark(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    # Not stopped: other tests of this process may hold the same session.
+    session = stream_session(spark_jars(jars))
+    # VACUUM would list each folder by so many tasks.
+    session.conf.set(LISTING, 2)
+    session.sql(f"CREATE SCHEMA {SCHEMA} LOCATION '{tmp_path_factory.mktemp('upkeep')}'")
+    yield session
+    session.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
+    session.conf.unset(LISTING)
+
+
+@pytest.fixture(scope="module")
+def engine(spark: SparkSession) -> WithoutAnalyze:
+    made = WithoutAnalyze(SparkEngine(spark))
+    for spec in TABLES.values():
+        assert table_catalog.create(made, SCHEMA, spec, there=False) == 1 + len(spec.constraints)
+    return made
+
+
+def append(spark: SparkSession, name: str, batch_id: int, row: dict[str, object]) -> None:
+    columns = TABLES[name].schema.names
+    frame = spark.createDataFrame([tuple(row.get(column) for column in columns)], spark_ddl(name))
+    DeltaSink(SCHEMA, "test").append(frame, name, batch_id)
+
+
+def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutAnalyze) -> None:
+    for name, spec in TABLES.items():
+        made = {column.name: column.comment for column in table_catalog.column_facts(engine, SCHEMA, spec)}
+        assert made == {column.name: column.metadata[b"comment"].decode() for column in spec.schema}
+        (detail,) = engine.execute(f"DESCRIBE DETAIL {catalog_table(SCHEMA, name)}").records()
+        assert detail["clusteringColumns"] == list(spec.cluster_by)
+        assert detail["description"] == spec.comment
+        assert set(spec.constraints) <= {key.removeprefix("delta.constraints.") for key in detail["properties"]}
+
+
+def test_tables_that_are_there_lack_nothing_and_old_ones_get_their_columns(engine: WithoutAnalyze) -> None:
+    spec = TABLES[QUOTAS]
+    assert set(table_catalog.existing_tables(engine, SCHEMA)) == set(TABLES)
+    assert table_catalog.create(engine, SCHEMA, spec, there=True) == 0
+
+    table = catalog_table(SCHEMA, QUOTAS)
+    engine.execute(f"DROP TABLE {table}")
+    engine.execute(f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING) USING DELTA")
+    with pytest.raises(Exception, match="NOT NULL"):
+        table_catalog.create(engine, SCHEMA, spec, there=True)
+    engine.execute(f"DROP TABLE {table}")
+    engine.execute(
+        f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING, producer_ids_rate DOUBLE NOT NULL, "
+        "updated_at TIMESTAMP NOT NULL) USING DELTA"
+    )
+    assert table_catalog.create(engine, SCHEMA, spec, there=True) == 1 + len(spec.constraints)
+    names = [column.name for column in table_catalog.column_facts(engine, SCHEMA, spec)]
+    assert names == spec.schema.names
+
+
+def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
+    spark: SparkSession, engine: WithoutAnalyze
+) -> None:
+    spec = TABLES[METRICS]
+    for batch_id, age in enumerate((40, 1, 1, 1)):
+        append(spark, METRICS, batch_id, {"principal": f"User:{batch_id}", "window_end": NOW - timedelta(days=age)})
+    plan = Plan({name: other.keep_days for name, other in TABLES.items()}, vacuum_hours=168)
+
+    told = table_catalog.keep_up(engine, SCHEMA, spec, Plan(plan.days, 168, dry_run=True), NOW)
+    done = table_catalog.keep_up(engine, SCHEMA, spec, plan, NOW)
+
+    assert (told.deleted_rows, told.after.rows) == (1, 4)
+    assert (done.deleted_rows, done.before.files, done.after.files, done.after.rows) == (1, 4, 1, 3)
+    assert done.after.oldest == NOW - timedelta(days=1)
+    append(spark, METRICS, 3, {"principal": "User:again", "window_end": NOW})
+    assert table_catalog.facts(engine, SCHEMA, spec).rows == 3
+
+
+def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, engine: WithoutAnalyze) -> None:
+    old, days = NOW - timedelta(days=200), {name: spec.keep_days for name, spec in TABLES.items()}
+    actions = [("open", "in_force"), ("over", "restored")]
+    for number, (lease_id, state) in enumerate(actions):
+        row = {"lease_id": lease_id, "state": state, "recorded_at": old, "until": old}
+        append(spark, "enforcement_actions", number, row)
+    for number in range(2):
+        quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0 + number}
+        append(spark, QUOTAS, number, quota | {"updated_at": old + timedelta(days=number)})
+
+    for name in ("enforcement_actions", QUOTAS):
+        done = table_catalog.keep_up(engine, SCHEMA, TABLES[name], Plan(days, 168), NOW)
+        assert (done.deleted_rows, done.after.rows) == (1, 1)
+    assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
+
+
+def test_quotas_are_merged_and_deleted_the_default_too(spark: SparkSession, engine: WithoutAnalyze) -> None:
+    engine.execute(f"USE {SCHEMA}")
+    engine.execute("DELETE FROM producer_id_quotas")
+    try:
+        quota_catalog.merge(engine, [QuotaEntry(None, 100.0, NOW, "test"), QuotaEntry("o'hara", 5.0, NOW, None)])
+        quota_catalog.merge(engine, [QuotaEntry("o'hara", 7.0, NOW, "test"), QuotaEntry(None, 50.0, NOW, "test")])
+        assert {row["entity_name"]: row["producer_ids_rate"] for row in quota_catalog.rows(engine)} == {
+            None: 50.0,
+            "o'hara": 7.0,
+        }
+        quota_catalog.delete(engine, None)
+        assert [row["entity_name"] for row in quota_catalog.rows(engine)] == ["o'hara"]
+    finally:
+        engine.execute("USE default")
+
+
+def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
+    spark: SparkSession, engine: WithoutAnalyze
+) -> None:
+    engine.execute(f"USE {SCHEMA}")
+    engine.execute("DELETE FROM enforcement_actions")
+    engine.execute("DELETE FROM throttle_decisions")
+    try:
+        now_ms = to_ms(NOW.replace(microsecond=0))
+        lease = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, now_ms + 60_000, "d")
+        actions = [
+            Action(now_ms, "applying", "User:m", lease.until_ms, "12 PIDs", lease, "host/1"),
+            Action(now_ms, "hold", None, now_ms + 1, "by order"),
+        ]
+        log = CatalogActions(engine)
+        log.append(actions)
+        assert log.read() == actions
+        assert not log.has_changed()
+        decided = {
+            "principal": "User:m",
+            "action": "THROTTLE",
+            "decided_at": NOW,
+            "refused_pids": 3,
+            "decision_id": "d",
+        }
+        held = {"throttled_until": NOW + timedelta(hours=1), "client_ids": {"app": 3}}
+        append(spark, "throttle_decisions", 90, decided | held)
+        append(spark, "throttle_decisions", 91, decided | {"throttled_until": NOW - timedelta(hours=1)})
+        (found,) = CatalogDecisions(engine).in_force(now_ms)
+        assert found.client_ids == {"app": 3}
+        assert newest_write_ms(engine, ["throttle_decisions"]) > now_ms
+    finally:
+        engine.execute("USE default")

@@ -1,0 +1,139 @@
+"""Tables as an earlier version made them: opened, brought up to this one, and written by this version's stream."""
+
+import tarfile
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from broker.jars import spark_jars
+from streaming.errors import TableVersionError
+from streaming.session import stream_session
+from streaming.sinks import DeltaSink
+from streaming.table_specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
+from streaming.tables import TABLES, create_missing, open_table, spark_ddl, spark_type
+
+GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+ADDED_LATER = {"producer_id_metrics": ["saturated", "as_of"], "throttle_decisions": ["client_ids", "quota_updated_at"]}
+"""Columns that a table of a version before them lacks: of each kind of type that a table has."""
+
+
+@pytest.fixture(scope="module")
+def spark(jars: Path) -> SparkSession:
+    # Not stopped: other tests of this process may hold the same session.
+    return stream_session(spark_jars(jars))
+
+
+def rows(tables: str, name: str) -> list[dict[str, object]]:
+    return open_table(tables, name).to_pyarrow_table().to_pylist()
+
+
+def value(kind: str) -> object:
+    if kind.startswith("MAP"):
+        return {"rdkafka": 3}
+    values = {"STRING": "a", "TIMESTAMP": NOON, "DOUBLE": 1.5, "BOOLEAN": True, "BINARY": b"b", "ARRAY<BIGINT>": [1, 2]}
+    return values.get(kind, 7)
+
+
+def one_row(name: str) -> dict[str, object]:
+    return {column.name: value(spark_type(column.type)) for column in TABLES[name].schema}
+
+
+def without(name: str, columns: list[str], root: Path) -> str:
+    """Make a table as a version before these columns did, with a row that lacks them; returns its folder."""
+    schema = TABLES[name].schema
+    older = pa.schema([column for column in schema if column.name not in columns])
+    DeltaTable.create(str(root / name), older)
+    row = {column: content for column, content in one_row(name).items() if column not in columns}
+    if "client_ids" in row:
+        row["client_ids"] = list(row["client_ids"].items())
+    write_deltalake(str(root / name), pa.Table.from_pylist([row], schema=older), mode="append")
+    return str(root)
+
+
+def append_as_the_stream_does(spark: SparkSession, tables: str, name: str) -> None:
+    frame = spark.createDataFrame([tuple(one_row(name).values())], spark_ddl(name))
+    DeltaSink(tables, "test").append(frame, name, 0)
+
+
+@pytest.mark.parametrize("archive", GOLDEN, ids=lambda archive: archive.name)
+def test_tables_that_an_earlier_version_wrote_open_and_take_what_this_one_writes(
+    spark: SparkSession, tmp_path: Path, archive: Path
+) -> None:
+    with tarfile.open(archive) as content:
+        content.extractall(tmp_path, filter="data")
+    tables = str(tmp_path / "tables")
+    before = {name: rows(tables, name) for name in TABLES if DeltaTable.is_deltatable(f"{tables}/{name}")}
+
+    create_missing(tables)
+
+    for name, earlier in before.items():
+        assert rows(tables, name) == earlier
+    for name, spec in TABLES.items():
+        table = open_table(tables, name)
+        assert {column.name for column in table.schema().fields} >= set(spec.schema.names)
+        assert {LOG_RETENTION_PROPERTY, VERSION_PROPERTY} <= set(table.metadata().configuration)
+    for name in ("throttle_decisions", "producer_id_metrics"):
+        append_as_the_stream_does(spark, tables, name)
+        assert len(rows(tables, name)) == len(before.get(name, ())) + 1
+
+
+@pytest.mark.parametrize("name", ADDED_LATER)
+def test_columns_that_are_missing_are_added_and_written(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    tables = without(name, ADDED_LATER[name], tmp_path)
+    earlier = rows(tables, name)
+
+    create_missing(tables)
+    append_as_the_stream_does(spark, tables, name)
+
+    (was,) = earlier
+    old, new = sorted(rows(tables, name), key=lambda row: row[ADDED_LATER[name][0]] is not None)
+    assert old == was | dict.fromkeys(ADDED_LATER[name])
+    assert None not in new.values()
+    comments = {
+        field.name: field.metadata["comment"]
+        for field in open_table(tables, name).schema().fields
+        if field.name in ADDED_LATER[name]
+    }
+    assert comments == {
+        column: TABLES[name].schema.field(column).metadata[b"comment"].decode() for column in ADDED_LATER[name]
+    }
+
+
+def test_a_migration_is_done_once(tmp_path: Path) -> None:
+    tables = without("throttle_decisions", ["client_ids"], tmp_path)
+    create_missing(tables)
+    version = open_table(tables, "throttle_decisions").version()
+    create_missing(tables)
+    assert open_table(tables, "throttle_decisions").version() == version
+
+
+def test_a_column_of_another_type_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
+    DeltaTable.create(str(tmp_path / "tap_status"), pa.schema([("broker_id", pa.string())]))
+    with pytest.raises(TableVersionError, match=r"broker_id of table .* is string, and this version writes integer"):
+        create_missing(str(tmp_path))
+    table = open_table(str(tmp_path), "tap_status")
+    assert table.version() == 0
+
+
+def test_tables_of_a_newer_version_are_refused_with_both_versions(tmp_path: Path) -> None:
+    create_missing(str(tmp_path))
+    newer = {VERSION_PROPERTY: "99"}
+    open_table(str(tmp_path), "tap_status").alter.set_table_properties(newer, raise_if_not_exists=False)
+    with pytest.raises(TableVersionError, match="is of version 99, and this pid-quota knows versions up to 1"):
+        create_missing(str(tmp_path))
+
+
+def test_who_has_set_how_long_the_log_is_kept_keeps_that(tmp_path: Path) -> None:
+    DeltaTable.create(
+        str(tmp_path / "tap_status"),
+        TABLES["tap_status"].schema,
+        configuration={LOG_RETENTION_PROPERTY: "interval 30 days"},
+    )
+    create_missing(str(tmp_path))
+    configuration = open_table(str(tmp_path), "tap_status").metadata().configuration
+    assert configuration[LOG_RETENTION_PROPERTY] == "interval 30 days"

@@ -1,0 +1,197 @@
+"""`pid-quota blocks`, and the views of `pid_blocks` held to the pure model."""
+
+import json
+import re
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kip_kit import NOW, ago, append_kip_tables, block_row, failed_block, init
+from table_rows import decision
+
+from jobs.query import query
+from quota.producer_id_blocks import Block, find_violations, pids_per_hour
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return tmp_path / "tables"
+
+
+def metadata_log(folder, *records):
+    folder.mkdir()
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+    for offset, (at, broker_id, broker_epoch, end) in enumerate(records):
+        value = bytes([1, 15, 0]) + struct.pack(">iqq", broker_id, broker_epoch, end) + b"\0"
+        builder.append(offset, round(at.timestamp() * 1000), None, value, [])
+    (folder / "00000000000000000000.log").write_bytes(bytes(builder.build()))
+    return folder
+
+
+def as_json(pid_quota, *arguments):
+    code, out, err = pid_quota("blocks", "--json", *arguments)
+    return code, json.loads(out), err
+
+
+def test_burn_rate_losses_and_errors_are_told_per_broker(pid_quota, tables):
+    append_kip_tables(
+        tables,
+        blocks=[
+            block_row(0, ago(7200)),
+            block_row(1000, ago(3600), broker_id=2, broker_epoch=6),
+            # The broker restarted, and a crash of the tap brings the same row twice.
+            block_row(2000, ago(1800), broker_epoch=9),
+            block_row(2000, ago(1800), broker_epoch=9, batch_id=3),
+            failed_block(ago(1000), "STALE_BROKER_EPOCH"),
+            failed_block(ago(999), "UNKNOWN_SERVER_ERROR"),
+            failed_block(ago(998), "CLUSTER_AUTHORIZATION_FAILED", broker_id=3),
+            block_row(3000, ago(60), broker_id=2, broker_epoch=6, throttle_time_ms=40),
+        ],
+        inits=[init(ago(7000), pid) for pid in (0, 1, 249)],
+    )
+
+    code, found, _ = as_json(pid_quota, "--tables", tables)
+
+    first, second, third = found["brokers"]
+    assert code == 0
+    assert (first["blocks"], first["producer_ids"], first["restarts"], first["lost_pids"]) == (2, 2000, 1, 750)
+    # The rows are of the moment in which this file was read.
+    assert 500 < first["pids_per_hour"] <= 1000
+    assert (first["errors"], first["retried_errors"], first["fatal_errors"]) == (
+        {"STALE_BROKER_EPOCH": 1, "UNKNOWN_SERVER_ERROR": 1},
+        2,
+        0,
+    )
+    assert (second["throttled_answers"], second["errors"], second["retried_errors"]) == (1, {}, 0)
+    assert (third["blocks"], third["fatal_errors"]) == (0, 1)
+    assert (found["next_producer_id"], found["violations"]) == (4000, [])
+    assert found["hours_left"] == pytest.approx((2**63 - 4001) / found["pids_per_hour"])
+
+
+def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota, tables):
+    append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(1000, ago(60), broker_epoch=9)])
+    code, out, err = pid_quota("blocks", "--tables", tables)
+    assert (code, err) == (0, "")
+    assert re.search(r"at this rate 2\^63 is reached in [12],\d{3},\d{3},\d{3},\d{3} years", out)
+    assert "lost when broker 1 restarted: at most 1000 of block 0 to 999" in out
+    assert "KIP-730 is kept" in out
+
+
+def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota, tables):
+    blocks = [block_row(0, ago(7200)), block_row(500, ago(60), broker_id=2), block_row(2000, ago(50), broker_epoch=4)]
+    append_kip_tables(tables, blocks=blocks)
+
+    code, out, _ = pid_quota("blocks", "--tables", tables)
+    assert code == 1
+    assert "ALERT no overlap: broker 2 (epoch 5) was given 500 to 1499" in out
+    assert "ALERT epoch not stale: broker 1 (epoch 4) was given 2000 to 2999" in out
+    code, found, _ = as_json(pid_quota, "--tables", tables)
+    assert (code, [item["promise"] for item in found["violations"]]) == (1, ["no overlap", "epoch not stale"])
+
+
+def test_the_same_ids_given_twice_are_an_overlap_even_to_the_same_broker(pid_quota, tables):
+    append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(0, ago(60))])
+    assert pid_quota("blocks", "--tables", tables)[0] == 1
+
+
+def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota, tables):
+    samples = {"User:x": [1500, 2**62], "User:y": [1_001_999, 1_002_000], "User:\x1b[2J": [2**61]}
+    append_kip_tables(
+        tables,
+        blocks=[block_row(0, ago(90)), block_row(1000, ago(60))],
+        decisions=[decision(who, ago(50), sample_pids=pids) for who, pids in samples.items()],
+    )
+    code, out, _ = pid_quota("blocks", "--tables", tables)
+    assert code == 0
+    assert f"forged_pid: {2**62}, which no controller allocated, is used by User:x\n" in out
+    assert "User:\\x1b[2J\n" in out
+    _, found, _ = as_json(pid_quota, "--tables", tables)
+    # Ids just beyond the end may be of blocks that nobody has told us of yet.
+    assert [row["producer_id"] for row in found["forged_pids"]] == [1_002_000, 2**61, 2**62]
+
+
+class TestOnePid:
+    def test_its_broker_and_whom_it_went_to_are_told(self, pid_quota, tables):
+        append_kip_tables(
+            tables,
+            blocks=[block_row(122_000, ago(90)), block_row(123_000, ago(60), broker_id=7, broker_epoch=31)],
+            inits=[init(ago(50), 123_456, principal="User:bob", client_id="x\x1b[2J")],
+        )
+        code, out, _ = pid_quota("blocks", "--tables", tables, "--pid", 123_456)
+        assert code == 0
+        assert "producer id 123456 was issued by broker 7: block 123000 to 123999" in out
+        assert "to User:bob, client x\\x1b[2J, from 10.0.0.1" in out
+        _, found, _ = as_json(pid_quota, "--tables", tables, "--pid", 123_456)
+        assert (found["broker_id"], found["broker_epoch"], found["handed_out"]["principal"]) == (7, 31, "User:bob")
+
+    @pytest.mark.parametrize(
+        ("pid", "said"), [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "nobody tapped")]
+    )
+    def test_one_that_no_block_holds_is_said_to_be_so(self, pid_quota, tables, pid, said):
+        append_kip_tables(tables, blocks=[block_row(1000, ago(90)), block_row(3000, ago(60))])
+        code, out, err = pid_quota("blocks", "--tables", tables, "--pid", pid)
+        assert (code, out) == (1, "")
+        assert said in err
+
+    def test_without_any_block_nobody_can_say(self, pid_quota, tables):
+        append_kip_tables(tables)
+        assert "tap a controller" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
+
+
+class TestMetadataLog:
+    def test_older_blocks_come_from_the_log_and_those_of_both_count_once(self, pid_quota, tables, tmp_path):
+        append_kip_tables(tables, blocks=[block_row(1000, ago(60)), block_row(2000, ago(30))])
+        log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000), (ago(61), 1, 5, 2000), (ago(31), 1, 5, 3000))
+
+        _, found, _ = as_json(pid_quota, "--tables", tables, "--metadata-log", log)
+
+        assert [(row["broker_id"], row["blocks"]) for row in found["brokers"]] == [(1, 2), (4, 1)]
+        assert (found["complete_from"], found["violations"]) == (0, [])
+
+    def test_the_log_alone_will_do(self, pid_quota, tmp_path):
+        log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
+        code, out, _ = pid_quota("blocks", "--metadata-log", log, "--pid", 7)
+        assert code == 0
+        assert "issued by broker 4" in out
+
+    def test_without_either_there_is_nothing_to_read(self, pid_quota):
+        code, _, err = pid_quota("blocks")
+        assert code == 2
+        assert "--metadata-log" in err
+
+    def test_a_folder_without_a_log_is_one_line(self, pid_quota, tmp_path):
+        code, _, err = pid_quota("blocks", "--metadata-log", tmp_path)
+        assert (code, err.count("\n")) == (1, 1)
+
+
+HISTORIES = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(1, 2), st.integers(-1, 3), st.integers(0, 30)), unique=True, max_size=8
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(HISTORIES)
+def test_the_views_say_what_the_model_says(tmp_path_factory, history):
+    tables = tmp_path_factory.mktemp("tables")
+    rows = [
+        block_row(500 * half, ago(120 - 3 * at), broker_id=broker, broker_epoch=epoch)
+        for half, broker, epoch, at in history
+    ]
+    append_kip_tables(tables, blocks=rows)
+    blocks = [
+        Block(row["first_producer_id"], 1000, row["broker_id"], row["broker_epoch"], ms(row["allocated_at"]))
+        for row in rows
+    ]
+
+    burned = query(str(tables), "SELECT broker_id, pids_per_hour FROM pid_block_burn", NOW).rows
+    alerts = query(str(tables), "SELECT promise, first_producer_id, other FROM pid_block_violations", NOW).rows
+
+    assert dict(burned) == pytest.approx(pids_per_hour(blocks, ms(NOW)))
+    expected = [(found.promise, found.block.first, found.other) for found in find_violations(blocks)]
+    assert sorted(alerts) == sorted(expected)
+
+
+def ms(at):
+    return round(at.timestamp() * 1000)

@@ -1,0 +1,172 @@
+"""Commands on the tables of a catalog, against a fake SQL warehouse (see `warehouse_kit`)."""
+
+import inspect
+import json
+
+import pyarrow as pa
+import pytest
+import warehouse_kit
+from databricks.sql.client import Connection, Cursor
+from table_rows import NOON, decision, metrics, seconds
+
+from broker.leases import Action, Lease
+from broker.quota_entity import QuotaEntity
+from jobs import catalog
+from jobs.enforcement_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement_rows import to_ms
+from jobs.views import views
+from streaming.errors import TableError
+from streaming.tables import TABLES
+
+TABLES_OPTION = ("--tables", "prod.pid_quota")
+NOON_MS = to_ms(NOON)
+
+
+@pytest.fixture
+def warehouse(monkeypatch):
+    return warehouse_kit.use(monkeypatch)
+
+
+@pytest.fixture
+def engine(warehouse):
+    with catalog.engine("prod.pid_quota") as engine:
+        yield engine
+
+
+def insert(warehouse, name, *rows):
+    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
+
+
+def test_the_fake_takes_what_the_real_connector_takes():
+    taken = set(inspect.signature(Connection.__init__).parameters)
+    assert {"server_hostname", "http_path", "access_token", "catalog", "schema", "kwargs"} <= taken
+    assert list(inspect.signature(Cursor.execute).parameters)[1:3] == ["operation", "parameters"]
+
+
+class TestConnection:
+    def test_is_made_to_the_host_with_catalog_and_schema_and_closed_again(self, warehouse):
+        with catalog.engine("prod.pid_quota"):
+            assert warehouse.open_connections == 1
+        assert warehouse.open_connections == 0
+        assert warehouse.connected_with == {
+            "host": "warehouse.invalid",
+            "path": warehouse_kit.HTTP_PATH,
+            "token": warehouse_kit.TOKEN,
+            "catalog": "prod",
+            "schema": "pid_quota",
+        }
+
+    def test_without_a_token_the_browser_asks(self, warehouse, monkeypatch):
+        monkeypatch.delenv("DATABRICKS_TOKEN")
+        with catalog.engine("prod.pid_quota"):
+            assert warehouse.connected_with["auth_type"] == "databricks-oauth"
+
+    @pytest.mark.parametrize("missing", ["DATABRICKS_HOST", "DATABRICKS_HTTP_PATH"])
+    def test_what_is_missing_is_named(self, pid_quota, warehouse, monkeypatch, missing):
+        monkeypatch.delenv(missing)
+        code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT 1")
+        assert code == 1
+        assert f"{missing} is not set" in err
+        assert warehouse_kit.TOKEN not in err
+
+
+class TestSql:
+    @pytest.mark.parametrize("view", sorted(views()))
+    def test_each_view_is_answered_without_being_there(self, pid_quota, warehouse, view):
+        code, out, err = pid_quota("sql", *TABLES_OPTION, "--view", view, "--json")
+        assert (code, err) == (0, "")
+        assert isinstance(json.loads(out), list)
+
+    def test_views_may_be_joined_below_a_with_of_the_user(self, pid_quota, warehouse):
+        insert(warehouse, "producer_id_metrics", metrics("User:m", NOON, refused_pids=3))
+        text = "WITH mine AS (SELECT principal, refused_pids FROM principal_metrics) SELECT * FROM mine;"
+        code, out, _ = pid_quota("sql", *TABLES_OPTION, text, "--json")
+        assert (code, json.loads(out)) == (0, [{"principal": "User:m", "refused_pids": 3}])
+
+    @pytest.mark.parametrize("text", ["DELETE FROM throttle_decisions", "SELECT 1; SELECT 2", "USE prod", "SELECT ("])
+    def test_only_one_reading_statement_gets_through(self, pid_quota, warehouse, text):
+        code, _, err = pid_quota("sql", *TABLES_OPTION, text)
+        assert code == 1
+        assert "SELECT" in err
+        assert warehouse.statements == []
+
+    def test_what_the_warehouse_refuses_is_told_in_one_line(self, pid_quota, warehouse):
+        code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT nothing FROM throttle_decisions")
+        assert code == 1
+        assert err.startswith("error: the catalog refused: [PARSE_SYNTAX_ERROR]")
+        assert err.count("\n") == 1
+
+
+class TestQuotas:
+    def rates(self, pid_quota):
+        code, out, err = pid_quota("quotas", *TABLES_OPTION, "--describe", "--json")
+        assert (code, err) == (0, "")
+        return {row["entity_name"]: row["producer_ids_rate"] for row in json.loads(out)}
+
+    def alter(self, pid_quota, *arguments):
+        code, _, err = pid_quota("quotas", *TABLES_OPTION, "--alter", "--entity-type", "users", *arguments)
+        assert (code, err) == (0, "")
+
+    def test_are_set_changed_and_deleted_the_default_too(self, pid_quota, warehouse):
+        self.alter(pid_quota, "--add-config", "producer_ids_rate=100")
+        self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=5")
+        self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=7")
+        assert self.rates(pid_quota) == {None: 100.0, "o'hara": 7.0}
+        self.alter(pid_quota, "--delete-config", "producer_ids_rate")
+        assert self.rates(pid_quota) == {"o'hara": 7.0}
+
+
+LEASE = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d")
+ACTIONS = [
+    Action(NOON_MS, "applying", "User:m", LEASE.until_ms, "12 PIDs", LEASE, "host/1"),
+    Action(NOON_MS, "hold", None, NOON_MS + 1, "by order"),
+]
+
+
+class TestEnforcement:
+    def test_decisions_in_force_are_found(self, warehouse, engine):
+        insert(
+            warehouse,
+            "throttle_decisions",
+            decision("User:past", NOON - seconds(60)),
+            decision("User:m", NOON, client_ids=[("app", 3)]),
+            decision("User:r", NOON, action="RELEASE"),
+        )
+        (found,) = CatalogDecisions(engine).in_force(NOON_MS)
+        assert (found.principal, found.client_ids, found.throttled_until_ms) == ("User:m", {"app": 3}, NOON_MS + 60_000)
+
+    def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine):
+        ours, other = CatalogActions(engine), CatalogActions(engine)
+        assert ours.has_changed()
+        ours.append(ACTIONS)
+        assert ours.read() == ACTIONS
+        ours.append(ACTIONS[:1])
+        assert not ours.has_changed()
+        other.append(ACTIONS[1:])
+        assert ours.has_changed()
+
+    def test_what_can_not_be_written_is_an_error(self, warehouse, engine):
+        engine.execute("DROP TABLE enforcement_actions")
+        with pytest.raises(TableError, match="no quota is changed without it"):
+            CatalogActions(engine).append(ACTIONS)
+
+    def test_the_newest_write_is_the_history_s(self, engine):
+        assert newest_write_ms(engine, ["throttle_decisions"]) == to_ms(warehouse_kit.LAST_WRITE)
+
+
+def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
+    # FAKE session: the real one is in the runtime only.
+    asked = []
+
+    class Session:
+        def sql(self, statement, parameters):
+            asked.append((statement, parameters))
+            return type("Frame", (), {"columns": ["x"], "collect": lambda _: [(NOON.replace(tzinfo=None),)]})()
+
+    builder = type("Builder", (), {"getOrCreate": staticmethod(Session)})
+    monkeypatch.setenv(catalog.RUNTIME, "17.3")
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", builder)
+    with catalog.engine("my-catalog.q") as engine:
+        answer = engine.execute("SELECT :a", {"a": 1})
+    assert asked == [("USE `my-catalog`.`q`", {}), ("SELECT :a", {"a": 1})]
+    assert answer.rows == ((NOON,),)

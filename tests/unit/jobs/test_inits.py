@@ -1,0 +1,159 @@
+"""`pid-quota inits`, and the view that classifies held to the pure function."""
+
+import itertools
+import json
+
+import pytest
+from kip_kit import NOW, ago, append_kip_tables, failed_init, init
+
+from jobs.query import query
+from quota.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
+
+
+def outcomes(tables):
+    rows = query(str(tables), "SELECT outcome FROM classified_inits ORDER BY answered_at", NOW).rows
+    return [outcome for (outcome,) in rows]
+
+
+def test_what_came_of_the_requests_is_counted_per_client(pid_quota, tmp_path):
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            init(ago(50), 7),
+            init(ago(40), 8, client_host="10.0.0.2"),
+            failed_init(ago(30), "PRODUCER_FENCED", transactional_id="pay", producer_id=5, producer_epoch=1),
+            init(ago(20), 9, principal="User:bob"),
+            init(ago(90_000), 1),
+        ],
+    )
+    code, out, _ = pid_quota("inits", "--tables", tmp_path, "--json")
+    rows = [
+        (row["principal"], row["outcome"], row["answers"], row["new_pids"], row["hosts"]) for row in json.loads(out)
+    ]
+    assert code == 0
+    assert rows == [
+        ("User:alice", "first id", 2, 2, 2),
+        ("User:alice", "fenced", 1, 0, 1),
+        ("User:bob", "first id", 1, 1, 1),
+    ]
+
+
+def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota, tmp_path):
+    append_kip_tables(tmp_path, inits=[init(ago(50 - number), number) for number in range(5)])
+    append_kip_tables(tmp_path, inits=[init(ago(1), 99, principal="User:o'hara")])
+
+    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--last", 2, "--principal", "User:alice", "--json")
+    assert [row["result_producer_id"] for row in json.loads(out)] == [3, 4]
+    _, out, _ = pid_quota("inits", "--tables", tmp_path, "--principal", "User:o'hara")
+    assert "first id" in out
+    assert "User:alice" not in out
+
+
+def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path):
+    again = {"repeated": True, "batch_id": 4}
+    error = {"transactional_id": "pay", "producer_id": 5, "producer_epoch": 1}
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            init(ago(50), 7),
+            init(ago(50), 7, **again),
+            init(ago(50), 7, **again),
+            # Only the second time arrived.
+            init(ago(40), 8, **again),
+            # Two of the same moment are two.
+            failed_init(ago(30), "PRODUCER_FENCED", **error),
+            failed_init(ago(30), "PRODUCER_FENCED", **error),
+        ],
+    )
+    assert outcomes(tmp_path) == ["first id", "first id", "fenced", "fenced"]
+
+
+def test_the_retry_of_a_bump_is_told_by_what_was_asked_before(tmp_path):
+    bump = {"transactional_id": "pay", "producer_id": 7, "producer_epoch": 0, "result_producer_epoch": 1}
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            init(ago(50), 7, transactional_id="pay"),
+            init(ago(40), 7, **bump),
+            init(ago(39), 7, **bump),
+            init(ago(38), 7, **bump, repeated=True),
+            init(ago(30), 7, transactional_id="pay", result_producer_epoch=2),
+            init(ago(20), 80, transactional_id="pay"),
+            init(ago(10), 7, **bump | {"transactional_id": "other"}),
+        ],
+    )
+    assert outcomes(tmp_path) == [
+        "first id",
+        "epoch bump",
+        "bump retry",
+        "bump retry",
+        "new instance",
+        "new id",
+        "epoch bump",
+    ]
+
+
+ERRORS = (
+    "NONE",
+    "PRODUCER_FENCED",
+    "INVALID_PRODUCER_EPOCH",
+    "UNKNOWN_PRODUCER_ID",
+    "INVALID_PRODUCER_ID_MAPPING",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "INVALID_REQUEST",
+    "INVALID_TRANSACTION_TIMEOUT",
+    "UNSUPPORTED_VERSION",
+    "THROTTLING_QUOTA_EXCEEDED",
+    "CONCURRENT_TRANSACTIONS",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "REQUEST_TIMED_OUT",
+    "KAFKA_STORAGE_ERROR",
+)
+
+
+def test_the_view_classifies_as_the_pure_function_does(tmp_path):
+    rows, expected = [], []
+    combinations = itertools.product((None, "tx"), ((-1, -1), (7, 3)), ((7, 0), (7, 4), (9, 0)), (0, 1), ERRORS)
+    for number, (transactional, asked, answered, before, error) in enumerate(combinations):
+        # Each is a client of its own.
+        name = transactional and f"tx-{number}"
+        result = answered if error == "NONE" else (-1, -1)
+        if name is None and error == "NONE":
+            result = (10_000 + number, 0)
+        row = init(
+            ago(100),
+            result[0],
+            transactional_id=name,
+            producer_id=asked[0],
+            producer_epoch=asked[1],
+            result_producer_epoch=result[1],
+            error=error,
+            client_id=f"client-{number}",
+        )
+        if before and name and error == "NONE":
+            rows.append(row | {"answered_at": ago(200)})
+        rows.append(row)
+        was = bool(before and name and error == "NONE")
+        outcome = classify(InitRequest(name, *asked), InitDecision(error, *result), asked_before=was, known_before=was)
+        expected.append((f"client-{number}", outcome.value, outcome in NEW_PID))
+    append_kip_tables(tmp_path, inits=rows)
+
+    everything = query(str(tmp_path), "TABLE classified_inits", NOW).records()
+    asked = [row for row in everything if row["answered_at"] == ago(100)]
+    found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in asked]
+
+    assert sorted(found) == sorted(expected)
+
+
+def test_tables_of_before_these_are_named(pid_quota, tmp_path):
+    code, _, err = pid_quota("inits", "--tables", tmp_path)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "producer_inits" in err
+
+
+@pytest.mark.parametrize("arguments", [("--last", "0"), ("--last", "x")])
+def test_a_wrong_command_line_is_exit_code_2(pid_quota, tmp_path, arguments):
+    assert pid_quota("inits", "--tables", tmp_path, *arguments)[0] == 2

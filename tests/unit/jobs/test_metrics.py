@@ -1,0 +1,300 @@
+import json
+import urllib.request
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.enforcer_metrics import EnforcerMetrics
+from broker.enforcer_notices import Notice
+from broker.leases import Lease
+from broker.quota_entity import QuotaEntity
+from broker.tap_metrics import TapMetrics
+from broker.tap_status import TapHeartbeat
+from jobs.errors import MetricsError
+from jobs.metrics import StreamMetrics
+from jobs.metrics_server import serving
+from jobs.occupancy_metrics import write_metrics_file
+from jobs.occupancy_report import BrokerOutlook, Report
+from quota.config import QuotaConfig
+from state.events import MetricsRow
+from streaming.listener import Progress, progress_of
+from streaming.operator import metrics_row
+from streaming.sinks import BatchSummary
+
+NOON_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+
+
+class Clock:
+    def __init__(self):
+        self.ms = NOON_MS
+
+    def __call__(self):
+        return self.ms
+
+
+def row(principal, as_of_ms=NOON_MS, **values):
+    usual = {
+        "principal": principal,
+        "broker_id": None,
+        "window_end_ms": as_of_ms,
+        "as_of_ms": as_of_ms,
+        "rate": 2.5,
+        "tokens": 10.0,
+        "throttle_time_ms": 0,
+        "throttle_time_avg_ms": None,
+        "new_pids_window": 5,
+        "quota": 100.0,
+        "quota_source": "default",
+        "admitted_pids": 0,
+        "refused_pids": 0,
+        "late_pids": 0,
+        "active_pids": 3,
+        "layers": 1,
+        "state_bytes": 100,
+        "phase": "enforcing",
+        "saturated": False,
+    }
+    assert set(values) <= set(usual)
+    return "producer_id_metrics", json.dumps(metrics_row(MetricsRow(**(usual | values))))
+
+
+def throttle(principal, until_ms, action="THROTTLE", at_ms=NOON_MS):
+    body = {"principal": principal, "broker_id": None, "action": action, "decided_at": at_ms}
+    return "throttle_decisions", json.dumps(body | {"throttled_until": until_ms})
+
+
+def batch(*rows, quarantined=0, commit_seconds=0.25):
+    return BatchSummary(0, {"quarantined_events": quarantined}, commit_seconds, rows)
+
+
+def told(collector):
+    """What Prometheus would read: value by name and labels."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    text = generate_latest(registry).decode()
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    found = {(sample.name, *sorted(sample.labels.items())): sample.value for sample in samples}
+    assert len(found) == len(samples), "the same series twice"
+    return found
+
+
+def user(name, label):
+    return (name, ("user", label))
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock):
+    return StreamMetrics(QuotaConfig(), top=2, clock_ms=clock)
+
+
+def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(metrics):
+    metrics.observe(batch(row("User:alice", tokens=-2.0)))
+
+    found = told(metrics)
+    assert found[user("kafka_server_producerids_rate", "alice")] == 2.5
+    assert found[user("kafka_server_producerids_tokens", "alice")] == -2.0
+    assert found[user("kafka_server_producerids_throttle_time_ms", "alice")] == 72_000
+    assert found[user("pid_quota_window_pids", "alice")] == 5
+    assert found[user("pid_quota_limit_pids", "alice")] == 100
+
+
+def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(metrics, clock):
+    metrics.observe(batch(row("User:alice", tokens=-2.0)))
+
+    clock.ms += HOUR_MS // 50
+
+    found = told(metrics)
+    assert found[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(0)
+    assert found[user("kafka_server_producerids_throttle_time_ms", "alice")] == pytest.approx(0)
+    clock.ms += HOUR_MS // 2
+    assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
+
+
+def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics):
+    metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=number) for number in range(10))))
+
+    found = told(metrics)
+    by_user = {key[1][1]: value for key, value in found.items() if key[0] == "pid_quota_window_pids"}
+    assert by_user == {"u9": 9, "u8": 8, "other": 28}
+    assert found[user("kafka_server_producerids_tokens", "other")] == 80
+    assert found["pid_quota_principals",] == 10
+
+
+def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics):
+    metrics.observe(
+        batch(
+            row("User:big", new_pids_window=1000),
+            row("User:small", new_pids_window=1),
+            row("unknown", new_pids_window=0, quota=None, tokens=None),
+            throttle("User:small", NOON_MS + 60_000),
+        )
+    )
+
+    found = told(metrics)
+    assert user("pid_quota_window_pids", "unknown") in found
+    assert found[user("pid_quota_throttles_in_force", "small")] == 1
+    assert found[user("pid_quota_window_pids", "other")] == 1000
+
+
+def test_a_throttle_ends_by_its_time_or_by_its_release(metrics, clock):
+    metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:b", NOON_MS + 60_000)))
+    metrics.observe(batch(row("User:a"), row("User:b"), throttle("User:b", NOON_MS, "RELEASE")))
+
+    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 1
+    assert told(metrics)[user("pid_quota_throttles_in_force", "b")] == 0
+    clock.ms += 60_000
+    assert told(metrics)[user("pid_quota_throttles_in_force", "a")] == 0
+    assert told(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
+
+
+def test_who_is_silent_for_a_window_has_no_series_any_more(metrics, clock):
+    metrics.observe(batch(row("User:alice")))
+
+    clock.ms += HOUR_MS
+
+    assert not [key for key in told(metrics) if ("user", "alice") in key]
+
+
+def test_an_older_row_never_replaces_a_newer_one(metrics):
+    metrics.observe(batch(row("User:alice", new_pids_window=7)))
+    metrics.observe(batch(row("User:alice", NOON_MS - 1, new_pids_window=1)))
+
+    assert told(metrics)[user("pid_quota_window_pids", "alice")] == 7
+
+
+def test_in_scope_broker_each_broker_has_its_own_budget(metrics):
+    metrics.observe(batch(row("User:alice", broker_id=1, tokens=1.0), row("User:alice", broker_id=2, tokens=2.0)))
+
+    found = told(metrics)
+    assert found["kafka_server_producerids_tokens", ("broker", "2"), ("user", "alice")] == 2
+
+
+@pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
+def test_no_name_can_break_the_answer(metrics, name):
+    metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))
+
+    assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
+
+
+def test_the_principals_and_the_records_in_trouble_are_counted(metrics):
+    metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
+    metrics.observe(batch(quarantined=2))
+
+    found = told(metrics)
+    assert found["pid_quota_learning_principals",] == 1
+    assert found["pid_quota_saturated_principals",] == 1
+    assert found["pid_quota_quarantined_records_total",] == 5
+    assert found["pid_quota_commit_seconds",] == 0.25
+
+
+def test_the_health_of_each_query_is_told(metrics, clock):
+    metrics.report(Progress("pid-quota", 7, 1.5, 1000, 250, 40, 9000))
+    metrics.report(Progress("pid-quota", 8, 1.0, 500, 10, 41, 9001))
+
+    query = ("query", "pid-quota")
+    found = told(metrics)
+    assert found["pid_quota_stream_batch_seconds", query] == 1.0
+    assert found["pid_quota_stream_records_total", query] == 1500
+    assert found["pid_quota_stream_records_behind", query] == 10
+    assert found["pid_quota_state_bytes", query] == 9001
+    assert found["pid_quota_stream_heard_timestamp_seconds", query] == NOON_MS / 1000
+    clock.ms += 5000
+    metrics.idle("pid-quota")
+    found = told(metrics)
+    assert found["pid_quota_stream_heard_timestamp_seconds", query] == NOON_MS / 1000 + 5
+    assert found["pid_quota_stream_records_behind", query] == 0
+
+
+def test_a_source_without_record_numbers_is_not_behind():
+    source = {"endOffset": {"logOffset": 4}, "latestOffset": None}
+    assert progress_of({"name": None, "batchId": 0, "sources": [source]}).records_behind == 0
+
+
+def heartbeat(broker_id=1, **values):
+    usual = TapHeartbeat(
+        NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, 0.25, [], False, [1, 2]
+    )
+    return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
+
+
+def test_a_tap_tells_what_it_read_and_which_brokers_there_are():
+    tap = TapMetrics()
+    tap.note(heartbeat())
+    tap.note(heartbeat(cluster_brokers=[], counters={"lines": 10, "events": 4, "unplaced": 2}))
+
+    found = told(tap)
+    assert found["pid_quota_tap_lines_total", ("broker", "1")] == 10
+    assert found["pid_quota_tap_unplaced_total", ("broker", "1")] == 2
+    assert found["pid_quota_tap_behind_bytes", ("broker", "1")] == 70
+    assert found["pid_quota_tap_unplaced_share", ("broker", "1")] == 0.25
+    assert not [key for key in found if key[0] == "pid_quota_tap_behind_records"]
+    assert [key[1][1] for key in found if key[0] == "pid_quota_cluster_broker"] == ["1", "2"]
+    assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
+
+
+def test_an_enforcer_tells_its_leases_and_what_it_did(clock):
+    enforcer = EnforcerMetrics(clock)
+    lease = Lease("l", "User:m", QuotaEntity(user="m"), "request_percentage", None, 0.01, NOON_MS, "d", "in_force")
+    enforcer.note(Notice(NOON_MS, "throttled", "why"))
+    enforcer.note(Notice(NOON_MS, "skipped", "why"))
+    enforcer.turned([lease], is_active=True)
+
+    clock.ms += 3000
+
+    found = told(enforcer)
+    assert found["pid_quota_enforcer_leases", ("state", "in_force")] == 1
+    assert found["pid_quota_enforcer_leases", ("state", "applying")] == 0
+    assert found["pid_quota_enforcer_actions_total", ("action", "skipped")] == 1
+    assert found["pid_quota_enforcer_active",] == 1
+    assert found["pid_quota_enforcer_decision_age_seconds",] == 3
+    assert found["pid_quota_enforcer_turn_age_seconds",] == 3
+
+
+def outlook(broker_id, limit_reached_at):
+    numbers = dict.fromkeys(BrokerOutlook.__dataclass_fields__, 0)
+    return BrokerOutlook(**numbers | {"broker_id": broker_id, "held_pids": 7, "limit_reached_at": limit_reached_at})
+
+
+def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path):
+    now = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+    hour = timedelta(hours=1)
+    brokers = (outlook(1, now + 30 * hour), outlook(2, None), outlook(3, now - hour))
+    report = Report(None, (), brokers, (), None)
+
+    write_metrics_file(tmp_path / "pid-quota.prom", report, now)
+
+    families = text_string_to_metric_families((tmp_path / "pid-quota.prom").read_text())
+    found = {(sample.name, sample.labels["broker"]): sample.value for each in families for sample in each.samples}
+    left = {broker: value for (name, broker), value in found.items() if name.endswith("_seconds_to_limit")}
+    assert left == {"1": 108_000, "3": 0}
+    assert found["pid_quota_occupancy_held_pids", "2"] == 7
+    with pytest.raises(MetricsError, match="textfile"):
+        write_metrics_file(tmp_path / "no" / "folder.prom", report, now)
+
+
+def test_metrics_are_served_on_loopback_until_the_end(metrics, capsys):
+    metrics.observe(batch(row("User:alice")))
+
+    with serving(metrics, 0) as port:
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
+        with pytest.raises(MetricsError, match=f"127.0.0.1:{port}.*choose another"), serving(metrics, port):
+            pass
+
+    assert 'kafka_server_producerids_rate{user="alice"} 2.5' in text
+    assert "process_resident_memory_bytes" in text
+    assert capsys.readouterr().err == f"metrics at http://127.0.0.1:{port}/metrics\n"
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
+
+
+def test_without_a_port_nobody_listens(metrics):
+    with serving(metrics, None) as port:
+        assert port == 0

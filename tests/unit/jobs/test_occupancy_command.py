@@ -1,0 +1,242 @@
+"""`pid-quota occupancy` on a census made by hand: what it says, and what it keeps. Real brokers are in tests/broker."""
+
+import json
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from table_rows import NOON
+from warehouse_kit import CATALOG, SCHEMA, use
+
+from broker.occupancy_sweep import BrokerExpiration, Unanswered
+from jobs import occupancy as command
+from jobs.enforcement_rows import to_ms
+from jobs.occupancy_census import TakenCensus
+from jobs.occupancy_report import change_commands, make_report
+from jobs.occupancy_table import append, read_earlier, rows_of
+from jobs.query import query
+from quota.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+WEEK_MS = 7 * DAY_MS
+
+
+def replica(broker, idle_hours, *, topic="orders", leads=True, first_pid=0, opened=()):
+    count = len(idle_hours)
+    return ReplicaProducers(
+        broker,
+        topic,
+        0,
+        leads,
+        np.arange(first_pid, first_pid + count),
+        np.array([to_ms(NOON) - round(hours * HOUR_MS) for hours in idle_hours], np.int64),
+        np.array([index in opened for index in range(count)], np.bool_),
+    )
+
+
+def taken(*replicas, brokers=(1,), own=(), unanswered=(), tapped=True, now=NOON):
+    bound = {pid: ("User:mallory" if pid % 2 else "User:alice", to_ms(NOON) - 20 * HOUR_MS) for pid in range(1000)}
+    placements = (Placement("orders", 0, brokers[0], tuple(brokers), frozenset(brokers)),)
+    census = Census(
+        to_ms(now), replicas, placements, owners_of(replicas, bound if tapped else {}), dict.fromkeys(brokers, DAY_MS)
+    )
+    expirations = tuple(BrokerExpiration(broker, DAY_MS, WEEK_MS, broker in own) for broker in brokers)
+    return TakenCensus(census, expirations, tuple(unanswered), 3, tapped)
+
+
+def two_brokers():
+    idle = [0.2, 0.3, 2.0, 5.0, 30.0]
+    return taken(replica(1, idle, opened=[3]), replica(2, idle, leads=False, opened=[3]), brokers=(1, 2), unanswered=())
+
+
+@pytest.fixture
+def occupancy(pid_quota, monkeypatch):
+    """Run the command on a census."""
+
+    def run(found, *arguments):
+        monkeypatch.setattr(command, "take_census", lambda *_: found)
+        code, out, err = pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return run
+
+
+# What it says
+
+
+def test_json_tells_each_broker_now_and_later(occupancy):
+    said = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
+
+    first, second = said["brokers"]
+    assert (first["led_pids"], first["held_pids"], second["led_pids"], second["held_pids"]) == (5, 5, 0, 5)
+    assert (first["expiration_ms"], first["transactional_id_expiration_ms"]) == (DAY_MS, WEEK_MS)
+    assert (first["open_transactions"], first["rate_source"]) == (1, "hand-out times")
+    assert first["limit_reached_at"] == NOON.isoformat()
+    assert {row["principal"]: row["held_pids"] for row in said["occupancy"] if row["broker_id"] == 1} == {
+        "User:alice": 3,
+        "User:mallory": 2,
+    }
+    assert [death["dead"] for death in said["failovers"]] == [1, 2]
+    assert said["failovers"][0]["survivors"][0]["led_pids"] == 5
+    assert said["what_if"] is None
+
+
+def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupancy):
+    # 40 were handed out 20 hours ago: two an hour, and none of them expires soon.
+    young = taken(replica(1, [0.5] * 40))
+
+    def reached(limit):
+        said = json.loads(occupancy(young, "--json", "--max-pids-per-broker", limit))
+        return said["brokers"][0]["limit_reached_at"]
+
+    assert reached(42) == (NOON + timedelta(hours=1)).isoformat()
+    assert reached(10_000) is None
+
+
+def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy):
+    said = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
+
+    assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in said["freed"]] == [
+        (1, 1, 1),
+        (2, 1, 1),
+    ]
+    assert said["lost"] == [{"principal": "User:alice", "producers": 1, "alive": 0, "long_lived": 1, "silent": 0}]
+    assert said["commands"] == [
+        "kafka-configs.sh --bootstrap-server kafka:9092 --entity-type brokers --entity-default --alter "
+        "--add-config producer.id.expiration.ms=3600000"
+    ]
+
+
+def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own():
+    brokers = [BrokerExpiration(1, DAY_MS, WEEK_MS, False), BrokerExpiration(7, DAY_MS, WEEK_MS, True)]
+    first, second = change_commands(brokers, 1_800_000, "a:1,b:2")
+    assert "--entity-default" in first
+    assert second.split()[2:7] == ["a:1,b:2", "--entity-type", "brokers", "--entity-name", "7"]
+
+
+@pytest.mark.parametrize(
+    ("given", "least"), [((), 120_000), (("--delivery-timeout-ms", 600_000, "--delivery-timeout-ms", 1000), 600_000)]
+)
+def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_broker_is_asked(
+    pid_quota, occupancy, given, least
+):
+    code, out, err = pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given)
+    assert (code, out) == (2, "")
+    assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
+    assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
+
+
+def test_people_read_the_same(occupancy):
+    found = two_brokers()
+    missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
+    found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
+    said = occupancy(found, "--expiration-ms", 3_600_000, "--max-pids-per-broker", 5, "--top", 1)
+
+    for words in (
+        "and 3 more rows with 7 held_pids",
+        "NOT TOLD: broker 2, audit-0: TopicAuthorizationFailedError",
+        "NOT TOLD: 4 more replicas",
+        "transactional.id.expiration.ms, which is another thing: 7 d",
+        "ALERT broker 1 holds 5, the limit is 5",
+        "held_pids stay as they are",
+        "producer.id.expiration.ms=3600000 (1 h)",
+        "kafka-configs.sh --bootstrap-server kafka:9092",
+    ):
+        assert words in said
+
+
+def test_names_of_strangers_do_not_steer_the_terminal(occupancy):
+    said = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
+    assert "\x1b" not in said
+    assert "[red]" in said
+
+
+def test_without_a_tap_it_says_why_nobody_is_named(occupancy):
+    said = occupancy(taken(replica(1, [0.1]), tapped=False))
+    assert "unknown" in said
+    assert "Start `pid-quota tap`" in said
+
+
+# What it keeps
+
+
+def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupancy, tmp_path):
+    long_ago = taken(replica(1, [0.5] * 8), replica(2, [0.5] * 3), brokers=(1, 2), now=NOON - timedelta(hours=5))
+    occupancy(long_ago, "--tables", tmp_path)
+    occupancy(taken(replica(1, [0.1, 3.0], opened=[1])), "--tables", tmp_path)
+
+    rows = query(str(tmp_path), "TABLE occupancy_now", NOON + timedelta(seconds=60)).records()
+
+    assert [(row["broker_id"], row["principal"], row["held_pids"]) for row in rows] == [
+        (2, "User:alice", 2),
+        (1, "User:alice", 1),
+        (1, "User:mallory", 1),
+        (2, "User:mallory", 1),
+    ]
+    newest = rows[1]
+    assert (newest["share_of_broker"], newest["age_seconds"], newest["expiration_ms"]) == (0.5, 60, DAY_MS)
+    assert {row["principal"]: row["open_transactions"] for row in rows[1:3]} == {"User:alice": 0, "User:mallory": 1}
+    assert {row["age_seconds"] for row in rows if row["broker_id"] == 2} == {5 * 3600 + 60}
+
+
+def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_before(occupancy, tmp_path):
+    occupancy(taken(replica(1, [0.5] * 8), now=NOON - timedelta(hours=5)), "--tables", tmp_path)
+    occupancy(taken(replica(1, [])), "--tables", tmp_path)
+    assert query(str(tmp_path), "TABLE occupancy_now", NOON).rows == ()
+
+
+def test_earlier_sweeps_tell_the_rate_of_what_no_tap_saw(occupancy, tmp_path, monkeypatch):
+    before = taken(replica(1, [0.5] * 10), tapped=False, now=NOON - timedelta(hours=2))
+    occupancy(before, "--tables", tmp_path)
+    monkeypatch.setattr(command, "datetime", FixedClock)
+
+    now = taken(replica(1, [0.5] * 40), tapped=False)
+    (broker,) = json.loads(occupancy(now, "--json", "--tables", tmp_path))["brokers"]
+
+    assert (broker["rate_source"], broker["pids_per_hour"]) == ("earlier sweep", 15)
+
+
+class FixedClock:
+    @staticmethod
+    def now(_zone):
+        return NOON
+
+
+def test_a_sweep_with_gaps_is_kept_but_tells_no_rate(tmp_path):
+    whole, gap = taken(replica(1, [0.5] * 10)), Unanswered(1, "audit", 0, "broker gone")
+    for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, True)):
+        rows = rows_of(found.census, count_occupancy(found.census), found.missing, found.brokers)
+        append(str(tmp_path), rows)
+
+    (earlier,) = read_earlier(str(tmp_path), NOON + timedelta(hours=2))[1]
+
+    assert (earlier.age_ms, earlier.held_pids, earlier.idle_hours) == (2 * HOUR_MS, 10, (10,))
+    assert read_earlier(str(tmp_path), NOON + timedelta(hours=25)) == {}
+
+
+def test_a_broker_that_did_not_answer_at_all_gets_no_row_and_keeps_its_last_one():
+    gone = taken(brokers=(1, 2), unanswered=[Unanswered(2, "orders", 0, "no broker answers")])
+    rows = rows_of(gone.census, [], gone.missing, gone.brokers)
+    assert [(row["broker_id"], row["topic"], row["held_pids"]) for row in rows] == [(1, None, 0)]
+
+
+def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatch):
+    warehouse = use(monkeypatch)
+    found = taken(*(replica(broker, [0.5, 1.5]) for broker in range(1, 31)), brokers=tuple(range(1, 31)))
+    tables = f"{CATALOG}.{SCHEMA}"
+
+    append(tables, rows_of(found.census, count_occupancy(found.census), found.missing, found.brokers))
+
+    inserts = [statement for statement in warehouse.statements if statement.startswith("INSERT")]
+    assert len(inserts) == 3
+    earlier = read_earlier(tables, NOON + timedelta(hours=1))
+    assert {broker: [each.idle_hours for each in sweeps] for broker, sweeps in earlier.items()} == {
+        broker: [(1, 1)] for broker in range(1, 31)
+    }
+
+
+def test_a_report_of_nothing_is_a_report():
+    report = make_report(taken(brokers=(1,)), {}, expiration_ms=HOUR_MS, limit=1)
+    assert report.as_dict()["brokers"][0]["held_pids"] == 0

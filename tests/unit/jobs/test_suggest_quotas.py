@@ -1,0 +1,68 @@
+"""`pid-quota suggest-quotas` on history made by hand; the replay has a test of its own with a broker."""
+
+import csv
+import json
+
+import pytest
+from table_rows import NOON, append, metrics, seconds
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rows = [metrics("User:busy", NOON + seconds(3600 * hour), admitted_pids=60, refused_pids=10) for hour in range(5)]
+    rows += [metrics("User:busy", NOON + seconds(3600 * hour - 60), admitted_pids=30) for hour in range(5)]
+    rows += [
+        metrics("User:calm", NOON, admitted_pids=2),
+        metrics("User:new", NOON, admitted_pids=0, phase="learning"),
+        metrics("unknown", NOON, admitted_pids=500),
+        metrics("User:ANONYMOUS", NOON, admitted_pids=500),
+    ]
+    append(tmp_path, "producer_id_metrics", *rows)
+    return tmp_path
+
+
+def suggest(pid_quota, tables, *arguments):
+    code, out, err = pid_quota("suggest-quotas", "--tables", tables, "--json", *arguments)
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota, tables):
+    busy, calm = suggest(pid_quota, tables)
+
+    # A row belongs to the window that its interval lies in, not to the one that begins at its end.
+    assert (busy["principal"], busy["windows"], busy["most_pids"]) == ("User:busy", 5, 100)
+    assert (busy["suggested"], busy["quota_now"], busy["would_refuse_pids"]) == (150.0, None, None)
+    assert (calm["principal"], calm["suggested"]) == ("User:calm", 10.0)
+
+
+def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota, tables):
+    busy, calm = suggest(pid_quota, tables, "--headroom", "2", "--at-least", "25")
+
+    assert (busy["suggested"], calm["suggested"]) == (200.0, 25.0)
+
+
+def test_the_csv_is_what_import_takes(pid_quota, tables, tmp_path):
+    file = tmp_path / "quotas.csv"
+    suggest(pid_quota, tables, "--csv", str(file))
+
+    with file.open(newline="") as lines:
+        assert list(csv.reader(lines)) == [["entity_name", "producer_ids_rate"], ["busy", "150.0"], ["calm", "10.0"]]
+    assert pid_quota("quotas", "--tables", tables, "--import", file)[0] == 0
+    assert [row["quota_now"] for row in suggest(pid_quota, tables)] == [150.0, 10.0]
+
+
+def test_without_history_it_says_what_to_do(pid_quota, tmp_path):
+    append(tmp_path, "producer_id_metrics", metrics("User:new", NOON, phase="learning"))
+
+    code, _, err = pid_quota("suggest-quotas", "--tables", tmp_path)
+
+    assert code == 1
+    assert "past its learning time" in err
+
+
+def test_a_csv_that_can_not_be_written_is_one_line(pid_quota, tables, tmp_path):
+    code, _, err = pid_quota("suggest-quotas", "--tables", tables, "--csv", tmp_path / "none" / "quotas.csv")
+
+    assert code == 1
+    assert "can't be written" in err

@@ -1,0 +1,119 @@
+"""Tables of a catalog made, described and kept up by SQL: on a FAKE warehouse, see `warehouse_kit`."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from table_rows import decision, metrics
+from upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease, use_catalog
+
+from streaming.table_ddl import catalog_table
+from streaming.tables import TABLES
+
+TABLES_OF = "prod.pid_quota"
+
+
+@pytest.fixture
+def warehouse(monkeypatch):
+    return use_catalog(monkeypatch)
+
+
+def asked(pid_quota, *arguments):
+    code, out, err = pid_quota(*arguments, "--tables", TABLES_OF, "--json")
+    assert (code, err) == (0, "")
+    return {row["table"]: row for row in json.loads(out)}
+
+
+def insert(warehouse, name, *rows):
+    warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
+
+
+def changes_of(warehouse, name):
+    table = catalog_table(TABLES_OF, name)
+    return [statement for statement in warehouse.changes if table in statement]
+
+
+def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota, warehouse):
+    insert(warehouse, METRICS, metrics("User:old", days_ago(40)), metrics("User:young", days_ago(1)))
+
+    done = asked(pid_quota, "maintain")
+
+    table = catalog_table(TABLES_OF, METRICS)
+    words = [statement.split(f" {table}") for statement in changes_of(warehouse, METRICS)]
+    assert [word[0] for word in words] == ["DELETE FROM", "OPTIMIZE", "VACUUM", "ANALYZE TABLE"]
+    assert words[2][1] == " RETAIN 168 HOURS"
+    assert words[3][1] == " COMPUTE STATISTICS"
+    assert (done[METRICS]["rows_before"], done[METRICS]["rows"], done[METRICS]["deleted_rows"]) == (2, 1, 1)
+    assert set(done) == set(TABLES)
+    # Nothing there grows old.
+    assert not any(statement.startswith("DELETE") for statement in changes_of(warehouse, QUOTAS))
+
+
+def test_what_is_in_force_stays_there_too(pid_quota, warehouse):
+    old = days_ago(200)
+    insert(
+        warehouse, DECISIONS, decision("User:in-force", old, throttled_until=days_ago(-1)), decision("User:past", old)
+    )
+    insert(warehouse, ACTIONS, lease("open", "in_force", old), lease("over", "restored", old))
+    insert(warehouse, ACTIONS, lease("o'late", "in_force", old), lease("o'late", "restored", days_ago(1)))
+    quota = {"entity_type": "user", "entity_name": "o'neill", "producer_ids_rate": 5.0}
+    insert(warehouse, QUOTAS, quota | {"updated_at": days_ago(900)}, quota | {"updated_at": old})
+
+    done = asked(pid_quota, "maintain")
+
+    assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
+
+
+def test_a_dry_run_tells_and_changes_nothing(pid_quota, warehouse):
+    insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
+
+    done = asked(pid_quota, "maintain", "--dry-run")
+
+    assert all(statement.startswith("VACUUM") and statement.endswith("DRY RUN") for statement in warehouse.changes)
+    assert (done[METRICS]["deleted_rows"], done[METRICS]["vacuumed_files"], done[METRICS]["rows"]) == (1, 1, 1)
+
+
+def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota, warehouse):
+    warehouse.hidden = set(TABLES)
+
+    done = asked(pid_quota, "tables", "create")
+
+    assert {row["done"] for row in done.values()} == {"created"}
+    first, *others = changes_of(warehouse, QUOTAS)
+    assert first.startswith("CREATE TABLE IF NOT EXISTS")
+    assert len(others) == len(TABLES[QUOTAS].constraints)
+    assert all("ADD CONSTRAINT" in statement for statement in others)
+
+
+def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota, warehouse):
+    for name, spec in TABLES.items():
+        has = [(f"delta.constraints.{constraint}", "…") for constraint in spec.constraints]
+        warehouse.properties[catalog_table(TABLES_OF, name)] = has
+    done = asked(pid_quota, "tables", "create")
+    assert warehouse.changes == []
+    assert {row["done"] for row in done.values()} == {"unchanged"}
+
+
+def test_tables_of_a_newer_version_are_refused(pid_quota, warehouse):
+    warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = [("pidQuota.tablesVersion", "99")]
+    code, out, err = pid_quota("tables", "create", "--tables", TABLES_OF)
+    assert (code, out) == (1, "")
+    assert "version 99" in err
+    assert warehouse.changes == []
+
+
+def test_they_are_described(pid_quota, warehouse):
+    insert(warehouse, DECISIONS, decision("User:m", days_ago(1)))
+    every = asked(pid_quota, "tables", "describe")
+    one = asked(pid_quota, "tables", "describe", DECISIONS)[DECISIONS]
+    assert list(every) == list(TABLES)
+    assert (one["rows"], one["files"], one["bytes"], one["version"]) == (1, 7, 700, 1)
+    assert [column["column"] for column in one["columns"]] == TABLES[DECISIONS].schema.names
+
+
+@pytest.mark.parametrize("command", [("maintain",), ("tables", "describe")])
+def test_a_schema_without_tables_is_one_clear_line(pid_quota, warehouse, command):
+    warehouse.hidden = set(TABLES)
+    code, out, err = pid_quota(*command, "--tables", TABLES_OF)
+    assert (code, out) == (1, "")
+    assert "pid-quota tables create" in err

@@ -1,0 +1,325 @@
+import asyncio
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from rich.console import Console
+from table_rows import NOON, append, decision, lease_step, metrics, seconds
+from textual.widgets import DataTable, Input, Static
+
+from jobs.top_app import DetailScreen, TopApp
+from jobs.top_data import SORTS, arranged, read_detail, read_rows
+from jobs.top_view import detail_view, rows_table
+from quota.config import QuotaConfig
+
+CONFIG = QuotaConfig()
+
+
+def write(tables, now=NOON):
+    """Mallory over her quota and throttled, etl near its own, alice well, carol without one."""
+    minute = timedelta(minutes=1)
+    mallory = [
+        metrics(
+            "User:mallory",
+            now - at * minute,
+            new_pids_window=500 - 10 * at,
+            admitted_pids=2,
+            refused_pids=20,
+            tokens=-1.0,
+        )
+        for at in range(10)
+    ]
+    others = [
+        metrics("User:etl", now, new_pids_window=85, tokens=15.0, active_pids=85),
+        metrics("User:alice", now - 2 * minute, new_pids_window=1, tokens=50.0, active_pids=7),
+        metrics("User:carol", now, new_pids_window=12, tokens=None, quota=None, phase="learning"),
+        metrics("User:past", now - 90 * minute, new_pids_window=99),
+    ]
+    append(tables, "producer_id_metrics", *mallory, *others)
+    append(
+        tables,
+        "throttle_decisions",
+        decision(
+            "User:mallory",
+            now - seconds(10),
+            throttled_until=now + seconds(600),
+            refused_pids=20,
+            client_ids=[("mallory-app", 19), ("other", 1)],
+        ),
+    )
+    append(tables, "enforcement_actions", lease_step("l", "in_force", now, principal="User:mallory"))
+    return str(tables)
+
+
+@pytest.fixture
+def tables(tmp_path):
+    return write(tmp_path / "tables")
+
+
+def names(rows):
+    return [row.principal.removeprefix("User:") for row in rows]
+
+
+def in_80_columns(renderable):
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
+    console.print(renderable)
+    return console.export_text()
+
+
+def test_a_principal_is_shown_as_of_now(tables):
+    rows = {row.principal: row for row in read_rows(tables, NOON, CONFIG)}
+
+    assert rows["User:mallory"].throttled_until == NOON + seconds(600)
+    assert (rows["User:mallory"].new_pids, rows["User:mallory"].refused_pids) == (500, 200)
+    # Two minutes of silence, a refill of 100 an hour.
+    assert rows["User:alice"].tokens == pytest.approx(53.33, abs=0.01)
+    assert "User:past" not in rows
+
+
+def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tables):
+    append(tables, "throttle_decisions", decision("User:slow", NOON - seconds(9000), throttled_until=NOON + seconds(1)))
+
+    (row,) = [row for row in read_rows(tables, NOON, CONFIG) if row.principal == "User:slow"]
+
+    assert row.throttled_until == NOON + seconds(1)
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("used", ["mallory", "etl", "alice", "carol"]),
+        ("new", ["mallory", "etl", "carol", "alice"]),
+        ("refused", ["mallory", "alice", "carol", "etl"]),
+        ("active", ["etl", "alice", "carol", "mallory"]),
+        ("tokens", ["mallory", "etl", "alice", "carol"]),
+        ("name", ["alice", "carol", "etl", "mallory"]),
+    ],
+)
+def test_each_order_has_its_first(tables, sort, expected):
+    assert names(arranged(read_rows(tables, NOON, CONFIG), sort)) == expected
+
+
+def test_a_filter_finds_a_part_of_a_name_in_any_case(tables):
+    assert names(arranged(read_rows(tables, NOON, CONFIG), "used", "AL")) == ["mallory", "alice"]
+
+
+def test_the_table_fits_80_columns_whatever_is_in_it(tables):
+    append(
+        tables,
+        "producer_id_metrics",
+        metrics(
+            "User:" + "long" * 50,
+            NOON,
+            new_pids_window=123_456_789,
+            quota=99_999.5,
+            tokens=-123_456.7,
+            active_pids=10**12,
+            refused_pids=10**9,
+        ),
+    )
+
+    text = in_80_columns(rows_table(arranged(read_rows(tables, NOON, CONFIG), "used"), narrow=True))
+
+    lines = text.splitlines()
+    assert len(lines) == 6
+    assert max(map(len, lines)) <= 80
+    (mallory,) = [line for line in lines if "User:mallory" in line]
+    assert mallory.split()[1:] == ["500/100", "███████▶", "-1", "12:10:00", "200", "0"]
+    assert "…" in text
+
+
+def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables):
+    text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON, CONFIG)))
+
+    assert "▇▇████ top 500, quota 100" in text
+    assert "THROTTLE until 12:10:00, 20 PIDs refused" in text
+    assert "mallory-app (19)" in text
+    assert "in_force: m request_percentage 0.01, 60 s left" in text
+
+
+def test_a_name_can_not_steer_the_terminal(tables):
+    evil = "User:\x1b[2J[bold]o'hara{x}"
+    append(tables, "producer_id_metrics", metrics(evil, NOON))
+    append(tables, "throttle_decisions", decision(evil, NOON, client_ids=[("\x1b]0;pwned\x07", 1)]))
+
+    rows = arranged(read_rows(tables, NOON, CONFIG), "used")
+    text = in_80_columns(rows_table(rows, narrow=False)) + in_80_columns(
+        detail_view(read_detail(tables, evil, NOON, CONFIG))
+    )
+
+    assert "\\x1b[2J[bold]o'hara{x}" in text
+    assert "\\x1b]0;pwned\\x07 (1)" in text
+    assert "\x1b" not in text
+
+
+def test_once_prints_the_principals_and_json_their_values(tmp_path, pid_quota):
+    tables = write(tmp_path / "tables", datetime.now(timezone.utc))
+
+    code, out, err = pid_quota("top", "--tables", tables, "--once", "--filter", "a")
+    assert (code, err) == (0, "")
+    assert "4 principals, 1 throttled" in out.splitlines()[0]
+    assert [line.split()[0] for line in out.splitlines()[2:]] == ["User:mallory", "User:alice", "User:carol"]
+
+    code, out, err = pid_quota("top", "--tables", tables, "--json", "--sort", "name", "--limit", "2")
+    assert [row["principal"] for row in json.loads(out)] == ["User:alice", "User:carol"]
+
+    code, out, err = pid_quota("top", "--tables", tables, "--json", "--principal", "mallory")
+    assert json.loads(out)["decisions"][0]["client_ids"] == {"mallory-app": 19, "other": 1}
+
+
+def test_tables_that_are_not_there_are_one_line(tmp_path, pid_quota):
+    code, out, err = pid_quota("top", "--tables", tmp_path / "nothing", "--once")
+
+    assert (code, out, err.count("\n")) == (1, "", 1)
+
+
+def app(tables, **options):
+    return TopApp(tables, CONFIG, clock=lambda: NOON, seconds=0.2, **options)
+
+
+def drive(running, steps):
+    """Run the screens without a terminal, 80 columns wide, and do some steps."""
+
+    async def run():
+        async with running.run_test(size=(80, 24)) as pilot:
+            await steps(pilot)
+
+    asyncio.run(run())
+
+
+async def until(pilot, condition):
+    give_up_at = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up_at
+        await pilot.pause(0.05)
+
+
+def shown(running):
+    table = running.screen_stack[0].query_one(DataTable)
+    return [str(table.get_row_at(at)[0]).strip().removeprefix("User:") for at in range(table.row_count)]
+
+
+def test_keys_sort_filter_and_open(tables):
+    running = app(tables)
+
+    async def steps(pilot):
+        await until(pilot, lambda: shown(running) == ["mallory", "etl", "alice", "carol"])
+        await pilot.press("s")
+        assert (running.sort, shown(running)) == ("new", ["mallory", "etl", "carol", "alice"])
+        await pilot.press("slash", *"CAR", "enter")
+        assert shown(running) == ["carol"]
+        assert not running.query_one(Input).has_class("shown")
+        await pilot.press("escape")
+        assert len(shown(running)) == 4
+        await pilot.press("slash", *"[/", "enter")
+        assert shown(running) == []
+        await pilot.press("escape")
+        await pilot.press("slash", *"mall", "enter", "enter")
+        await until(pilot, lambda: isinstance(running.screen, DetailScreen))
+        detail = running.screen.query_one("#detail", Static)
+        await until(pilot, lambda: "mallory-app" in in_80_columns(detail.content))
+        await pilot.press("escape")
+        assert not isinstance(running.screen, DetailScreen)
+        await pilot.press("q")
+
+    drive(running, steps)
+
+
+def test_new_rows_appear_by_themselves_and_the_cursor_stays_with_its_principal(tables):
+    running = app(tables, sort="new")
+
+    async def steps(pilot):
+        await until(pilot, lambda: len(shown(running)) == 4)
+        await pilot.press("down")
+        assert running.chosen.principal == "User:etl"
+        append(tables, "producer_id_metrics", metrics("User:newcomer", NOON, new_pids_window=9_000))
+        await until(pilot, lambda: shown(running)[0] == "newcomer")
+        assert running.chosen.principal == "User:etl"
+
+    drive(running, steps)
+
+
+def test_tables_that_can_not_be_read_for_a_while_are_waited_for(tables, tmp_path):
+    running = app(tables)
+
+    async def steps(pilot):
+        await until(pilot, lambda: len(shown(running)) == 4)
+        os.rename(tables, tmp_path / "away")
+        status = running.query_one("#status", Static)
+        await until(pilot, lambda: "producer_id_metrics" in str(status.content))
+        os.rename(tmp_path / "away", tables)
+        await until(pilot, lambda: "principals" in str(status.content))
+
+    drive(running, steps)
+
+
+class Terminal:
+    """A process on a pseudo terminal of 80 columns."""
+
+    def __init__(self, *arguments):
+        self._side, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = {**os.environ, "TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jobs", *arguments], stdin=other, stdout=other, stderr=other, env=environment
+        )
+        os.close(other)
+        self.text = ""
+
+    def wait_for(self, text):
+        while text not in self.text:
+            assert self._read(), self.text
+
+    def _read(self):
+        """Whether more came; the end of the other side is no error."""
+        assert select.select([self._side], [], [], 120)[0], self.text
+        try:
+            came = os.read(self._side, 65_536).decode(errors="replace")
+        except OSError:
+            return False
+        self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", came)
+        return bool(came)
+
+    def press(self, keys):
+        os.write(self._side, keys.encode())
+
+    def end(self):
+        """Read what is left, so that nobody waits for us, and return the exit code."""
+        while self._read():
+            pass
+        os.close(self._side)
+        return self.process.wait()
+
+
+def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path):
+    terminal = Terminal("top", "--tables", write(tmp_path / "tables", datetime.now(timezone.utc)))
+    try:
+        terminal.wait_for("User:mallory")
+        terminal.press("\r")
+        terminal.wait_for("mallory-app")
+        terminal.press("q")
+        assert terminal.end() == 0
+    finally:
+        if terminal.process.poll() is None:
+            terminal.process.send_signal(signal.SIGKILL)
+            terminal.process.wait()
+
+
+def test_every_order_has_a_name_for_the_command_line():
+    from typing import get_args
+
+    from jobs.top import Sort
+
+    assert get_args(Sort) == tuple(SORTS)

@@ -1,0 +1,276 @@
+"""Who gets what from the console: reading only, with a token where one is wanted, and never for a foreign host name."""
+
+import ipaddress
+import re
+import signal
+import socket
+import subprocess
+import sys
+from importlib.resources import files
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from table_rows import NOON, append, metrics
+
+from jobs import web_console
+from jobs.web_console import application
+from jobs.web_data import ConsoleData
+from jobs.web_security import Access, host_name, is_loopback, own_names
+
+TOKEN = "-".join(["an", "operator", "told", "me"])
+OURS = "http://localhost:8080"
+EVERYWHERE = str(ipaddress.IPv4Address(0))
+STATIC = files("jobs") / "web_static"
+
+
+def client(tables, token=None, names=(), fresh_s=0, **more):
+    access = Access(token, own_names("127.0.0.1", names))
+    app = application(ConsoleData(str(tables)), access, lambda: NOON, fresh_s)
+    return TestClient(app, base_url=OURS, follow_redirects=False, **more)
+
+
+@pytest.fixture
+def visitor(tmp_path):
+    return client(tmp_path)
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    return client(tmp_path, TOKEN)
+
+
+class TestReading:
+    def test_the_page_and_its_files_are_served(self, visitor):
+        page = visitor.get("/")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        wanted = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
+        assert len(wanted) > 5
+        for address in wanted:
+            assert visitor.get(address).status_code == 200, address
+
+    def test_every_module_that_a_module_imports_is_there(self):
+        for module in STATIC.iterdir():
+            if module.name.endswith(".js"):
+                for name in re.findall(r'from "\./([^"]+)"', module.read_text(encoding="utf-8")):
+                    assert (STATIC / name).is_file(), f"{module.name} imports {name}"
+
+    @pytest.mark.parametrize(("fresh_s", "seen"), [(3600, []), (0, ["User:a"])])
+    def test_an_answer_is_given_again_while_it_is_fresh(self, tmp_path, fresh_s, seen):
+        visitor = client(tmp_path, fresh_s=fresh_s)
+        assert visitor.get("/api/headroom").json()["principals"] == []
+        append(tmp_path, "producer_id_metrics", metrics("User:a", NOON))
+        assert [row["principal"] for row in visitor.get("/api/headroom").json()["principals"]] == seen
+
+    def test_questions_do_not_share_an_answer(self, tmp_path):
+        visitor = client(tmp_path, fresh_s=3600)
+        for name in ("User:a", "User:b", "User:a"):
+            assert visitor.get("/api/principal", params={"name": name}).json()["principal"] == name
+
+    def test_a_head_has_no_body(self, visitor):
+        answer = visitor.head("/api/headroom")
+        assert (answer.status_code, answer.content) == (200, b"")
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
+    def test_nothing_but_reading_is_answered(self, visitor, method):
+        answer = visitor.request(method, "/api/headroom")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+
+
+class TestHeaders:
+    @pytest.mark.parametrize("path", ["/", "/api/overview", "/static/app.js", "/nowhere"])
+    def test_browsers_are_told_to_be_careful(self, visitor, path):
+        headers = visitor.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in headers
+
+    def test_answers_are_not_stored(self, visitor):
+        assert visitor.get("/api/overview").headers["cache-control"] == "no-store"
+
+    def test_pages_have_no_inline_script_or_style(self):
+        for page in ("index.html", "signin.html"):
+            text = (STATIC / page).read_text(encoding="utf-8")
+            assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:", text) == []
+
+    def test_no_module_makes_markup_of_text(self):
+        for module in STATIC.iterdir():
+            if module.name.endswith(".js"):
+                text = module.read_text(encoding="utf-8")
+                found = re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", text)
+                assert found == [], module.name
+
+
+class TestToken:
+    def test_without_it_there_is_only_the_way_in(self, stranger):
+        page = stranger.get("/")
+        assert page.status_code == 401
+        assert 'name="token"' in page.text
+        assert stranger.get("/static/style.css").status_code == 200
+        for name in ("overview", "offenders", "headroom", "occupancy", "principal"):
+            answer = stranger.get(f"/api/{name}")
+            assert answer.status_code == 401
+            assert answer.json()["remedy"]
+
+    def test_with_it_a_browser_gets_a_cookie_and_an_address_without_it(self, stranger):
+        answer = stranger.get("/", params={"token": TOKEN})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        assert TOKEN not in cookie
+        assert stranger.get("/").status_code == 200
+        assert stranger.get("/api/overview").status_code == 200
+
+    def test_a_program_shows_it_in_a_header(self, stranger):
+        assert stranger.get("/api/overview", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+    @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", "ł", "%ff"])
+    def test_a_wrong_one_opens_nothing(self, stranger, shown):
+        assert stranger.get("/", params={"token": shown}).status_code == 401
+        header = f"Bearer {shown}".encode()
+        assert stranger.get("/api/overview", headers={"Authorization": header}).status_code == 401
+        for value in (shown, TOKEN):
+            cookie = f"pid_quota_console={value}".encode()
+            assert stranger.get("/api/overview", headers={"Cookie": cookie}).status_code == 401
+
+    def test_it_is_taken_at_the_front_door_alone(self, stranger):
+        assert stranger.get("/api/overview", params={"token": TOKEN}).status_code == 401
+
+    def test_it_never_prints(self):
+        assert TOKEN not in repr(Access(TOKEN))
+
+
+class TestHostNames:
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3"])
+    def test_addresses_and_our_own_names_are_answered(self, visitor, host):
+        assert visitor.get("/", headers={"Host": host}).status_code == 200
+
+    @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"])
+    def test_a_foreign_name_that_points_here_is_not(self, visitor, host):
+        for path in ("/", "/api/overview", "/static/app.js"):
+            assert visitor.get(path, headers={"Host": host}).status_code == 421
+
+    def test_a_proxys_name_can_be_allowed(self, tmp_path):
+        behind = client(tmp_path, names=["Quota.example.com"])
+        assert behind.get("/", headers={"Host": "quota.example.com"}).status_code == 200
+
+    def test_parts_of_a_host_header(self):
+        assert [host_name(host) for host in ("[::1]", "[::1]:1", "a:1", "")] == ["::1", "::1", "a", ""]
+        assert [is_loopback(host) for host in ("127.9.9.9", "::1", "localhost", EVERYWHERE, "10.0.0.1", "a")] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+            False,
+        ]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("/api/principal", 400),
+            ("/api/principal?name=a&hours=5", 400),
+            ("/api/principal?name=a&hours=x", 400),
+            ("/api/principal?name=a&hours=24&broker=-1", 400),
+            ("/api/secrets", 404),
+            ("/static/../web_console.py", 404),
+            ("/static/%2e%2e/web_console.py", 404),
+        ],
+    )
+    def test_a_wrong_question_is_one_line_with_a_remedy(self, visitor, path, status):
+        answer = visitor.get(path)
+        assert answer.status_code == status
+        assert answer.text.count("\n") == 1
+        assert answer.json()["error"]
+        assert answer.json()["remedy"]
+
+    def test_a_table_that_cannot_be_read_is_one_line(self, tmp_path):
+        log = tmp_path / "producer_id_metrics" / "_delta_log"
+        log.mkdir(parents=True)
+        (log / f"{0:020}.json").write_text("garbage\n", encoding="utf-8")
+        answer = client(tmp_path).get("/api/headroom")
+        assert answer.status_code == 503
+        assert answer.text.count("\n") == 1
+        assert "producer_id_metrics" in answer.json()["error"]
+        assert "--tables" in answer.json()["remedy"]
+
+    def test_a_bug_tells_visitors_its_kind_alone(self, tmp_path, monkeypatch):
+        def broken(*_arguments):
+            msg = "a secret path"
+            raise ZeroDivisionError(msg)
+
+        monkeypatch.setattr(ConsoleData, "headroom", broken)
+        answer = client(tmp_path, raise_server_exceptions=False).get("/api/headroom")
+        assert answer.status_code == 500
+        assert "ZeroDivisionError" in answer.text
+        assert "secret" not in answer.text
+        assert answer.headers["x-frame-options"] == "DENY"
+
+
+class TestCommand:
+    @pytest.fixture
+    def start(self, tmp_path, monkeypatch, pid_quota):
+        """Run the command up to the moment where it would serve; gives what it printed and the application."""
+        served = []
+        monkeypatch.setattr(web_console, "_serve", lambda app, _listener: served.append(app))
+        monkeypatch.delenv("PID_QUOTA_CONSOLE_TOKEN", raising=False)
+
+        def run(*arguments):
+            code, out, err = pid_quota("console", "--tables", tmp_path, "--port", 0, *arguments)
+            return code, out, err, served
+
+        return run
+
+    def test_on_loopback_no_token_is_wanted(self, start):
+        code, out, err, (app,) = start()
+        assert (code, err) == (0, "")
+        assert re.search(r"http://127\.0\.0\.1:\d+/  ", out)
+        assert app.access.token is None
+
+    def test_anywhere_else_a_token_is_made_up_and_printed_once(self, start):
+        _, out, err, (app,) = start("--host", EVERYWHERE)
+        assert err == ""
+        assert len(app.access.token) >= 32
+        assert out.count(app.access.token) == 1
+
+    def test_a_token_of_the_environment_is_wanted_and_not_printed(self, start, monkeypatch):
+        monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
+        _, out, err, (app,) = start("--host", EVERYWHERE)
+        assert app.access.token == TOKEN
+        assert TOKEN not in out + err
+
+    def test_a_short_token_is_refused(self, start):
+        code, _, err, served = start("--token", "secret")
+        assert (code, served) == (2, [])
+        assert err.count("\n") == 1
+        assert "16" in err
+
+    def test_a_port_in_use_is_one_line(self, start):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            code, _, err, served = start("--port", taken.getsockname()[1])
+        assert (code, served) == (2, [])
+        assert err.count("\n") == 1
+        assert "--port" in err
+
+    def test_it_serves_until_ctrl_c_and_that_is_no_error(self, tmp_path):
+        command = [sys.executable, "-m", "jobs.cli", "console", "--tables", tmp_path, "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
+                assert httpx2.get(f"{address}/api/occupancy", timeout=60).json()["rows"] == []
+            finally:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            assert process.stderr.read() == ""
+
+    def test_it_needs_no_spark(self):
+        code = "import sys, jobs.web_console; sys.exit(bool({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
+        assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

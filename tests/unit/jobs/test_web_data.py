@@ -1,0 +1,253 @@
+"""What the console's pages are made of: the right rows, of the right time, in the types of JSON."""
+
+import json
+from datetime import timedelta
+
+import pytest
+import warehouse_kit
+from kip_kit import init
+from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
+
+from jobs import web_tables
+from jobs.web_data import ConsoleData
+from jobs.web_occupancy import failover_bounds
+from quota.config import QuotaConfig
+from streaming.tables import create_missing
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def data(tmp_path):
+    create_missing(str(tmp_path))
+    return ConsoleData(str(tmp_path))
+
+
+def names(rows):
+    return [row["principal"] for row in rows]
+
+
+def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path):
+    data = ConsoleData(str(tmp_path / "nowhere"))
+    overview, occupancy = data.overview(NOON), data.occupancy(NOON)
+    assert "pid-quota stream" in overview["missing"]["producer_id_metrics"]
+    assert "producer_occupancy" in occupancy["missing"]
+    assert overview["per_minute"] is None
+    assert (overview["throttled"], overview["intervals"]["at_ms"], occupancy["rows"]) == ([], [], [])
+
+
+def test_pages_of_empty_tables_are_json(data):
+    pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.occupancy(NOON)]
+    for page in [*pages, data.principal(NOON, "User:nobody")]:
+        assert json.loads(json.dumps(page, allow_nan=False)) == page
+        assert page["missing"] == {}
+
+
+class TestOverview:
+    def test_new_producer_ids_are_counted_per_minute_of_the_newest_interval_that_is_over(self, data):
+        for offset in (-120, -60, 0, 60):
+            end = NOON + seconds(offset)
+            append(data.tables, "producer_id_metrics", metrics("User:a", end, admitted_pids=5, refused_pids=1))
+            append(data.tables, "producer_id_metrics", metrics("User:b", end, admitted_pids=2 if offset <= 0 else 0))
+        page = data.overview(NOON + seconds(20))
+        assert page["per_minute"] == 8
+        assert page["interval_seconds"] == 60
+        assert page["intervals"]["admitted_pids"] == [7, 7, 7, 5]
+
+    def test_an_interval_counts_its_final_row_alone(self, data):
+        rows = [metrics("User:a", NOON, as_of=NOON - seconds(5 - n), admitted_pids=n, batch_id=n) for n in (1, 2, 3)]
+        append(data.tables, "producer_id_metrics", *rows)
+        assert data.overview(NOON)["intervals"]["admitted_pids"] == [3]
+
+    def test_what_is_silent_for_a_window_is_not_in_the_windows_sum(self, data):
+        append(data.tables, "producer_id_metrics", metrics("User:old", NOON - 2 * HOUR, new_pids_window=70))
+        append(data.tables, "producer_id_metrics", metrics("User:new", NOON - seconds(30), new_pids_window=90))
+        totals = data.overview(NOON)["totals"]
+        assert (totals["new_pids_window"], totals["near_quota"], totals["ledgers"]) == (90, 1, 2)
+
+    def test_a_throttle_of_days_ago_that_still_holds_is_throttled_now(self, data):
+        long = decision("User:slow", NOON - timedelta(days=3), throttled_until=NOON + HOUR, client_ids=[("x", 2)])
+        over = decision("User:over", NOON - HOUR)
+        append(data.tables, "throttle_decisions", long, over)
+        (row,) = data.overview(NOON)["throttled"]
+        assert (row["principal"], row["seconds_left"], row["client_ids"]) == ("User:slow", 3600, {"x": 2})
+
+    def test_a_stream_that_is_silent_for_days_says_since_when(self, data):
+        append(data.tables, "producer_id_metrics", metrics("User:a", NOON - timedelta(days=3)))
+        health = data.overview(NOON)["health"]
+        assert health["silent_seconds"] == 3 * 86_400
+        assert health["newest_row_at"] == "2026-01-12T12:00:00+00:00"
+
+    def test_health_counts_all_quarantined_records_and_the_taps(self, data):
+        append(data.tables, "quarantined_events", quarantined(NOON - seconds(9)), quarantined(NOON - timedelta(days=9)))
+        append(data.tables, "tap_status", tap_report(1, NOON - seconds(5)), tap_report(2, NOON - HOUR))
+        page = data.overview(NOON)
+        assert (page["health"]["quarantined_hour"], page["health"]["quarantined_total"]) == (1, 2)
+        assert {tap["broker_id"]: tap["watched_now"] for tap in page["taps"]} == {1: True, 2: False}
+
+
+def test_offenders_are_those_of_a_day_the_most_refused_first(data):
+    append(
+        data.tables,
+        "producer_id_metrics",
+        metrics("User:few", NOON, refused_pids=1, admitted_pids=9),
+        metrics("User:many", NOON, refused_pids=30, admitted_pids=10),
+        metrics("User:past", NOON - 26 * HOUR, refused_pids=99),
+    )
+    many, few = data.offenders(NOON)["offenders"]
+    assert (many["principal"], few["principal"]) == ("User:many", "User:few")
+    assert (many["share"], few["share"]) == (0.8, 0.2)
+
+
+def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data):
+    append(
+        data.tables,
+        "producer_id_metrics",
+        metrics("User:half", NOON, new_pids_window=50),
+        metrics("User:over", NOON, new_pids_window=150),
+        metrics("User:free", NOON, new_pids_window=999, quota=None, quota_source="none", tokens=None),
+    )
+    append(data.tables, "throttle_decisions", decision("User:over", NOON))
+    page = data.headroom(NOON)
+    assert names(page["principals"]) == ["User:over", "User:half", "User:free"]
+    assert [row["throttled_now"] for row in page["principals"]] == [True, False, False]
+    assert page["complete"]
+
+
+class TestPrincipal:
+    @pytest.mark.parametrize("name", ["User:o'neill", "User:<script>alert(1)</script>", "User:a b; --", 'User:"ł\\'])
+    def test_any_name_finds_its_own_rows_and_no_others(self, data, name):
+        append(data.tables, "producer_id_metrics", metrics(name, NOON), metrics("User:other", NOON))
+        append(data.tables, "throttle_decisions", decision(name, NOON), decision("User:other", NOON))
+        append(data.tables, "enforcement_actions", lease_step("l", "in_force", NOON, principal=name))
+        page = data.principal(NOON, name)
+        assert page["principal"] == page["now_row"]["principal"] == name
+        assert len(page["timeline"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
+
+    def test_a_name_cannot_reach_other_rows(self, data):
+        append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
+        page = data.principal(NOON, "x' OR principal = 'User:a")
+        assert (page["now_row"], page["timeline"]["at_ms"]) == (None, [])
+
+    def test_steps_sum_what_was_new_and_keep_the_peak(self, data):
+        rows = [metrics("User:a", NOON - seconds(30 * n), new_pids_window=n, admitted_pids=1) for n in range(120)]
+        append(data.tables, "producer_id_metrics", *rows)
+        page = data.principal(NOON, "User:a", hours=24)
+        line = page["timeline"]
+        # 24 h in 360 steps are 4 minutes each: 8 rows.
+        assert page["counts"]["admitted_pids"] == [8] * 15
+        assert line["new_pids_window"] == [119 - 8 * n for n in range(15)]
+        assert line["quota"] == [100.0] * 15
+
+    def test_a_long_silence_is_drawn_as_an_empty_window(self, data):
+        rows = [metrics("User:a", NOON - n * HOUR, new_pids_window=40, active_pids=9) for n in (5, 10)]
+        append(data.tables, "producer_id_metrics", *rows)
+        line = data.principal(NOON, "User:a", hours=24)["timeline"]
+        hours_ago = [(NOON.timestamp() * 1000 - at_ms) / 3_600_000 for at_ms in line["at_ms"]]
+        assert hours_ago == pytest.approx([10, 9, 5, 5, 4, 0], abs=0.001)
+        assert line["at_ms"] == sorted(set(line["at_ms"]))
+        assert line["new_pids_window"] == [40, 0, 0, 40, 0, 0]
+        assert line["active_pids"] == [9, None, None, 9, None, None]
+
+    def test_renewals_are_one_time_under_throttle(self, data):
+        times = [NOON - seconds(n) for n in (300, 270, 100)]
+        append(data.tables, "throttle_decisions", *(decision("User:a", at) for at in times))
+        spans = data.principal(NOON, "User:a")["throttles"]
+        noon_ms = int(NOON.timestamp() * 1000)
+        assert [[start - noon_ms, end - noon_ms] for start, end in spans] == [[-300_000, -210_000], [-100_000, -40_000]]
+
+    def test_with_a_budget_per_broker_the_nearest_to_its_quota_is_shown_or_the_one_asked_for(self, data):
+        rows = [metrics("User:a", NOON, broker_id=b, new_pids_window=10 * b, layers=b) for b in (1, 2, 3)]
+        append(data.tables, "producer_id_metrics", *rows)
+        page = data.principal(NOON, "User:a")
+        assert (page["brokers"], page["broker_id"], page["timeline"]["layers"]) == ([1, 2, 3], 3, [3])
+        page = data.principal(NOON, "User:a", broker_id=1)
+        assert (page["broker_id"], page["timeline"]["new_pids_window"], page["now_row"]["broker_id"]) == (1, [10], 1)
+
+    def test_the_diagnosis_comes_from_what_its_clients_asked(self, data):
+        rows = [init(NOON - seconds(10 * n), n, principal="User:a", client_id="rdkafka") for n in range(60)]
+        append(data.tables, "producer_inits", *rows, init(NOON, 99, principal="User:b"))
+        (row,) = data.principal(NOON, "User:a")["churn"]
+        assert (row["client"], row["kind"], row["new_pids"]) == ("rdkafka", "restart loop", 60)
+
+
+def occupancy_row(broker_id, topic, led, held, swept_at=NOON, principal="User:a"):
+    return {
+        "swept_at": swept_at,
+        "broker_id": broker_id,
+        "topic": topic,
+        "principal": principal,
+        "led_pids": led,
+        "held_pids": held,
+        "open_transactions": 0,
+        "idle_hours": [held],
+        "estimated_bytes": held * 10,
+        "expiration_ms": 86_400_000,
+        "missing_replicas": 0,
+    }
+
+
+class TestOccupancy:
+    def test_brokers_are_summed_up_and_sweeps_are_columns(self, data):
+        earlier = NOON - HOUR
+        rows = [occupancy_row(1, "t", 5, 10), occupancy_row(1, "u", 1, 2), occupancy_row(2, "t", 5, 10)]
+        append(data.tables, "producer_occupancy", *rows, occupancy_row(2, "t", 3, 3, swept_at=earlier))
+        page = data.occupancy(NOON)
+        assert [(row["broker_id"], row["held_pids"], row["led_pids"]) for row in page["brokers"]] == [
+            (1, 12, 6),
+            (2, 10, 5),
+        ]
+        assert page["sweeps"]["held_pids"] == {"1": [None, 12], "2": [3, 10]}
+        assert page["brokers"][0]["age_seconds"] == 0
+
+    def test_a_survivor_leads_at_most_what_it_follows_of_the_dead_ones_topics(self):
+        rows = [occupancy_row(1, "t", 6, 10), occupancy_row(1, "u", 4, 4)]
+        rows += [occupancy_row(2, "t", 4, 10), occupancy_row(3, "u", 0, 1)]
+        first, *_ = failover_bounds([row | {"age_seconds": 0.0} for row in rows])["failovers"]
+        assert (first["dead"], first["led_pids"]) == (1, 10)
+        assert first["survivors"] == [
+            {"broker_id": 2, "led_before": 4, "led_at_most": 10},
+            {"broker_id": 3, "led_before": 0, "led_at_most": 1},
+        ]
+
+    def test_one_broker_has_no_heirs(self, data):
+        append(data.tables, "producer_occupancy", occupancy_row(1, "t", 5, 5))
+        assert data.occupancy(NOON)["failovers"] == []
+
+
+def test_times_are_pushed_below_the_views(data, monkeypatch):
+    append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
+    append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
+    read, loaded = web_tables.read_path, {}
+
+    def counted(tables, name, rows):
+        loaded[name] = read(tables, name, rows)
+        return loaded[name]
+
+    monkeypatch.setattr(web_tables, "read_path", counted)
+    data.headroom(NOON)
+    assert loaded["producer_id_metrics"].column("principal").to_pylist() == ["User:new"]
+    data.principal(NOON, "User:old", hours=720)
+    assert loaded["producer_id_metrics"].column("principal").to_pylist() == ["User:old"]
+
+
+def test_the_window_given_refills_the_tokens(tmp_path):
+    append(tmp_path, "producer_id_metrics", metrics("User:a", NOON - seconds(60), tokens=0.0))
+    short = ConsoleData(str(tmp_path), QuotaConfig(window_seconds=600))
+    assert short.headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(10)
+    assert ConsoleData(str(tmp_path)).headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(100 / 60)
+
+
+class TestCatalog:
+    def test_pages_come_from_a_warehouse_and_name_the_rows_they_want(self, monkeypatch):
+        warehouse = warehouse_kit.use(monkeypatch)
+        data = ConsoleData("prod.pid_quota")
+        pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]
+        assert pages[0]["throttled"] == pages[2]["principals"] == []
+        assert data.occupancy(NOON)["rows"] == []
+        assert not any("o'neill" in statement for statement in warehouse.statements)
+        assert any(
+            "producer_id_metrics AS (SELECT * FROM prod.pid_quota.producer_id_metrics WHERE window_end >" in statement
+            for statement in warehouse.statements
+        )
+        assert warehouse.open_connections == 0

@@ -1,0 +1,215 @@
+"""`pid-quota why`, and the view of the diagnosis held to the pure function."""
+
+import json
+
+import numpy as np
+import pytest
+from kip_kit import NOW, ago, append_kip_tables, failed_init, init
+from table_rows import decision, seconds
+
+from jobs.query import query
+from quota.churn import FIXES, Churn, Evidence, diagnose
+
+
+def rows_of(times, principal="User:m", client_id="app", first=0, **values):
+    """One new producer id at each of some times, in seconds ago."""
+    return [
+        init(ago(at), first + number, principal=principal, client_id=client_id, **values)
+        for number, at in enumerate(times)
+    ]
+
+
+def every(gap_s, count, jitter=0.0, seed=1):
+    rng = np.random.default_rng(seed)
+    times, at = [], 3600.0
+    for _ in range(count):
+        times.append(at)
+        at -= gap_s * (1 + jitter * (rng.random() - 0.5))
+    return times
+
+
+def kinds(tables):
+    select = "SELECT principal, client, kind FROM principal_churn"
+    return {(principal, client): kind for principal, client, kind in query(str(tables), select, NOW).rows}
+
+
+def test_each_kind_is_told_from_rows(tmp_path):
+    rng = np.random.default_rng(5)
+    arrivals = [3600.0]
+    while len(arrivals) < 60:
+        arrivals.append(arrivals[-1] - rng.exponential(4))
+    doubling = [3600.0 - 3 * 2**number for number in range(8)]
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            *rows_of(every(0.4, 120), "User:message", first=0),
+            *rows_of(arrivals, "User:batch", first=1000),
+            *rows_of(every(5, 40, jitter=0.2), "User:crash", first=2000),
+            *rows_of(doubling, "User:backoff", first=3000),
+            *rows_of(every(3, 40), "User:error", first=4000, producer_id=5, producer_epoch=0),
+            *(
+                row
+                for host in range(12)
+                for row in rows_of([3600 - 9 * host], "User:fleet", first=5000 + host, client_host=f"10.0.0.{host}")
+            ),
+            *rows_of(every(1000, 3), "User:steady", first=6000),
+            *rows_of(every(0.2, 40), "User:start", first=7000),
+        ],
+    )
+    assert kinds(tmp_path) == {
+        ("User:message", "app"): "producer per message/batch",
+        ("User:batch", "app"): "producer per message/batch",
+        ("User:crash", "app"): "restart loop",
+        ("User:backoff", "app"): "restart loop",
+        ("User:error", "app"): "new producer on error",
+        ("User:fleet", "app"): "scale-out",
+        ("User:steady", "app"): "healthy",
+        ("User:start", "app"): "healthy",
+    }
+
+
+def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path):
+    uuids = ("0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01", "77aa9dcb-8f9a-4a1c-9c55-1b9e5f7d2a02")
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            *(row for n in range(40) for row in rows_of([600 - 3 * n], "User:java", f"producer-{n}", first=n)),
+            *rows_of(every(3, 40), "User:loop", "producer-1", first=100),
+            *(row for n, uuid in enumerate(uuids) for row in rows_of([n], "User:uuid", f"job-{uuid}", first=200 + n)),
+            *rows_of([5], "User:word", "decade", first=300),
+        ],
+    )
+    assert kinds(tmp_path) == {
+        # One process counts its producers; one that starts anew begins with 1 again.
+        ("User:java", "producer-#"): "producer per message/batch",
+        ("User:loop", "producer-#"): "restart loop",
+        ("User:uuid", "job-#"): "healthy",
+        ("User:word", "decade"): "healthy",
+    }
+
+
+def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path):
+    names = [f"c{number:04d}x" for number in range(60)]
+    inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
+    append_kip_tables(tmp_path, inits=inits)
+    assert kinds(tmp_path) == {("User:m", "*"): "producer per message/batch"}
+
+
+def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path):
+    refused = {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1}
+    times = every(3, 30)
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            *rows_of(times, "User:m", first=0),
+            *(failed_init(ago(at + 1), "PRODUCER_FENCED", principal="User:m", **refused) for at in times),
+            *rows_of(times, "User:n", first=100),
+            *(
+                failed_init(ago(at + 1), "PRODUCER_FENCED", principal="User:n", client_host="h", **refused)
+                for at in times
+            ),
+            *rows_of(times, "User:o", first=200),
+            *(failed_init(ago(at + 1), "CONCURRENT_TRANSACTIONS", principal="User:o", **refused) for at in times),
+        ],
+    )
+    select = "SELECT principal, errors_before_share FROM principal_churn"
+    assert dict(query(str(tmp_path), select, NOW).rows) == {"User:m": 1.0, "User:n": 0.0, "User:o": 0.0}
+
+
+def test_who_only_gets_errors_is_told_too(tmp_path):
+    inits = [failed_init(ago(60 - n), "INVALID_TRANSACTION_TIMEOUT", transactional_id="t") for n in range(6)]
+    append_kip_tables(tmp_path, inits=inits)
+    (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+    assert (row["kind"], row["new_pids"], row["error_answers"]) == ("new producer on error", 0, 6)
+
+
+def test_epochs_are_no_producer_ids(tmp_path):
+    bumps = [
+        init(ago(600 - n), 7, transactional_id="pay", producer_id=7, producer_epoch=n, result_producer_epoch=n + 1)
+        for n in range(50)
+    ]
+    append_kip_tables(tmp_path, inits=[init(ago(601), 7, transactional_id="pay"), *bumps])
+    (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+    assert (row["kind"], row["new_pids"], row["epoch_bumps"]) == ("healthy", 1, 50)
+
+
+EVIDENCE = [
+    (count, gap, jitter, hosts, errors, client, numbered)
+    for count in (4, 30, 150)
+    for gap in (0.1, 3.0, 25.0)
+    for jitter in (0.1, 1.9)
+    for hosts in (1, 2, 12)
+    for errors in (0.0, 1.0)
+    for client, numbered in (("app", False), ("producer", False), ("producer", True))
+]
+
+
+def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
+    inits, first = [], 0
+    for number, (count, gap, jitter, hosts, errors, client, numbered) in enumerate(EVIDENCE):
+        for position, at in enumerate(every(gap, count, jitter, seed=number)):
+            name = f"{client}-{position if numbered else 1}"
+            old = {"producer_id": 1, "producer_epoch": 0} if errors else {}
+            host = f"10.0.{number}.{position % hosts}"
+            inits.append(init(ago(at), first, principal=f"User:{number}", client_id=name, client_host=host, **old))
+            first += 1
+    append_kip_tables(tmp_path, inits=inits)
+
+    rows = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+
+    assert len(rows) == len(EVIDENCE)
+    names = Evidence.__dataclass_fields__
+    found = {row["kind"] for row in rows}
+    assert found == {kind.value for kind in Churn}
+    for row in rows:
+        evidence = Evidence(**{name: row[name] for name in names})
+        assert row["kind"] == diagnose(evidence).value, row
+        assert row["pids_per_hour"] == pytest.approx(evidence.pids_per_hour)
+
+
+class TestCommand:
+    def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(self, pid_quota, tmp_path):
+        append_kip_tables(
+            tmp_path,
+            inits=[*rows_of(every(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
+            decisions=[
+                decision("User:mallory", ago(30), throttled_until=NOW + seconds(3600)),
+                decision("User:mallory", ago(100)),
+            ],
+        )
+        code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
+        assert (code, err) == (0, "")
+        fix = FIXES[Churn.PER_MESSAGE]
+        assert out.splitlines()[:7] == [
+            "User:mallory: 2 throttles in the last 24 hours, throttled now",
+            "client batch: producer per message/batch",
+            "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), median life 0.4 s, "
+            "0% after an error, 1 address",
+            f"  fix: {fix.summary}",
+            f"  Java: {fix.java}",
+            f"  Python: {fix.python}",
+            f"  librdkafka: {fix.librdkafka}",
+        ]
+        assert out.splitlines()[7:] == [
+            "client other: healthy",
+            "  evidence: 1 new producer id in 24 h, no second one from any address, 0% after an error, 1 address",
+        ]
+
+    def test_programs_get_json(self, pid_quota, tmp_path):
+        append_kip_tables(tmp_path, inits=rows_of(every(0.4, 120), "User:mallory"))
+        _, out, _ = pid_quota("why", "mallory", "--tables", tmp_path, "--json")
+        found = json.loads(out)
+        assert found["principal"] == "User:mallory"
+        (client,) = found["clients"]
+        assert (client["kind"], client["throttles"]) == ("producer per message/batch", 0)
+        assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
+
+    def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota, tmp_path):
+        append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
+        assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
+
+    def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota, tmp_path):
+        append_kip_tables(tmp_path)
+        code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
+        assert (code, out) == (1, "")
+        assert "User:nobody asked for no producer id" in err

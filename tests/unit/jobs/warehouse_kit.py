@@ -1,0 +1,91 @@
+"""A FAKE SQL warehouse: takes what databricks-sql-connector's `connect` takes, and answers by DuckDB.
+
+No warehouse can run here. Statements are read as Databricks SQL by sqlglot, so what it can't parse fails here too; what
+a warehouse would refuse for other reasons (types, grants) is not shown. The connector's own errors are raised.
+"""
+
+from contextlib import contextmanager
+from datetime import datetime, timezone
+
+import duckdb
+import sqlglot
+from databricks import sql
+from databricks.sql.exc import ServerOperationError
+
+from streaming.tables import TABLES, spark_ddl
+
+HOST, HTTP_PATH, TOKEN = "https://warehouse.invalid", "/sql/1.0/warehouses/fake", "-".join(["dapi", "not", "real"])
+CATALOG, SCHEMA = "prod", "pid_quota"
+LAST_WRITE = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+
+
+class FakeWarehouse:
+    """The tables of one schema, empty; `statements` is what it was asked."""
+
+    def __init__(self):
+        self.statements, self.connected_with, self.open_connections = [], None, 0
+        self._duck = duckdb.connect(":memory:")
+        self._duck.execute("SET TimeZone = 'UTC'")
+        self._duck.execute(f"ATTACH ':memory:' AS {CATALOG}")
+        self._duck.execute(f"CREATE SCHEMA {CATALOG}.{SCHEMA}")
+        self._duck.execute(f"USE {CATALOG}.{SCHEMA}")
+        self._duck.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
+        for name in TABLES:
+            self._duck.execute(translated(f"CREATE TABLE {name} ({spark_ddl(name)})"))
+
+    def connect(self, server_hostname, http_path, access_token=None, **more):
+        """Stand in for `databricks.sql.connect`."""
+        self.connected_with = {"host": server_hostname, "path": http_path, "token": access_token, **more}
+        self.open_connections += 1
+        return _Connection(self)
+
+    def insert(self, table, rows):
+        self._duck.from_arrow(rows).insert_into(f"{CATALOG}.{SCHEMA}.{table}")
+
+    def run(self, statement, parameters):
+        self.statements.append(statement)
+        if statement.startswith("DESCRIBE HISTORY"):
+            return (("version", "timestamp"), [(1, LAST_WRITE)])
+        try:
+            result = self._duck.execute(translated(statement), parameters)
+        except (duckdb.Error, sqlglot.ParseError) as error:
+            msg = f"[PARSE_SYNTAX_ERROR] {error}"
+            raise ServerOperationError(msg) from error
+        return [column[0] for column in result.description or ()], result.fetchall()
+
+
+def translated(statement):
+    return sqlglot.transpile(statement, read="databricks", write="duckdb")[0]
+
+
+class _Connection:
+    def __init__(self, warehouse):
+        self._warehouse = warehouse
+
+    @contextmanager
+    def cursor(self):
+        yield _Cursor(self._warehouse)
+
+    def close(self):
+        self._warehouse.open_connections -= 1
+
+
+class _Cursor:
+    def __init__(self, warehouse):
+        self._warehouse, self.description, self._rows = warehouse, None, []
+
+    def execute(self, operation, parameters=None):
+        columns, self._rows = self._warehouse.run(operation, parameters or None)
+        self.description = [(name,) for name in columns] or None
+
+    def fetchall(self):
+        return self._rows
+
+
+def use(monkeypatch):
+    """Let commands reach a fake warehouse."""
+    warehouse = FakeWarehouse()
+    monkeypatch.setattr(sql, "connect", warehouse.connect)
+    for name, value in (("HOST", HOST), ("HTTP_PATH", HTTP_PATH), ("TOKEN", TOKEN)):
+        monkeypatch.setenv(f"DATABRICKS_{name}", value)
+    return warehouse

@@ -1,0 +1,153 @@
+"""The standard access mode of Databricks is Spark Connect: no JVM in reach, and functions travel without a session."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from broker.offsets import ExtentReader
+from quota.config import QuotaConfig
+from state.events import Deployment
+from streaming.overflow import Overflow
+from streaming.pipeline import StreamOptions, watch_losses
+from streaming.roster import KeepRoster
+from streaming.sinks import Commit, DeltaSink
+from streaming.tap_reports import CommitReports
+
+ROOT = Path(__file__).parents[2]
+MODULES = [
+    path for folder in ("streaming", "jobs", "state", "quota", "broker") for path in (ROOT / folder).glob("*.py")
+]
+NOT_IN_CONNECT = {
+    "sparkContext",
+    "_jvm",
+    "_jsparkSession",
+    "_jdf",
+    "_jsc",
+    "_jc",
+    "_sc",
+    "rdd",
+    "toJSON",
+    "SparkContext",
+}
+NOT_IMPORTED = ("py4j", "pyspark.rdd", "pyspark.context", "pyspark.conf", "pyspark.java_gateway")
+TAKE_FUNCTIONS = {"foreachBatch", "foreach", "mapInArrow", "mapInPandas", "applyInPandas", "applyInPandasWithState"}
+OF_A_SESSION = {"SparkSession", "DataFrame", "StreamingQuery", "DataStreamReader"}
+ANSWERS_ON_THE_DRIVER = {"SparkEngine"}
+"""Holds a session and is given to no function that travels."""
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def names(node):
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def types_held(annotation):
+    """Names in an annotation, but for those that a function takes or returns."""
+    functions = [each for each in ast.walk(annotation) if isinstance(each, ast.Subscript) and "Callable" in names(each)]
+    return names(annotation) - {name for each in functions for name in names(each)}
+
+
+def out_of_reach(code):
+    """Attributes and modules that only a session with a JVM beside it has."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.Attribute) and node.attr in NOT_IN_CONNECT:
+            yield node.attr
+        modules = []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        yield from (module for module in modules if module.startswith(NOT_IMPORTED) or module == "pyspark.SparkContext")
+
+
+def captured(code):
+    """Classes with a field of a session's type, and functions that travel and are no plain names of a module."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.ClassDef) and node.name not in ANSWERS_ON_THE_DRIVER:
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+            yield from (
+                f"{node.name}.{ast.unparse(each.target)}"
+                for each in fields
+                if types_held(each.annotation) & OF_A_SESSION
+            )
+        if isinstance(node, ast.FunctionDef):
+            inner = {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef) and each is not node}
+            for call in ast.walk(node):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    takes = call.func.attr in TAKE_FUNCTIONS
+                    travels = [each for each in call.args if takes]
+                    yield from (
+                        ast.unparse(each)
+                        for each in travels
+                        if isinstance(each, ast.Lambda) or names(each) & (inner | {"spark", "session"})
+                    )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_no_code_needs_a_jvm_beside_the_session(path):
+    assert list(out_of_reach(tree(path))) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_no_function_that_travels_takes_a_session_along(path):
+    assert list(captured(tree(path))) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "spark.sparkContext.setLogLevel('INFO')",
+        "frame.rdd.map(f)",
+        "spark._jvm.System.gc()",
+        "from pyspark import SparkContext",
+        "import pyspark.rdd",
+        "from py4j.protocol import Py4JError",
+    ],
+)
+def test_the_scan_finds_what_needs_a_jvm(code):
+    assert list(out_of_reach(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def f(w):\n    w.foreachBatch(lambda rows, n: None)",
+        "def f(w, spark):\n    def each(rows, n):\n        spark.sql('')\n    w.writeStream.foreachBatch(each)",
+        "def f(w, spark):\n    w.foreachBatch(partial(commit, spark))",
+        "class Commit:\n    spark: SparkSession",
+        "class Commit:\n    last: DataFrame | None = None",
+    ],
+)
+def test_the_scan_finds_a_captured_session(code):
+    assert list(captured(ast.parse(code)))
+
+
+def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
+    options = StreamOptions(
+        topic="produce-events",
+        kafka_options={"kafka.bootstrap.servers": "127.0.0.1:9"},
+        tables="main.pid_quota",
+        checkpoint="/Volumes/main/pid_quota/checkpoints/stream",
+        extent=ExtentReader({"bootstrap.servers": "127.0.0.1:9"}, "produce-events"),
+    )
+    sink = DeltaSink(options.tables, "stream")
+    commit = Commit(sink, "stream", options.checkpoint, watch_losses(options, "earliest"))
+    overflow = Overflow(options.checkpoint, 10)
+    for function in (
+        KeepRoster(options.checkpoint, Commit(sink, "stream", options.checkpoint)),
+        CommitReports(sink),
+        overflow,
+        Deployment(QuotaConfig(), salt=7),
+    ):
+        assert cloudpickle.loads(cloudpickle.dumps(function)) == function
+    sent = cloudpickle.loads(cloudpickle.dumps(KeepRoster(options.checkpoint, commit)))
+    assert sent.commit.watch.topic == "produce-events"
