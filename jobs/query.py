@@ -71,9 +71,9 @@ def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answ
         missing: list[TableNotFoundError] = []
         try:
             _require_select(connection, sql)
-            _prepare(connection, now, config)
+            prepare(connection, now, config)
             missing = _load(connection, tables, sql)
-            _lock(connection)
+            lock(connection)
             result = connection.execute(sql)
             columns = tuple(column[0] for column in result.description or ())
             return Answer(columns, tuple(result.fetchall()))
@@ -95,7 +95,8 @@ def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
         raise QueryError(msg)
 
 
-def _prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig) -> None:
+def prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig) -> None:
+    """Give a connection the time zone, and what the views need besides tables."""
     connection.execute("SET TimeZone = 'UTC'")
     # The one function that the views need and DuckDB names differently from Spark.
     connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
@@ -125,6 +126,7 @@ def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[Table
     return missing
 
 
-def _lock(connection: "DuckDBPyConnection") -> None:
+def lock(connection: "DuckDBPyConnection") -> None:
+    """Keep what follows on a connection from files, the network and its settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

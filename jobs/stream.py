@@ -246,15 +246,12 @@ def _make_relations(spark: SparkSession, options: StreamOptions) -> None:
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
     """Run the queries until the first of them fails, or all have read what there is."""
-    from streaming.kip_reports import start_kip_reports
     from streaming.pipeline import AVAILABLE_NOW, start
-    from streaming.tap_reports import start_tap_reports
+    from streaming.reports import start_reports
 
     queries = [start(spark, options)]
     try:
-        if TAP_STATUS in report_topics:
-            queries.append(start_tap_reports(spark, options))
-        queries += start_kip_reports(spark, options, report_topics)
+        queries += start_reports(spark, options, report_topics)
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
                 query.awaitTermination()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from jobs import catalog
 from jobs.answer import Answer
 from jobs.errors import QueryError
-from jobs.views import SETTINGS, mentioned, needed_views, views, with_views
+from jobs.query import lock, prepare
+from jobs.views import mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
 from streaming.errors import TableError, TableNotFoundError
 from streaming.tables import TABLES, is_catalog, open_table, table_path
@@ -165,15 +166,8 @@ def _connection(now: datetime, config: QuotaConfig) -> Iterator["DuckDBPyConnect
 
     options: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     with duckdb.connect(":memory:", config=options) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
-        connection.execute(
-            f"CREATE TABLE {SETTINGS} AS SELECT "
-            "$1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms, $3::DOUBLE AS burst_windows",
-            [now, config.window_ms, config.burst_windows],
-        )
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+        prepare(connection, now, config)
+        lock(connection)
         yield connection
 
 

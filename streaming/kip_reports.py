@@ -1,22 +1,11 @@
-"""Small queries beside the stream: where producer ids come from (KIP-730) and why clients ask for them (KIP-360).
+"""Rows of what the taps report: where producer ids come from (KIP-730) and why clients ask for them (KIP-360).
 
-Each copies one topic of the taps to one table, with a checkpoint of its own below the stream's, and touches no quota.
 Only taps may write these topics; what is not of their form is passed over.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming import StreamingQuery
 
-from streaming.identity import load_or_create
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, open_sink
-from streaming.sinks import TableSink
-
-TRIGGER = "30 seconds"
 MAX_TEXT_CHARS = 256
 """Longer texts of clients are cut: Kafka allows 32 kB, in each of as many requests as they like."""
 
@@ -93,81 +82,3 @@ def init_rows(records: DataFrame, batch_id: int) -> DataFrame:
 def _parsed(records: DataFrame, schema: str) -> DataFrame:
     report = fn.from_json(fn.col("value").cast("STRING"), schema).alias("report")
     return records.select(report).where("report.timestamp_ms IS NOT NULL").select("report.*")
-
-
-@dataclass(frozen=True)
-class Report:
-    """One topic of the taps and its table.
-
-    Attributes:
-        topic: Where taps write.
-        table: Where the rows go.
-        folder: Of its checkpoint, below the stream's.
-        rows: Makes rows of records.
-    """
-
-    topic: str
-    table: str
-    folder: str
-    rows: Callable[[DataFrame, int], DataFrame]
-
-
-REPORTS: Mapping[str, Report] = MappingProxyType(
-    {
-        report.topic: report
-        for report in (
-            Report("producer-id-blocks", "pid_blocks", "blocks", block_rows),
-            Report("producer-inits", "producer_inits", "inits", init_rows),
-        )
-    }
-)
-"""The queries of this module, by topic."""
-
-
-def start_kip_reports(spark: SparkSession, options: StreamOptions, topics: Collection[str]) -> list[StreamingQuery]:
-    """Start the queries of those topics that are there, beside the stream of the same options.
-
-    Raises:
-        CheckpointError: As of `streaming.pipeline.start`.
-    """
-    identity = load_or_create(
-        options.checkpoint, options.config, options.scope, options.learn_until_ms, options.state_buckets
-    )
-    sink = open_sink(options.tables, identity.stream_id, options.sink)
-    return [_start(spark, options, REPORTS[topic], sink) for topic in REPORTS if topic in topics]
-
-
-def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: TableSink) -> StreamingQuery:
-    source = spark.readStream.format("kafka").options(**options.kafka_options)
-    records = (
-        source.option("subscribe", report.topic)
-        .option("startingOffsets", "earliest")
-        # What retention took before it was read is gone: these reports say nothing that a decision depends on.
-        .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
-        .load()
-    )
-    writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))
-    writer = writer.option("checkpointLocation", f"{options.checkpoint}/{report.folder}")
-    if options.trigger == AVAILABLE_NOW:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=TRIGGER).start()
-
-
-@dataclass(frozen=True)
-class CommitReport:
-    """The function for `foreachBatch`.
-
-    Attributes:
-        report: Which topic and table.
-        sink: Where the rows go.
-    """
-
-    report: Report
-    sink: TableSink
-
-    def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
-        rows = self.report.rows(records, batch_id)
-        if not rows.isEmpty():
-            self.sink.append(rows, self.report.table, batch_id)

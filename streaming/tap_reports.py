@@ -1,59 +1,16 @@
-"""The second query of the stream: what the taps report of themselves, from the topic `tap-status` to its table.
+"""Rows of what the taps report of themselves, from the topic `tap-status`.
 
-It has a checkpoint of its own below the stream's, and touches no quota: if nobody watches a broker, its offenders are
-invisible, and that must be seen in the same place as the decisions.
+If nobody watches a broker, its offenders are invisible, and that must be seen in the same place as the decisions.
 """
 
-from dataclasses import dataclass
-
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming import StreamingQuery
 
-from streaming.identity import load_or_create
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, open_sink
-from streaming.sinks import TableSink
-
-TAP_STATUS_TOPIC = "tap-status"
-TRIGGER = "30 seconds"
-_TABLE = "tap_status"
 _REPORT = (
     "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
     "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
     "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, cluster_brokers ARRAY<INT>"
 )
-
-
-def start_tap_reports(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Start the query beside the stream of the same options; errors as of `streaming.pipeline.start`."""
-    source = spark.readStream.format("kafka").options(**options.kafka_options)
-    records = source.option("subscribe", TAP_STATUS_TOPIC).option("startingOffsets", "earliest").load()
-    identity = load_or_create(
-        options.checkpoint, options.config, options.scope, options.learn_until_ms, options.state_buckets
-    )
-    commit = CommitReports(open_sink(options.tables, identity.stream_id, options.sink))
-    writer = records.writeStream.queryName("pid-quota-taps").foreachBatch(commit)
-    writer = writer.option("checkpointLocation", f"{options.checkpoint}/taps")
-    if options.trigger == AVAILABLE_NOW:
-        return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=TRIGGER).start()
-
-
-@dataclass(frozen=True)
-class CommitReports:
-    """The function for `foreachBatch`.
-
-    Attributes:
-        sink: Where the rows go.
-    """
-
-    sink: TableSink
-
-    def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Write the newest report of each broker in a batch, and the brokers of the cluster that have none."""
-        rows = status_rows(records, batch_id)
-        if not rows.isEmpty():
-            self.sink.append(rows, _TABLE, batch_id)
 
 
 def status_rows(records: DataFrame, batch_id: int) -> DataFrame:

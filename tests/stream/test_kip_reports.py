@@ -18,8 +18,8 @@ from stream_kit import START_MS
 from broker.local import LocalBroker
 from broker.tap import Tap
 from broker.topics import PRODUCER_INITS, ensure_topics
-from streaming.kip_reports import REPORTS, CommitReport, start_kip_reports
 from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.reports import REPORTS, CommitReport, start_reports
 from streaming.sinks import DeltaSink
 from streaming.tables import TABLES, create_missing
 
@@ -175,7 +175,7 @@ def test_epochs_are_no_producer_ids_from_the_tap_to_the_tables(
         checkpoint=str(tmp_path / "checkpoint"),
         trigger=AVAILABLE_NOW,
     )
-    for query in (start(spark, options), *start_kip_reports(spark, options, {PRODUCER_INITS})):
+    for query in (start(spark, options), *start_reports(spark, options, {PRODUCER_INITS})):
         query.awaitTermination()
 
     metrics = DeltaTable(f"{tables}/producer_id_metrics").to_pyarrow_table().to_pylist()

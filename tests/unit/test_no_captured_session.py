@@ -13,7 +13,6 @@ from streaming.overflow import Overflow
 from streaming.pipeline import StreamOptions, watch_losses
 from streaming.roster import KeepRoster
 from streaming.sinks import Commit, DeltaSink
-from streaming.tap_reports import CommitReports
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -144,7 +143,6 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
     overflow = Overflow(options.checkpoint, 10)
     for function in (
         KeepRoster(options.checkpoint, Commit(sink, "stream", options.checkpoint)),
-        CommitReports(sink),
         overflow,
         Deployment(QuotaConfig(), salt=7),
     ):
