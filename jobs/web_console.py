@@ -188,6 +188,8 @@ def _listening(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # Before the address is told: who calls at once waits, and is not refused.
+        listener.listen()
     except OSError as error:
         listener.close()
         msg = f"can't listen on {host} port {port}: {error.strerror}. Choose others with --host and --port"
