@@ -7,9 +7,9 @@ import typer
 
 from jobs.answer import Answer
 from jobs.console import output
+from jobs.literals import literal
 from jobs.query import query
 from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
-from streaming.tables import is_catalog
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
@@ -44,16 +44,3 @@ def inits(
         typer.echo(to_json(answer))
     else:
         output().print(to_table(answer))
-
-
-def literal(text: str, tables: str) -> str:
-    r"""Return a text as SQL writes it: a catalog's engine takes backslashes for escapes, DuckDB does not.
-
-    Examples:
-        >>> print(literal("User:o'hara\\x", "./tables"), literal("User:a\\b", "main.pid_quota"))
-        'User:o''hara\x' 'User:a\\b'
-    """
-    quoted = text.replace("'", "''")
-    if is_catalog(tables):
-        quoted = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{quoted}'"

@@ -13,6 +13,7 @@ from jobs.enforcement_rows import to_ms, to_time
 from jobs.query import query
 from quota.occupancy import Census, Occupancy, estimated_bytes
 from quota.occupancy_forecast import EarlierCensus
+from streaming.appends import append_rows
 from streaming.errors import TableError
 from streaming.table_ddl import insert_statement
 from streaming.tables import TABLES, create_missing, is_catalog, row_schema, table_path
@@ -77,13 +78,12 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
                 part = rows[begin : begin + _ROWS_PER_INSERT]
                 engine.execute(insert_statement(TABLE, TABLES[TABLE].schema.names, part))
         return
-    from deltalake import write_deltalake
     from deltalake.exceptions import DeltaError
 
     create_missing(tables)
     found = pa.Table.from_pylist(list(rows), schema=row_schema(TABLE))
     try:
-        write_deltalake(table_path(tables, TABLE), found, mode="append")
+        append_rows(tables, TABLE, found)
     except (DeltaError, OSError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         msg = f"can't write {table_path(tables, TABLE)}: {reason}. Check the folder given by --tables"

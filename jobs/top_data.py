@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobs.inits import literal
+from jobs.literals import literal
 from jobs.query import query
 from quota.config import QuotaConfig
 from streaming.errors import TableNotFoundError

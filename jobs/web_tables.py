@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs import catalog
 from jobs.answer import Answer
 from jobs.errors import QueryError
+from jobs.literals import standard_literal
 from jobs.query import lock, prepare
 from jobs.views import mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
@@ -152,7 +153,7 @@ def read_path(tables: str, name: str, rows: Rows) -> "pa.Table":
     from deltalake.exceptions import DeltaError
 
     table = open_table(tables, name)
-    select = _MARKER.sub(lambda marker: _literal(rows.values[marker[1]]), rows.select(name))
+    select = _MARKER.sub(lambda marker: standard_literal(rows.values[marker[1]]), rows.select(name))
     try:
         return pa.table(QueryBuilder().register(name, table).execute(select).read_all())
     except (DeltaError, OSError) as error:
@@ -169,17 +170,3 @@ def _connection(now: datetime, config: QuotaConfig) -> Iterator["DuckDBPyConnect
         prepare(connection, now, config)
         lock(connection)
         yield connection
-
-
-def _literal(value: Any) -> str:
-    """Return a value as SQL text for deltalake, whose queries take no parameters.
-
-    Examples:
-        >>> _literal("o'neill")
-        "'o''neill'"
-        >>> _literal(datetime(2026, 1, 15, 12, tzinfo=timezone.utc))
-        "TIMESTAMP '2026-01-15T12:00:00+00:00'"
-    """
-    if isinstance(value, datetime):
-        return f"TIMESTAMP '{value.astimezone(timezone.utc).isoformat()}'"
-    return "'" + str(value).replace("'", "''") + "'"

@@ -9,7 +9,7 @@ import typer
 
 from jobs.console import output, printable
 from jobs.errors import WhyError
-from jobs.inits import literal
+from jobs.literals import literal
 from jobs.query import query
 from jobs.tables_sql import JsonOption, TablesOption, to_json
 from quota.churn import FIXES, MIN_NEW_PIDS, Churn, Fix

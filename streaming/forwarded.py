@@ -64,7 +64,7 @@ class PartitionMemory:
         newest = np.array([each[0] if each else _NO_TICK for each in known], np.int64)
         repeats = np.zeros(len(pid), bool)
         # While the principal's time stands still, that is before an event of a later tick.
-        candidates = np.flatnonzero((tick == newest[owner]) & (_newest_before(owner, tick) <= newest[owner]))
+        candidates = np.flatnonzero((tick == newest[owner]) & (newest_before(owner, tick) <= newest[owner]))
         for row in candidates.tolist():
             forwarded = known[owner[row]][1]
             key, value = int(pid[row]), int(how[row])
@@ -100,8 +100,9 @@ class PartitionMemory:
             self.principals[names[code]][1][key] = value
 
 
-def _newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
+def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
     """Return each event's newest tick among those of its owner up to it."""
+    # Owners come in ascending order here, so an offset per owner makes one running maximum serve them all.
     order = np.argsort(owner, kind="stable")
     base = owner[order].astype(np.int64) << 42
     newest = np.empty(len(tick), np.int64)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
 from state.events import CHARGED, CORRECTION, LEARNING
-from streaming.forwarded import PartitionMemory, Recall, memory_of_worker
+from streaming.forwarded import PartitionMemory, Recall, memory_of_worker, newest_before
 from streaming.overflow import Gate, no_limit
 from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
@@ -179,11 +179,7 @@ def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, kind: np.ndar
     what is known of the PID. And only while the principal's time stood still on all brokers: an older event counts for
     the time that has come since.
     """
-    by_owner = np.argsort(owner, kind="stable")
-    # Owners come in ascending order here, so an offset per owner makes one running maximum serve them all.
-    base = owner[by_owner].astype(np.int64) << 42
-    newest = np.empty(len(pid), dtype=np.int64)
-    newest[by_owner] = np.maximum.accumulate(base + tick[by_owner]) - base if len(pid) else 0
+    newest = newest_before(owner, tick)
     by_pid = np.lexsort((np.arange(len(pid)), pid, owner))
     here, before = by_pid[1:], by_pid[:-1]
     repeats = np.zeros(len(pid), dtype=bool)

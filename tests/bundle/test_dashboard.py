@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from databricks_kit import ROOT, load_bundle
 from deltalake import write_deltalake
+from spark_kit import own_views
 
 from broker.jars import spark_jars
 from jobs.query import query
@@ -84,17 +85,17 @@ def tables(tmp_path_factory):
 @pytest.fixture(scope="module")
 def spark(jars, tables):
     """A session with the tables and views of the same moment under their names."""
-    session = stream_session(spark_jars(jars))
-    for name in TABLES:
-        session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
-    session.sql(
-        f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms, "
-        "1.0D AS burst_windows"
-    ).createOrReplaceTempView(SETTINGS)
-    for name in needed_views(" ".join(views())):
-        session.sql(views()[name]).createOrReplaceTempView(name)
     # Not stopped: other tests of this process may hold the same session.
-    return session
+    with own_views(stream_session(spark_jars(jars))) as session:
+        for name in TABLES:
+            session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+        session.sql(
+            f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms, "
+            "1.0D AS burst_windows"
+        ).createOrReplaceTempView(SETTINGS)
+        for name in needed_views(" ".join(views())):
+            session.sql(views()[name]).createOrReplaceTempView(name)
+        yield session
 
 
 def fields_of(widget):

@@ -6,6 +6,7 @@ import pytest
 from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from spark_kit import own_views
 
 from broker.jars import spark_jars
 from jobs.query import query
@@ -20,7 +21,8 @@ NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 @pytest.fixture(scope="module")
 def spark(jars):
     # Not stopped: other tests of this process may hold the same session.
-    return stream_session(spark_jars(jars))
+    with own_views(stream_session(spark_jars(jars))) as session:
+        yield session
 
 
 @pytest.fixture

@@ -3,22 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from pyspark.sql.streaming import StreamingQuery
 from stream_kit import START_MS, Stream, event
 
 from jobs.quota_table import QuotaEntry, set_quota
-from streaming.pipeline import (
-    StreamOptions,
-    apply_rules,
-    join_quotas,
-    latest_quotas,
-    open_sink,
-    overflow_of,
-    tally_records,
-    write,
-)
-from streaming.sinks import Commit
-from streaming.tables import create_missing
 
 QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BATCH_COLUMNS = {"batch_id", "state_bytes"}
@@ -26,29 +13,7 @@ BATCH_COLUMNS = {"batch_id", "state_bytes"}
 
 @dataclass
 class LimitedStream(Stream):
-    """As `Stream`, with the roster of `streaming.pipeline.start`."""
-
-    max_principals: int = 50_000
-
-    def _start(self, trigger: str) -> StreamingQuery:
-        create_missing(self.tables)
-        (self.root / "records").mkdir(parents=True, exist_ok=True)
-        options = StreamOptions(
-            topic="produce-events",
-            kafka_options={},
-            tables=self.tables,
-            checkpoint=str(self.root / "checkpoint"),
-            trigger=trigger,
-            config=self.deployment.config,
-            scope=self.deployment.scope,
-            max_principals=self.max_principals,
-        )
-        schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        tallies = tally_records(reader.parquet(str(self.root / "records")), options)
-        limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
-        output = apply_rules(limited, self.deployment, options.never_enforced, overflow_of(options).roster)
-        return write(output, options, Commit(open_sink(self.tables, "test")))
+    """As `Stream`, with what it measured and what it said of some principals."""
 
     def run_measured(self) -> list[dict[str, int]]:
         """As `run`; returns records, milliseconds, rows and bytes of the state for each batch."""

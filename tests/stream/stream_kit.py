@@ -16,7 +16,16 @@ from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.pipeline import StreamOptions, apply_rules, join_quotas, latest_quotas, open_sink, tally_records, write
+from streaming.pipeline import (
+    StreamOptions,
+    apply_rules,
+    join_quotas,
+    latest_quotas,
+    open_sink,
+    overflow_of,
+    tally_records,
+    write,
+)
 from streaming.sinks import BatchSummary, Commit
 from streaming.tables import create_missing
 
@@ -46,6 +55,7 @@ class Stream:
     deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
     offset: int = 0
     state_buckets: int = 0
+    max_principals: int = 50_000
     observer: Callable[[BatchSummary], None] | None = None
 
     @property
@@ -103,12 +113,14 @@ class Stream:
             trigger=trigger,
             config=self.deployment.config,
             scope=self.deployment.scope,
+            max_principals=self.max_principals,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         tallies = tally_records(reader.parquet(str(self.root / "records")), options)
         limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
-        output = apply_rules(limited, self.deployment, options.never_enforced, state_buckets=self.state_buckets)
+        roster = overflow_of(options).roster
+        output = apply_rules(limited, self.deployment, options.never_enforced, roster, self.state_buckets)
         return write(output, options, Commit(open_sink(self.tables, "test"), observer=self.observer))
 
     def rows(self, table: str) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
+from spark_kit import own_views
 
 from jobs.query import query
 from jobs.views import SETTINGS, needed_views, views
@@ -79,14 +80,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("view", OURS)
 def test_spark_answers_as_duckdb_does(spark: SparkSession, tables: str, view: str) -> None:
-    for name in ("producer_inits", "pid_blocks", "throttle_decisions"):
-        spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
     setting = f"SELECT timestamp'{NOW:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
-    spark.sql(f"{setting}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
-    for name in needed_views(view):
-        spark.sql(views()[name]).createOrReplaceTempView(name)
-
-    by_spark = spark.table(view).toArrow().to_pylist()
+    with own_views(spark):
+        for name in ("producer_inits", "pid_blocks", "throttle_decisions"):
+            spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
+        spark.sql(f"{setting}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
+        for name in needed_views(view):
+            spark.sql(views()[name]).createOrReplaceTempView(name)
+        by_spark = spark.table(view).toArrow().to_pylist()
     by_duckdb = query(tables, f"TABLE {view}", NOW).records()
 
     assert by_duckdb
