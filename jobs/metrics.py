@@ -108,8 +108,8 @@ class StreamMetrics(Collector):
 
     def observe(self, batch: BatchSummary) -> None:
         """Take a committed batch of the stream."""
-        rows = [msgspec.json.decode(body, type=_Row) for body in batch.bodies("producer_id_metrics")]
-        decisions = [msgspec.json.decode(body, type=_Decision) for body in batch.bodies("throttle_decisions")]
+        rows = msgspec.convert(batch.rows.get("producer_id_metrics", []), list[_Row])
+        decisions = msgspec.convert(batch.rows.get("throttle_decisions", []), list[_Decision])
         with self._lock:
             for row in rows:
                 key = (row.principal, row.broker_id)
@@ -119,7 +119,7 @@ class StreamMetrics(Collector):
             for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):
                 self._decisions[decision.action] += 1
                 self._throttles[decision.principal, decision.broker_id] = decision
-            self._quarantined += batch.counts.get("quarantined_events", 0)
+            self._quarantined += len(batch.rows.get("quarantined_events", []))
             self._commit_seconds = batch.commit_seconds
             self._forget()
 

@@ -13,8 +13,10 @@ import pandas as pd
 
 from state.events import Deployment
 from streaming import operator
-from streaming.operator import Rows, apply, as_frame, expire, limit_of
+from streaming.operator import apply, expire
+from streaming.quotas import OpenQuotas, no_quotas
 from streaming.roster import Roster, no_roster
+from streaming.rows import Rows, pack
 from streaming.slots import GroupSlot
 
 BUCKET_COLUMN = "bucket"
@@ -52,6 +54,7 @@ def operate_bucket(
     frames: Iterator[pd.DataFrame],
     state: Any,
     get_roster: Callable[[], Roster] = no_roster,
+    get_quotas: OpenQuotas = no_quotas,
 ) -> Iterator[pd.DataFrame]:
     """Give the events of the principals of one bucket to their ledgers; the function of `applyInPandasWithState`.
 
@@ -59,12 +62,13 @@ def operate_bucket(
         deployment: As of `streaming.operator.operate`.
         never_enforced: As there.
         key: The bucket.
-        frames: Its tallies, with the quota in force for each.
+        frames: Its tallies.
         state: Spark's `GroupState` of `STATE_SCHEMA`.
         get_roster: As there.
+        get_quotas: As there.
 
     Yields:
-        Rows of `OUTPUT_SCHEMA`.
+        Rows of `streaming.rows.OUTPUT_SCHEMA`.
     """
     del key
     spark_slot = GroupSlot(state)
@@ -73,9 +77,11 @@ def operate_bucket(
     asked = {} if state.hasTimedOut else _by_principal(frames)
     slots: dict[str, BucketSlot] = {}
     output: Rows = []
-    for principal, (packed, quota) in asked.items():
+    quotas = get_quotas() if asked else no_quotas()
+    for principal, packed in asked.items():
         slots[principal] = slot = BucketSlot(stored.get(principal))
-        output += apply(deployment, never_enforced, principal, packed, limit_of(*quota), slot, get_roster)
+        limit = quotas.limit(principal)
+        output += apply(deployment, never_enforced, principal, packed, limit, slot, get_roster)
     for principal in _silent(stored, asked):
         slots[principal] = slot = BucketSlot(stored[principal])
         output += expire(principal, deployment, slot)
@@ -83,15 +89,14 @@ def operate_bucket(
     if changed:
         _store({name: found for name, found in (stored | changed).items() if found is not None}, spark_slot)
     if output:
-        yield as_frame(output)
+        yield pack(output)
 
 
-def _by_principal(frames: Iterator[pd.DataFrame]) -> dict[str, tuple[list[bytes], tuple[Any, Any, Any]]]:
-    found: dict[str, tuple[list[bytes], tuple[Any, Any, Any]]] = {}
-    names = ("principal", "packed", "quota", "quota_source", "quota_updated_ms")
+def _by_principal(frames: Iterator[pd.DataFrame]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = {}
     for frame in frames:
-        for principal, packed, *quota in zip(*(frame[name].tolist() for name in names), strict=True):
-            found.setdefault(principal, ([], tuple(quota)))[0].append(packed)
+        for principal, packed in zip(frame["principal"].tolist(), frame["packed"].tolist(), strict=True):
+            found.setdefault(principal, []).append(packed)
     # Tasks finish in any order, and a repeated batch must say the same.
     return dict(sorted(found.items()))
 

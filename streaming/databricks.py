@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from streaming.errors import SecretError
+from streaming.tables import is_catalog
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 
@@ -16,6 +17,16 @@ def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
         (True, False)
     """
     return _RUNTIME in environment
+
+
+def is_local(tables: str) -> bool:
+    """Say whether tables are in a folder of this machine, where `deltalake` reads and writes them.
+
+    Examples:
+        >>> is_local("./tables"), is_local("s3://bucket/tables"), is_local("main.pid_quota")
+        (True, False, False)
+    """
+    return not (is_catalog(tables) or "://" in tables or in_databricks())
 
 
 def jaas_prefix() -> str:

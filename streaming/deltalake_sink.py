@@ -6,16 +6,13 @@ the other has written, and a stream may change from one to the other between two
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from streaming.errors import TableError
 from streaming.sinks import application
-from streaming.tables import open_table, row_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from streaming.tables import open_table
 
 _ATTEMPTS = 20
 """Appends meet only changes of a table's settings and others' appends: each is tried again at once."""
@@ -35,18 +32,18 @@ class DeltalakeSink:
     tables: str
     stream_id: str
 
-    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
         """Append the rows of a batch, idempotent by the application transaction of its commit.
 
         Raises:
             TableError: If the table can't be written.
         """
-        found = rows.toArrow().cast(row_schema(table))
+        del spark
         for attempt in range(1, _ATTEMPTS + 1):
             if self._holds(table, batch_id):
                 return
             try:
-                self._write(found, table, batch_id, mark)
+                self._write(rows, table, batch_id, mark)
             except Exception as error:
                 if not _is_conflict(error) or attempt == _ATTEMPTS:
                     msg = f"can't write table {table} in {self.tables}: {_first_line(error)}. Check disk and rights"
@@ -59,7 +56,7 @@ class DeltalakeSink:
         written = open_table(self.tables, table).transaction_version(application(self.stream_id, table))
         return written is not None and written >= batch_id
 
-    def _write(self, rows: "pa.Table", table: str, batch_id: int, mark: str) -> None:
+    def _write(self, rows: pa.Table, table: str, batch_id: int, mark: str) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         transaction = Transaction(application(self.stream_id, table), batch_id)

@@ -15,30 +15,22 @@ from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, MetricsRow, Outcome
 from state.ledger import Ledger
+from streaming.quotas import OpenQuotas, no_quotas
 from streaming.records import Quarantined
 from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
+from streaming.rows import Rows, pack
 from streaming.slots import GroupSlot, Slot
 from streaming.tally import QUARANTINE_PREFIX, PackedEvents
 
 STATE_SCHEMA = "ledger BINARY"
-OUTPUT_SCHEMA = "kind STRING, body STRING"
-"""`kind` is a table's name, `body` its row as JSON: two columns, since each costs time per principal and batch.
-
-Or `kind` is one of `streaming.roster.NOTES`, and `body` a number.
-"""
-
 NO_BROKER = -1
 """Stands for the broker in scope `cluster`, where nobody asks for it."""
 
 _EXPIRED = b"PQX"
 """Stands before an event time (8 bytes) and the bytes of a ledger that had expired by then."""
 
-Rows = list[tuple[str, Any]]
-"""Kind and body of each row, before they are JSON."""
-
 _packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
 _quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
-_encode_json = msgspec.json.Encoder().encode
 
 
 def operate(
@@ -48,6 +40,7 @@ def operate(
     frames: Iterator[pd.DataFrame],
     state: Any,
     get_roster: Callable[[], Roster] = no_roster,
+    get_quotas: OpenQuotas = no_quotas,
 ) -> Iterator[pd.DataFrame]:
     """Give the events of one principal and batch to its ledger; the function of `applyInPandasWithState`.
 
@@ -55,25 +48,23 @@ def operate(
         deployment: Settings of the rules and of this stream.
         never_enforced: Principals whose quota is never applied.
         key: The principal.
-        frames: Its tallies, each with the quota in force.
+        frames: Its tallies.
         state: Spark's `GroupState` of `STATE_SCHEMA`.
         get_roster: Gives the roster that holds for this batch.
+        get_quotas: Gives the quotas that hold for this batch.
 
     Yields:
-        Rows of `OUTPUT_SCHEMA`.
+        Rows of `streaming.rows.OUTPUT_SCHEMA`.
     """
     slot = GroupSlot(state)
     if state.hasTimedOut:
         output = expire(key[0], deployment, slot)
     else:
-        rows = list(frames)
-        packed = [each for frame in rows for each in frame["packed"].tolist()]
-        # The join put the same quota on every row of the principal.
-        first = rows[0]
-        limit = limit_of(*(first[name].iat[0] for name in ("quota", "quota_source", "quota_updated_ms")))
+        packed = [each for frame in frames for each in frame["packed"].tolist()]
+        limit = get_quotas().limit(key[0])
         output = apply(deployment, never_enforced, key[0], packed, limit, slot, get_roster)
     if output:
-        yield as_frame(output)
+        yield pack(output)
 
 
 def apply(
@@ -233,14 +224,6 @@ def _rows(outcome: Outcome) -> Rows:
     return decisions + [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
 
 
-def limit_of(rate: float | None, source: str, updated_at_ms: float | None) -> Limit:
-    """Return the quota of the join's columns; NaN and None mean that there is none."""
-    if rate is None or rate != rate:
-        return UNLIMITED
-    has_time = updated_at_ms is not None and updated_at_ms == updated_at_ms
-    return Limit(float(rate), source, int(updated_at_ms) if has_time else None)
-
-
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return a decision as a row of `throttle_decisions`, times still in milliseconds."""
     row = asdict(decision)
@@ -250,7 +233,7 @@ def decision_row(decision: Decision) -> dict[str, Any]:
 
 def metrics_row(metrics: MetricsRow) -> dict[str, Any]:
     """Return metrics as a row of `producer_id_metrics`, times still in milliseconds."""
-    row = asdict(metrics)
+    row = dict(vars(metrics))
     return row | {"window_end": row.pop("window_end_ms"), "as_of": row.pop("as_of_ms")}
 
 
@@ -263,10 +246,3 @@ def quarantined_row(record: Quarantined) -> dict[str, Any]:
 def _without_unit(row: dict[str, Any]) -> dict[str, Any]:
     times = {"decided_at_ms", "throttled_until_ms", "quota_updated_at_ms"}
     return {name.removesuffix("_ms") if name in times else name: value for name, value in row.items()}
-
-
-def as_frame(rows: Rows) -> pd.DataFrame:
-    """Return rows as Spark wants them."""
-    return pd.DataFrame(
-        {"kind": [kind for kind, _ in rows], "body": [_encode_json(body).decode() for _, body in rows]}, dtype=object
-    )

@@ -1,7 +1,7 @@
 """What happens beyond `max_principals`: before the shuffle, principals too many are keyed to a few common entries.
 
 Each principal in the state costs memory and, in a batch with events of it, about a millisecond. Who forges principals
-must not buy either. Principals with a quota of their own are exempt; the join with the quotas decides that.
+must not buy either. Principals with a quota of their own are exempt.
 """
 
 import zlib
@@ -10,20 +10,24 @@ from dataclasses import dataclass
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
 from streaming.checkpoint import batch_offsets
+from streaming.quotas import BatchQuotas, Quotas, no_quotas
 from streaming.roster import Roster, batch_of_task, roster_before
+
+NOBODYS = no_quotas()
 
 
 class Gate:
     """Decides within one task which principals are tracked. Not thread-safe."""
 
-    def __init__(self, roster: Roster, share: int) -> None:
+    def __init__(self, roster: Roster, share: int, quotas: Quotas = NOBODYS) -> None:
         """Open the gate for a task.
 
         Args:
             roster: The principals tracked before this batch.
             share: How many others the task may let pass.
+            quotas: Who has a quota of its own passes always.
         """
-        self._roster = roster
+        self._roster, self._quotas = roster, quotas
         self._left = share
         self._unchecked = share
         self._is_settled = False
@@ -46,6 +50,8 @@ class Gate:
         for principal, is_tracked in zip(unseen, self._roster.holds(unseen).tolist(), strict=True):
             if is_tracked or self._left > 0:
                 self._left -= not is_tracked
+                self._passed.add(principal)
+            elif self._quotas.has_own(principal):
                 self._passed.add(principal)
             else:
                 beyond[principal] = overflow_key(principal)
@@ -76,10 +82,12 @@ class Overflow:
     Attributes:
         checkpoint: Folder of the stream's checkpoint, which holds the roster.
         max_principals: Most principals in the state, but for those with a quota of their own and the overflow entries.
+        quotas: Tells the quotas of the task's batch; None if nobody has any.
     """
 
     checkpoint: str
     max_principals: int
+    quotas: BatchQuotas | None = None
 
     def roster(self) -> Roster:
         """Return the roster that holds for the batch of this task."""
@@ -88,8 +96,9 @@ class Overflow:
     def gate(self) -> Gate:
         """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
         roster = self.roster()
+        quotas = self.quotas.in_task() if self.quotas else NOBODYS
         partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task()).values()))
-        return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions))
+        return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions), quotas)
 
 
 def no_limit() -> Gate:

@@ -1,6 +1,6 @@
 """The whole flow on one screen: produce events in, decisions and metrics out.
 
-Kafka ─▶ decode and tally ─▶ join quotas ─▶ one ledger per principal ─▶ Delta tables
+Kafka ─▶ decode and tally ─▶ one ledger per principal, with its quota ─▶ Delta tables
 """
 
 import time
@@ -9,24 +9,25 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import broadcast, expr
+from pyspark.sql.functions import expr
 from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
-from quota.limits import MAX_PRODUCER_IDS_RATE
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.buckets import BUCKET_COLUMN, operate_bucket
 from streaming.data_loss import Extent, LossWatch, load_book
-from streaming.databricks import in_databricks
+from streaming.databricks import is_local
 from streaming.deltalake_sink import DeltalakeSink
-from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, operate
+from streaming.operator import STATE_SCHEMA, operate
 from streaming.overflow import Overflow
+from streaming.quotas import BatchQuotas
 from streaming.records import Contract
 from streaming.recovery import EARLIEST, open_identity
-from streaming.roster import KeepRoster, Roster, ensure_roster, no_roster
+from streaming.roster import ensure_roster
+from streaming.rows import OUTPUT_SCHEMA
 from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
-from streaming.tables import SinkName, is_catalog, table_path
+from streaming.tables import SinkName
 from streaming.tally import TALLY_SCHEMA, tally
 
 AVAILABLE_NOW = "available-now"
@@ -99,17 +100,15 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
     records = read_records(spark, options, identity.starting_offsets)
     tallies = tally_records(records, options)
-    limited = join_quotas(tallies, latest_quotas(spark, options.tables))
-    roster = overflow_of(options).roster
-    output = apply_rules(limited, deployment, options.never_enforced, roster, options.state_buckets)
-    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, watch, options.observer))
+    output = apply_rules(tallies, deployment, options)
+    quotas = quotas_of(options)
+    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer))
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
     """Return what writes the tables: `deltalake` for those in a local folder, delta-spark for all others."""
     if name is None:
-        is_local = not (is_catalog(tables) or "://" in tables or in_databricks())
-        name = "deltalake" if is_local else "delta-spark"
+        name = "deltalake" if is_local(tables) else "delta-spark"
     return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
 
 
@@ -122,7 +121,7 @@ def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | N
 
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
-    """Read the topic: value, topic, partition, offset and the record's own time in milliseconds."""
+    """Read the topic: value, partition, offset and the record's own time in milliseconds."""
     source = spark.readStream.format("kafka").options(**options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
@@ -132,82 +131,44 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
         .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
         .load()
     )
-    return records.selectExpr("value", "topic", "partition", "offset", "unix_millis(timestamp) AS record_ms")
+    return records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
 
 
 def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
-    function = partial(tally, options.config.quantum_ms, contract, open_gate=overflow_of(options).gate)
-    return records.mapInArrow(function, TALLY_SCHEMA)
+    function = partial(
+        tally, options.config.quantum_ms, contract, open_gate=overflow_of(options).gate, topic=options.topic
+    )
+    return records.select("value", "partition", "offset", "record_ms").mapInArrow(function, TALLY_SCHEMA)
 
 
 def overflow_of(options: StreamOptions) -> Overflow:
     """Return what decides which principals are tracked."""
-    return Overflow(options.checkpoint, options.max_principals)
+    return Overflow(options.checkpoint, options.max_principals, quotas_of(options))
 
 
-def latest_quotas(spark: SparkSession, tables: str) -> DataFrame:
-    """Return one row per quota entity (`entity_name` null is the default), as of each micro-batch."""
-    place = table_path(tables, "producer_id_quotas")
-    quotas = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
-    return (
-        quotas.where("entity_type = 'user'")
-        .where(f"producer_ids_rate > 0 AND producer_ids_rate < {MAX_PRODUCER_IDS_RATE:.0f}")
-        .groupBy("entity_name")
-        .agg(expr("max_by(producer_ids_rate, updated_at) AS rate"), expr("max(updated_at) AS updated_at"))
-    )
+def quotas_of(options: StreamOptions) -> BatchQuotas:
+    """Return what the driver shows the tasks of the quotas in force."""
+    return BatchQuotas(options.checkpoint, options.tables)
 
 
-def join_quotas(tallies: DataFrame, quotas: DataFrame) -> DataFrame:
-    """Add `quota`, `quota_source` and `quota_updated_ms`: user, then default, then none.
-
-    A principal without a quota of its own gives way to its overflow entry, if the tally gave it one.
-    """
-    users = quotas.where("entity_name IS NOT NULL").toDF("entity_name", "user_rate", "user_updated")
-    # A global aggregate always has one row: without a default, a join with the row itself would silence the stream.
-    default = quotas.where("entity_name IS NULL").selectExpr(
-        "max(rate) default_rate", "max(updated_at) default_updated"
-    )
-    entity = "entity_name <=> substring(principal, instr(principal, ':') + 1)"
-    return (
-        tallies.join(broadcast(users), expr(entity), "left")
-        .crossJoin(broadcast(default))
-        .selectExpr(
-            "CASE WHEN user_rate IS NULL THEN coalesce(overflow, principal) ELSE principal END AS principal",
-            "packed",
-            "coalesce(user_rate, default_rate) AS quota",
-            "CASE WHEN user_rate IS NOT NULL THEN 'user' WHEN default_rate IS NOT NULL THEN 'default' ELSE 'none' END"
-            " AS quota_source",
-            "unix_millis(CASE WHEN user_rate IS NOT NULL THEN user_updated ELSE default_updated END)"
-            " AS quota_updated_ms",
-        )
-    )
-
-
-def apply_rules(
-    limited: DataFrame,
-    deployment: Deployment,
-    never_enforced: frozenset[str],
-    get_roster: Callable[[], Roster] = no_roster,
-    state_buckets: int = 0,
-) -> DataFrame:
+def apply_rules(tallies: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    never_enforced |= NEVER_ENFORCED
-    if state_buckets:
-        function = partial(operate_bucket, deployment, never_enforced, get_roster=get_roster)
-        grouped = limited.withColumn(BUCKET_COLUMN, expr(f"pmod(xxhash64(principal), {state_buckets})"))
-        grouped = grouped.groupBy(BUCKET_COLUMN)
+    never_enforced = options.never_enforced | NEVER_ENFORCED
+    get_roster, get_quotas = overflow_of(options).roster, quotas_of(options).in_task
+    if options.state_buckets:
+        bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
+        grouped, function = tallies.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN), operate_bucket
     else:
-        function = partial(operate, deployment, never_enforced, get_roster=get_roster)
-        grouped = limited.groupBy("principal")
-    return grouped.applyInPandasWithState(function, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
+        grouped, function = tallies.groupBy("principal"), operate
+    rules = partial(function, deployment, never_enforced, get_roster=get_roster, get_quotas=get_quotas)
+    return grouped.applyInPandasWithState(rules, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:
     """Write each micro-batch by a numbered commit."""
-    each_batch = KeepRoster(options.checkpoint, commit)
-    writer = output.writeStream.queryName("pid-quota").foreachBatch(each_batch).outputMode("append")
+    writer = output.writeStream.queryName("pid-quota").foreachBatch(commit).outputMode("append")
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()

@@ -14,6 +14,7 @@ from streaming.identity import load_or_create
 from streaming.kip_reports import block_rows, init_rows
 from streaming.pipeline import AVAILABLE_NOW, StreamOptions, open_sink
 from streaming.sinks import TableSink
+from streaming.tables import row_schema
 from streaming.tap_reports import status_rows
 
 TRIGGER = "30 seconds"
@@ -93,6 +94,7 @@ class CommitReport:
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
-        rows = self.report.rows(records, batch_id)
-        if not rows.isEmpty():
-            self.sink.append(rows, self.report.table, batch_id)
+        rows = self.report.rows(records, batch_id).toArrow()
+        if rows.num_rows:
+            rows = rows.cast(row_schema(self.report.table))
+            self.sink.append(records.sparkSession, rows, self.report.table, batch_id)

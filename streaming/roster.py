@@ -7,16 +7,16 @@ finds what it found the first time.
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 import numpy as np
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
+from streaming.batch_files import BatchFiles
 from streaming.checkpoint import newest_batch
 from streaming.errors import CheckpointError
 
@@ -27,7 +27,6 @@ NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
 """Kinds of the operator's rows that are for the roster, and go to no table."""
 
 FOLDER = "pid-quota-principals"
-_KEPT_FILES = 2
 _CODE_BYTES = 8
 
 _log = logging.getLogger(__name__)
@@ -73,7 +72,6 @@ def no_roster() -> Roster:
 
 @lru_cache(maxsize=2)
 def _read(file: Path, _version: int) -> Roster:
-    # A batch that is repeated writes its file anew: then it has another version.
     return msgspec.msgpack.decode(file.read_bytes(), type=Roster)
 
 
@@ -83,12 +81,13 @@ def roster_before(checkpoint: str, batch_id: int) -> Roster:
     Raises:
         CheckpointError: If it can't be read.
     """
-    number = max((each for each in _numbers(checkpoint) if each < batch_id), default=None)
+    files = BatchFiles(checkpoint, FOLDER)
+    number = files.newest(batch_id - 1)
     if number is None:
         return Roster()
-    file = _file(checkpoint, number)
+    file = files.path(number)
     try:
-        return _read(file, file.stat().st_mtime_ns)
+        return _read(file, files.version(number))
     except (OSError, msgspec.MsgspecError) as error:
         msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
         raise CheckpointError(msg) from error
@@ -96,13 +95,7 @@ def roster_before(checkpoint: str, batch_id: int) -> Roster:
 
 def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
     """Keep the roster of a batch, and drop those that no batch needs any more."""
-    file = _file(checkpoint, batch_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.msgpack.encode(roster))
-    temporary.replace(file)
-    for number in sorted(each for each in _numbers(checkpoint) if each <= batch_id)[:-_KEPT_FILES]:
-        _file(checkpoint, number).unlink(missing_ok=True)
+    BatchFiles(checkpoint, FOLDER).write(batch_id, msgspec.msgpack.encode(roster))
 
 
 def batch_of_task() -> int:
@@ -115,52 +108,26 @@ def ensure_roster(spark: SparkSession, checkpoint: str) -> None:
     """Make the roster of a checkpoint that was written without one, from the state itself."""
     begun = newest_batch(checkpoint)
     done = [int(file.name) for file in Path(checkpoint, "commits").glob("*") if file.name.isdecimal()]
-    if begun is None or not done or _numbers(checkpoint):
+    if begun is None or not done or BatchFiles(checkpoint, FOLDER).newest(begun) is not None:
         return
     keys = spark.read.format("statestore").load(checkpoint).select("key.principal").collect()
     save_roster(checkpoint, max(done), Roster().changed((code_of(row[0]) for row in keys), (), 0))
 
 
-@dataclass(frozen=True)
-class KeepRoster:
-    """A function for `foreachBatch`: does another one's work, and keeps the roster.
+def keep_roster(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
+    """Keep what a batch says of the roster; a repeated batch says it again.
 
-    Attributes:
+    Args:
         checkpoint: Folder of the checkpoint.
-        commit: Takes the operator's output without the notes for the roster.
+        batch_id: The batch.
+        notes: Bodies of the notes, by kind.
     """
-
-    checkpoint: str
-    commit: Callable[[DataFrame, int], None]
-
-    def __call__(self, output: DataFrame, batch_id: int) -> None:
-        """Commit a batch, then keep what it says of the roster. Both happen again if a crash repeats the batch."""
-        output = output.persist()
-        try:
-            self.commit(output.where(~output.kind.isin(*NOTES)), batch_id)
-            notes = output.where(output.kind.isin(*NOTES)).collect()
-        finally:
-            output.unpersist()
-        if not notes:
-            return
-        by_kind: dict[str, list[int]] = {kind: [] for kind in NOTES}
-        for note in notes:
-            by_kind[note.kind].append(int(note.body))
-        before = roster_before(self.checkpoint, batch_id)
-        overflowed_ms = max(by_kind[OVERFLOWED], default=0)
-        if overflowed_ms:
-            _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
-        after = before.changed(by_kind[TRACKED], by_kind[FORGOTTEN], overflowed_ms)
-        if after != before:
-            save_roster(self.checkpoint, batch_id, after)
-
-
-def _numbers(checkpoint: str) -> list[int]:
-    try:
-        return [int(file.stem) for file in Path(checkpoint, FOLDER).iterdir() if file.suffix == ".msgpack"]
-    except FileNotFoundError:
-        return []
-
-
-def _file(checkpoint: str, batch_id: int) -> Path:
-    return Path(checkpoint, FOLDER, f"{batch_id}.msgpack")
+    if not any(notes.get(kind) for kind in NOTES):
+        return
+    tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
+    before = roster_before(checkpoint, batch_id)
+    if overflowed:
+        _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
+    after = before.changed(tracked, forgotten, max(overflowed, default=0))
+    if after != before:
+        save_roster(checkpoint, batch_id, after)

@@ -18,8 +18,8 @@ from streaming.overflow import Gate, no_limit
 from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
 
-TALLY_SCHEMA = "principal STRING, overflow STRING, packed BINARY"
-"""`overflow` is the entry that the principal goes under unless it has a quota of its own; null if it is tracked."""
+TALLY_SCHEMA = "principal STRING, packed BINARY"
+"""`principal` is an overflow entry for those that can't be tracked."""
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_PREFIX = "\x00quarantine/"
 """No principal starts so: rows under it carry quarantined records past the quota rules."""
@@ -55,23 +55,27 @@ def tally(
     batches: Iterator[pa.RecordBatch],
     open_gate: Callable[[], Gate] = no_limit,
     open_memory: Callable[[], Recall | None] = memory_of_worker,
+    topic: str = "produce-events",
 ) -> Iterator[pa.RecordBatch]:
     """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
 
     Args:
         quantum_ms: Length of a quantum in milliseconds.
         contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
-        batches: Columns as in `streaming.records.decode`.
+        batches: Columns as in `streaming.records.decode`, but for the topic.
         open_gate: Gives what decides which principals are tracked.
         open_memory: Gives what the worker remembers of earlier batches, None for nothing.
+        topic: Where the records come from.
 
     Yields:
         Rows of `TALLY_SCHEMA`.
     """
     gate, sampler, recall = open_gate(), Sampler(), open_memory()
-    for block in blocks(batches, BLOCK_BYTES):
+    for each in blocks(batches, BLOCK_BYTES):
+        # Told here, it costs nothing per record on the way into Python.
+        block = each.append_column("topic", pa.repeat(topic, len(each)))
         decoded = decode(block, contract)
-        memories = _recalled(block, recall) if recall else {}
+        memories = _recalled(topic, block, recall) if recall else {}
         rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker, memories=memories))
         beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
         for principal in beyond:
@@ -79,15 +83,15 @@ def tally(
             for memory in memories.values():
                 memory.forget(principal)
         yield from _batch(
-            [(principal, beyond.get(principal), packed) for principal, packed in rows],
+            [(beyond.get(principal, principal), packed) for principal, packed in rows],
             sampler.sample(decoded.quarantined),
         )
     yield from _batch([], sampler.left_out())
 
 
-def _recalled(block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
-    """Return what is remembered of each partition of a block; of one topic, as a task reads it."""
-    topic, found = block["topic"][0].as_py(), {}
+def _recalled(topic: str, block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
+    """Return what is remembered of each partition of a block."""
+    found = {}
     partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
     for partition in np.unique(partitions).tolist():
         here = offsets[partitions == partition]
@@ -95,16 +99,17 @@ def _recalled(block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
     return found
 
 
-def _batch(rows: list[tuple[str, str | None, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
+def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
     if quarantined:
         # A key of its own per block, so that bad input is spread over the tasks.
         first = quarantined[0]
         key = f"{QUARANTINE_PREFIX}{first.topic}/{first.partition}/{first.offset}"
-        rows.append((key, None, _packer.encode(quarantined)))
+        rows.append((key, _packer.encode(quarantined)))
     if rows:
-        principals, overflow, packed = zip(*rows, strict=True)
-        columns = [pa.array(principals, pa.string()), pa.array(overflow, pa.string()), pa.array(packed, pa.binary())]
-        yield pa.record_batch(columns, ["principal", "overflow", "packed"])
+        principals, packed = zip(*rows, strict=True)
+        yield pa.record_batch(
+            [pa.array(principals, pa.string()), pa.array(packed, pa.binary())], ["principal", "packed"]
+        )
 
 
 def tally_events(

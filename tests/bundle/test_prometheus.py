@@ -29,6 +29,7 @@ from jobs.metrics_server import serving
 from jobs.occupancy_metrics import OccupancyMetrics
 from quota.config import QuotaConfig
 from streaming.listener import Progress
+from streaming.rows import by_kind
 from streaming.sinks import BatchSummary
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -69,16 +70,16 @@ def row(principal: str, **values: object) -> tuple[str, str]:
         "phase": "enforcing",
         "saturated": False,
     }
-    return "producer_id_metrics", json.dumps(body | values)
+    return "producer_id_metrics", body | values
 
 
 def collectors() -> dict[str, Collector]:
     """Of each process, with something to tell in every family."""
     stream = StreamMetrics(QuotaConfig())
     until = {"principal": "User:mallory", "broker_id": None, "action": "THROTTLE", "decided_at": now_ms()}
-    throttle = json.dumps(until | {"throttled_until": now_ms() + 600_000})
+    throttle = until | {"throttled_until": now_ms() + 600_000}
     rows = [row("User:mallory"), row('User:"<script>\\\n'), row("unknown"), ("throttle_decisions", throttle)]
-    stream.observe(BatchSummary(0, {"quarantined_events": 1}, 0.1, rows))
+    stream.observe(BatchSummary(0, by_kind([*rows, ("quarantined_events", {})]), 0.1))
     stream.report(Progress("pid-quota", 3, 1.5, 500, 0, 2, 4096))
     tap = TapMetrics()
     counters = {"lines": 9, "events": 4, "unplaced": 1}

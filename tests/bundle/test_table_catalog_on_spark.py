@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -21,7 +22,7 @@ from streaming.session import stream_session
 from streaming.sinks import DeltaSink
 from streaming.table_ddl import catalog_table
 from streaming.table_specs import TABLES
-from streaming.tables import spark_ddl
+from streaming.tables import row_schema
 from streaming.upkeep import Plan
 
 SCHEMA = "spark_catalog.upkeep"
@@ -62,9 +63,8 @@ def engine(spark: SparkSession) -> WithoutAnalyze:
 
 
 def append(spark: SparkSession, name: str, batch_id: int, row: dict[str, object]) -> None:
-    columns = TABLES[name].schema.names
-    frame = spark.createDataFrame([tuple(row.get(column) for column in columns)], spark_ddl(name))
-    DeltaSink(SCHEMA, "test").append(frame, name, batch_id)
+    values = {column: row.get(column) for column in row_schema(name).names}
+    DeltaSink(SCHEMA, "test").append(spark, pa.Table.from_pylist([values], row_schema(name)), name, batch_id)
 
 
 def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutAnalyze) -> None:

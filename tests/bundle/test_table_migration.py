@@ -14,7 +14,7 @@ from streaming.errors import TableVersionError
 from streaming.session import stream_session
 from streaming.sinks import DeltaSink
 from streaming.table_specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
-from streaming.tables import TABLES, create_missing, open_table, spark_ddl, spark_type
+from streaming.tables import TABLES, create_missing, open_table, row_schema, spark_type
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -56,8 +56,8 @@ def without(name: str, columns: list[str], root: Path) -> str:
 
 
 def append_as_the_stream_does(spark: SparkSession, tables: str, name: str) -> None:
-    frame = spark.createDataFrame([tuple(one_row(name).values())], spark_ddl(name))
-    DeltaSink(tables, "test").append(frame, name, 0)
+    row = {column: list(value.items()) if isinstance(value, dict) else value for column, value in one_row(name).items()}
+    DeltaSink(tables, "test").append(spark, pa.Table.from_pylist([row], schema=row_schema(name)), name, 0)
 
 
 @pytest.mark.parametrize("archive", GOLDEN, ids=lambda archive: archive.name)

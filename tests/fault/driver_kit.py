@@ -11,8 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from fault_kit import Stream
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from broker.jars import jars_folder, spark_jars
 from streaming import pipeline
@@ -34,10 +35,10 @@ class KillingSink:
     table: str
     batch_id: int
 
-    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
         if (table, batch_id) == (self.table, self.batch_id):
             die()
-        self.inner.append(rows, table, batch_id, mark)
+        self.inner.append(spark, rows, table, batch_id, mark)
 
 
 @dataclass(frozen=True)

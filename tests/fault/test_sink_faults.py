@@ -6,20 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from fault_kit import Stream, set_quota
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from streaming import pipeline
+from streaming import deltalake_sink, pipeline
 from streaming.errors import StreamFailedError, TableError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
 from streaming.sinks import TableSink
-from streaming.tables import create_missing, spark_ddl
+from streaming.tables import create_missing, open_table, row_schema, spark_ddl
 
 METRICS = "producer_id_metrics"
 
@@ -30,11 +32,11 @@ class FailingSink:
 
     inner: TableSink
 
-    def append(self, rows: DataFrame, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
         if (table, batch_id) == ("quarantined_events", 1):
             msg = "a sink that fails"
             raise RuntimeError(msg)
-        self.inner.append(rows, table, batch_id, mark)
+        self.inner.append(spark, rows, table, batch_id, mark)
 
 
 def ends(spark: SparkSession, stream: Stream) -> StreamFailedError:
@@ -96,26 +98,39 @@ def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     assert stream.everything() == undisturbed.everything()
 
 
+def tap_row(broker_id: int) -> pa.Table:
+    return pa.Table.from_pylist([{"broker_id": broker_id}], row_schema("tap_status"))
+
+
 @pytest.mark.parametrize("sink", ["deltalake", "delta-spark"])
 def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_again(
-    spark: SparkSession, tmp_path: Path, sink: str
+    spark: SparkSession, tmp_path: Path, sink: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, marker = str(tmp_path / "tables"), tmp_path / "changed"
     create_missing(tables)
     place = f"{tables}/tap_status"
 
-    def change_settings_once(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    def change_settings_once() -> None:
         if not marker.exists():
             marker.touch()
             DeltaTable(place).alter.set_table_properties({"delta.appendOnly": "true"})
+
+    def open_slowly(root: str, name: str) -> DeltaTable:
+        table = open_table(root, name)
+        change_settings_once()
+        return table
+
+    def pass_slowly(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        change_settings_once()
         yield from frames
 
-    ddl = spark_ddl("tap_status")
-    columns = [None if part.split()[0] != "broker_id" else 5 for part in ddl.split(", ")]
-    rows = spark.createDataFrame([tuple(columns)], ddl).mapInPandas(change_settings_once, ddl)
+    # Between the beginning of an append and its commit: the one opens the table, the other runs a job.
+    monkeypatch.setattr(deltalake_sink, "open_table", open_slowly)
+    slow, ddl = Mock(spec=SparkSession), spark_ddl("tap_status")
+    slow.createDataFrame.side_effect = lambda rows: spark.createDataFrame(rows).mapInPandas(pass_slowly, ddl)
 
-    open_sink(tables, "s", sink).append(rows, "tap_status", 0)
-    open_sink(tables, "s", sink).append(rows, "tap_status", 0)
+    open_sink(tables, "s", sink).append(slow, tap_row(5), "tap_status", 0)
+    open_sink(tables, "s", sink).append(slow, tap_row(5), "tap_status", 0)
 
     assert marker.exists()
     assert [row["broker_id"] for row in DeltaTable(place).to_pyarrow_table().to_pylist()] == [5]
@@ -124,11 +139,9 @@ def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_
 def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSession, tmp_path: Path) -> None:
     tables = str(tmp_path / "tables")
     create_missing(tables)
-    ddl = spark_ddl("tap_status")
 
     def append(sink: str, number: int) -> None:
-        columns = [number if part.split()[0] == "broker_id" else None for part in ddl.split(", ")]
-        open_sink(tables, "s", sink).append(spark.createDataFrame([tuple(columns)], ddl), "tap_status", number)
+        open_sink(tables, "s", sink).append(spark, tap_row(number), "tap_status", number)
 
     for number in range(4):
         for sink in ("deltalake", "delta-spark") if number % 2 else ("delta-spark", "deltalake"):

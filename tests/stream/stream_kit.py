@@ -19,10 +19,8 @@ from state.events import Deployment
 from streaming.pipeline import (
     StreamOptions,
     apply_rules,
-    join_quotas,
-    latest_quotas,
     open_sink,
-    overflow_of,
+    quotas_of,
     tally_records,
     write,
 )
@@ -114,14 +112,16 @@ class Stream:
             config=self.deployment.config,
             scope=self.deployment.scope,
             max_principals=self.max_principals,
+            state_buckets=self.state_buckets,
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
         tallies = tally_records(reader.parquet(str(self.root / "records")), options)
-        limited = join_quotas(tallies, latest_quotas(self.spark, self.tables))
-        roster = overflow_of(options).roster
-        output = apply_rules(limited, self.deployment, options.never_enforced, roster, self.state_buckets)
-        return write(output, options, Commit(open_sink(self.tables, "test"), observer=self.observer))
+        output = apply_rules(tallies, self.deployment, options)
+        commit = Commit(
+            open_sink(self.tables, "test"), "", options.checkpoint, quotas_of(options), observer=self.observer
+        )
+        return write(output, options, commit)
 
     def rows(self, table: str) -> list[dict[str, object]]:
         """Return the rows of a table in the order of their batches."""

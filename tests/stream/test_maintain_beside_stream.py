@@ -16,7 +16,7 @@ from stream_kit import Stream, event
 
 from streaming.appends import append_rows
 from streaming.sinks import DeltaSink
-from streaming.tables import TABLES, open_table, spark_ddl
+from streaming.tables import TABLES, open_table, row_schema
 from streaming.upkeep import Plan, keep_up
 
 METRICS = "producer_id_metrics"
@@ -115,12 +115,12 @@ def test_the_number_of_the_last_batch_outlives_the_log(tidied: Stream, tmp_path:
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(tidied.tables, elsewhere)
     sink = DeltaSink(str(elsewhere), "test")
-    rows = tidied.spark.createDataFrame([("User:again", *[None] * 19)], spark_ddl(METRICS))
+    rows = pa.Table.from_pylist([{"principal": "User:again"}], row_schema(METRICS))
 
-    sink.append(rows, METRICS, 2)
+    sink.append(tidied.spark, rows, METRICS, 2)
     assert "User:again" not in principals(str(elsewhere))
 
-    sink.append(rows, METRICS, 3)
+    sink.append(tidied.spark, rows, METRICS, 3)
     assert principals(str(elsewhere)).count("User:again") == 1
 
 

@@ -10,8 +10,7 @@ from broker.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.overflow import Overflow
-from streaming.pipeline import StreamOptions, watch_losses
-from streaming.roster import KeepRoster
+from streaming.pipeline import StreamOptions, quotas_of, watch_losses
 from streaming.sinks import Commit, DeltaSink
 
 ROOT = Path(__file__).parents[2]
@@ -139,13 +138,13 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
         extent=ExtentReader({"bootstrap.servers": "127.0.0.1:9"}, "produce-events"),
     )
     sink = DeltaSink(options.tables, "stream")
-    commit = Commit(sink, "stream", options.checkpoint, watch_losses(options, "earliest"))
-    overflow = Overflow(options.checkpoint, 10)
+    quotas = quotas_of(options)
+    commit = Commit(sink, "stream", options.checkpoint, quotas, watch_losses(options, "earliest"))
     for function in (
-        KeepRoster(options.checkpoint, Commit(sink, "stream", options.checkpoint)),
-        overflow,
+        Commit(sink, "stream", options.checkpoint, quotas),
+        Overflow(options.checkpoint, 10, quotas),
         Deployment(QuotaConfig(), salt=7),
     ):
         assert cloudpickle.loads(cloudpickle.dumps(function)) == function
-    sent = cloudpickle.loads(cloudpickle.dumps(KeepRoster(options.checkpoint, commit)))
-    assert sent.commit.watch.topic == "produce-events"
+    sent = cloudpickle.loads(cloudpickle.dumps(commit))
+    assert sent.watch.topic == "produce-events"

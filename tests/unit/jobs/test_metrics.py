@@ -1,4 +1,3 @@
-import json
 import urllib.request
 from datetime import datetime, timedelta, timezone
 
@@ -21,6 +20,7 @@ from quota.config import QuotaConfig
 from state.events import MetricsRow
 from streaming.listener import Progress, progress_of
 from streaming.operator import metrics_row
+from streaming.rows import by_kind
 from streaming.sinks import BatchSummary
 
 NOON_MS = 1_790_000_000_000
@@ -58,16 +58,17 @@ def row(principal, as_of_ms=NOON_MS, **values):
         "saturated": False,
     }
     assert set(values) <= set(usual)
-    return "producer_id_metrics", json.dumps(metrics_row(MetricsRow(**(usual | values))))
+    return "producer_id_metrics", metrics_row(MetricsRow(**(usual | values)))
 
 
 def throttle(principal, until_ms, action="THROTTLE", at_ms=NOON_MS):
     body = {"principal": principal, "broker_id": None, "action": action, "decided_at": at_ms}
-    return "throttle_decisions", json.dumps(body | {"throttled_until": until_ms})
+    return "throttle_decisions", body | {"throttled_until": until_ms}
 
 
 def batch(*rows, quarantined=0, commit_seconds=0.25):
-    return BatchSummary(0, {"quarantined_events": quarantined}, commit_seconds, rows)
+    bodies = by_kind([*rows, *[("quarantined_events", {})] * quarantined])
+    return BatchSummary(0, bodies, commit_seconds)
 
 
 def told(collector):

@@ -1,6 +1,5 @@
 """State buckets: several principals in one state decide, row by row, as a state each does."""
 
-import json
 from collections.abc import Iterator
 
 import pandas as pd
@@ -15,6 +14,8 @@ from state.events import Deployment
 from streaming import operator
 from streaming.buckets import operate_bucket
 from streaming.operator import operate
+from streaming.quotas import Quota, Quotas
+from streaming.rows import Rows, unpack_rows
 from streaming.tally import tally_events
 
 NOW_MS = 1_790_000_000_000
@@ -46,13 +47,15 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
         }
     )
     principals, packed = zip(*tally_events(table, DEPLOYMENT.config.quantum_ms), strict=True)
-    rows = len(principals)
-    quota = {"quota": [4.0] * rows, "quota_source": ["user"] * rows, "quota_updated_ms": [NOW_MS] * rows}
-    return pd.DataFrame({"principal": principals, "packed": packed, **quota})
+    return pd.DataFrame({"principal": principals, "packed": packed})
 
 
-def rows_of(parts: Iterator[pd.DataFrame]) -> list[tuple[str, str]]:
-    return [(kind, body) for part in parts for kind, body in zip(part["kind"], part["body"], strict=True)]
+def quotas() -> Quotas:
+    return Quotas(default=Quota(4.0, NOW_MS))
+
+
+def rows_of(parts: Iterator[pd.DataFrame]) -> Rows:
+    return [row for part in parts for row in unpack_rows(part["packed"])]
 
 
 class OneEach:
@@ -61,11 +64,11 @@ class OneEach:
     def __init__(self) -> None:
         self.states: dict[str, State] = {}
 
-    def take(self, rows: pd.DataFrame) -> list[tuple[str, str]]:
-        said: list[tuple[str, str]] = []
+    def take(self, rows: pd.DataFrame) -> Rows:
+        said: Rows = []
         for principal, part in rows.groupby("principal"):
             state = self._state(principal)
-            said += rows_of(operate(DEPLOYMENT, frozenset(), (principal,), iter([part]), state))
+            said += rows_of(operate(DEPLOYMENT, frozenset(), (principal,), iter([part]), state, get_quotas=quotas))
         for principal in sorted(set(self.states) - set(rows["principal"])):
             # A state is asked when its time is over; asking too early changes nothing that comes out.
             if self.states[principal].exists:
@@ -85,12 +88,12 @@ class Bucket:
     def __init__(self) -> None:
         self.state = State()
 
-    def take(self, rows: pd.DataFrame) -> list[tuple[str, str]]:
+    def take(self, rows: pd.DataFrame) -> Rows:
         self.state = self.state.next_call() if self.state.exists else State()
-        return rows_of(operate_bucket(DEPLOYMENT, frozenset(), (3,), iter([rows]), self.state))
+        return rows_of(operate_bucket(DEPLOYMENT, frozenset(), (3,), iter([rows]), self.state, get_quotas=quotas))
 
 
-def said_by(way: OneEach | Bucket, batches: list[tuple[int, list[tuple[str, int]]]]) -> list[tuple[str, str]]:
+def said_by(way: OneEach | Bucket, batches: list[tuple[int, list[tuple[str, int]]]]) -> Rows:
     with pytest.MonkeyPatch.context() as fresh:
         fresh.setattr(operator, "reached", operator.EventTime())
         at_ms, said = NOW_MS, []
@@ -100,13 +103,14 @@ def said_by(way: OneEach | Bucket, batches: list[tuple[int, list[tuple[str, int]
         return said
 
 
-def without_forgetting(said: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def without_forgetting(said: Rows) -> Rows:
     """Leave out what only tells when a ledger was removed: that may be early or late, and changes nothing else."""
-    return sorted(
+    kept = [
         (kind, body)
         for kind, body in said
-        if kind == "throttle_decisions" or (kind == "producer_id_metrics" and json.loads(body)["new_pids_window"])
-    )
+        if kind == "throttle_decisions" or (kind == "producer_id_metrics" and body["new_pids_window"])
+    ]
+    return sorted(kept, key=str)
 
 
 @settings(deadline=None)
@@ -131,7 +135,7 @@ def test_who_is_silent_for_long_leaves_the_bucket_and_the_others_stay() -> None:
         said = bucket.take(frame([("b", 1)], NOW_MS + hour * HOUR_MS))
         if said and "User:a" in str(said):
             break
-    assert json.loads(dict(said)["producer_id_metrics"])["rate"] == 0
+    assert dict(said)["producer_id_metrics"]["rate"] == 0
     bucket.take(frame([("b", 2)], NOW_MS + 23 * HOUR_MS))
     assert b"User:a" not in bucket.state.stored
     assert b"User:b" in bucket.state.stored

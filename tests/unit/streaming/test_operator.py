@@ -1,7 +1,5 @@
 """The operator with Spark's own `GroupState`."""
 
-import json
-
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -11,13 +9,16 @@ from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming import operator
 from streaming.operator import operate
+from streaming.quotas import Quota, Quotas
 from streaming.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
+from streaming.rows import unpack_rows
 from streaming.table_specs import TABLES
 from streaming.tally import tally_events
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = Roster()
+QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "reached", operator.EventTime())
 
 
-def frame(pids: list[int], quota: float | None = 10.0, at_ms: int = 0) -> pd.DataFrame:
+def frame(pids: list[int], at_ms: int = 0) -> pd.DataFrame:
     size = len(pids)
     events = pa.table(
         {
@@ -40,16 +41,16 @@ def frame(pids: list[int], quota: float | None = 10.0, at_ms: int = 0) -> pd.Dat
         }
     )
     ((_, packed),) = tally_events(events, DEPLOYMENT.config.quantum_ms)
-    source = "none" if quota is None else "user"
-    return pd.DataFrame({"packed": [packed], "quota": [quota], "quota_source": [source], "quota_updated_ms": [NOW_MS]})
+    return pd.DataFrame({"packed": [packed]})
 
 
 def say(
     state: State, rows: pd.DataFrame, principal: str = "User:a", roster: Roster = EMPTY
 ) -> list[tuple[str, dict[str, object]]]:
     """All that comes out, notes for the roster too."""
-    output = operate(DEPLOYMENT, frozenset({"User:super"}), (principal,), iter([rows]), state, lambda: roster)
-    return [(kind, json.loads(body)) for part in output for kind, body in zip(part["kind"], part["body"], strict=True)]
+    never_enforced = frozenset({"User:super"})
+    output = operate(DEPLOYMENT, never_enforced, (principal,), iter([rows]), state, lambda: roster, lambda: QUOTAS)
+    return [row for part in output for row in unpack_rows(part["packed"])]
 
 
 def run(state: State, rows: pd.DataFrame, principal: str = "User:a") -> list[tuple[str, dict[str, object]]]:

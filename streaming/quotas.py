@@ -1,0 +1,166 @@
+"""The quotas that hold for a batch: the driver reads them as the batch begins, the tasks find them in the checkpoint.
+
+A join with the table of quotas would do the same, and cost each batch half a second of planning and small jobs, and
+each principal three columns more on its way through pandas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from quota.limits import MAX_PRODUCER_IDS_RATE, Limit, resolve
+from streaming.batch_files import BatchFiles
+from streaming.databricks import is_local
+from streaming.errors import CheckpointError
+from streaming.forwarded import Attempt, attempt_of_task
+from streaming.tables import is_catalog, open_table, table_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = "pid-quota-quotas"
+TABLE = "producer_id_quotas"
+
+
+class Quota(msgspec.Struct, frozen=True, array_like=True):
+    """One quota: its rate in new PIDs per window, and when it was set, in milliseconds since the epoch."""
+
+    producer_ids_rate: float
+    updated_at_ms: int
+
+
+class Quotas(msgspec.Struct, frozen=True, array_like=True):
+    """All quotas in force.
+
+    Attributes:
+        users: By name.
+        default: Of users without one; None if they have none.
+    """
+
+    users: dict[str, Quota] = msgspec.field(default_factory=dict)
+    default: Quota | None = None
+
+    def has_own(self, principal: str) -> bool:
+        """Say whether a principal has a quota of its own."""
+        return _name(principal) in self.users
+
+    def limit(self, principal: str) -> Limit:
+        """Return the quota in force for a principal: its own, else the default, else none.
+
+        Examples:
+            >>> Quotas({"alice": Quota(5.0, 0)}, Quota(20.0, 0)).limit("User:alice").producer_ids_rate
+            5.0
+        """
+        user, default = self.users.get(_name(principal)), self.default
+        return resolve(
+            user and Limit(user.producer_ids_rate, "user", user.updated_at_ms),
+            default and Limit(default.producer_ids_rate, "default", default.updated_at_ms),
+        )
+
+
+def _name(principal: str) -> str:
+    """Return a principal's name without its type, which quotas do not name either."""
+    return principal.partition(":")[2] if ":" in principal else principal
+
+
+def newest(rows: Iterable[tuple[str | None, float, int]]) -> Quotas:
+    """Return the quotas in force of the table's rows: of each entity the newest.
+
+    Args:
+        rows: Name (None is the default), rate, and when it was set in milliseconds since the epoch.
+    """
+    found: dict[str | None, Quota] = {}
+    for name, rate, updated_at_ms in rows:
+        known = found.get(name)
+        if 0 < rate < MAX_PRODUCER_IDS_RATE and (known is None or known.updated_at_ms <= updated_at_ms):
+            found[name] = Quota(rate, updated_at_ms)
+    default = found.pop(None, None)
+    return Quotas({name: quota for name, quota in sorted(found.items()) if name is not None}, default)
+
+
+def read_quotas(spark: SparkSession, tables: str) -> Quotas:
+    """Read the quotas in force.
+
+    Raises:
+        TableError: If the table can't be read.
+    """
+    columns = ["entity_name", "producer_ids_rate", "updated_at"]
+    if is_local(tables):
+        dataset = open_table(tables, TABLE).to_pyarrow_dataset()
+        found = dataset.to_table(columns=[*columns, "entity_type"])
+    else:
+        place = table_path(tables, TABLE)
+        rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
+        found = rows.select(*columns, "entity_type").toArrow()
+    return newest(
+        (row["entity_name"], row["producer_ids_rate"], int(row["updated_at"].timestamp() * 1000))
+        for row in found.to_pylist()
+        if row["entity_type"] == "user"
+    )
+
+
+@dataclass(frozen=True)
+class BatchQuotas:
+    """The quotas of each batch, in the checkpoint: written by the driver, read by the tasks.
+
+    Attributes:
+        checkpoint: Its folder.
+        tables: Folder of path tables, or `catalog.schema`.
+    """
+
+    checkpoint: str
+    tables: str
+
+    def publish(self, spark: SparkSession, batch_id: int) -> None:
+        """Read the quotas for a batch, and write them down if they have changed.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        quotas, files = read_quotas(spark, self.tables), BatchFiles(self.checkpoint, FOLDER)
+        number = files.newest(batch_id)
+        if number is None or _read(files.path(number), files.version(number)) != quotas:
+            files.write(batch_id, msgspec.msgpack.encode(quotas))
+
+    def in_task(self) -> Quotas:
+        """Return the quotas of the batch that this task belongs to.
+
+        Raises:
+            CheckpointError: If they are not there.
+        """
+        return _of_attempt(self.checkpoint, attempt_of_task())
+
+
+def no_quotas() -> Quotas:
+    """Return that nobody has a quota."""
+    return Quotas()
+
+
+OpenQuotas = Callable[[], Quotas]
+"""Gives the quotas of the task's batch."""
+
+
+@lru_cache(maxsize=4)
+def _of_attempt(checkpoint: str, attempt: Attempt | None) -> Quotas:
+    # By attempt, since a principal asks each, and a batch may be repeated with other quotas.
+    files = BatchFiles(checkpoint, FOLDER)
+    number = files.newest(attempt.batch_id if attempt else 0)
+    if number is None:
+        msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
+        raise CheckpointError(msg)
+    return _read(files.path(number), files.version(number))
+
+
+@lru_cache(maxsize=2)
+def _read(file: Path, _version: int) -> Quotas:
+    try:
+        return msgspec.msgpack.decode(file.read_bytes(), type=Quotas)
+    except (OSError, msgspec.MsgspecError) as error:
+        msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
+        raise CheckpointError(msg) from error

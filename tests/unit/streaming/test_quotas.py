@@ -1,0 +1,106 @@
+"""The quotas of a batch: which hold, and how the tasks come to know them."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from quota.limits import UNLIMITED
+from streaming import quotas
+from streaming.errors import CheckpointError, TableNotFoundError
+from streaming.forwarded import Attempt
+from streaming.overflow import Gate, overflow_key
+from streaming.quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
+from streaming.roster import Roster
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from([None, "alice", "bob", "a:b"]), st.floats(0.5, 1e6), st.integers(0, 50)), max_size=12
+)
+
+
+@pytest.fixture
+def spark() -> SparkSession:
+    return Mock(spec=SparkSession)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchQuotas:
+    """A checkpoint beside tables whose quotas are those of `said`."""
+    monkeypatch.setattr(quotas, "read_quotas", lambda _spark, _tables: said.quotas)
+    return BatchQuotas(str(tmp_path), "./tables")
+
+
+said = SimpleNamespace(quotas=Quotas())
+
+
+def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) -> None:
+    monkeypatch.setattr(quotas, "attempt_of_task", lambda: Attempt("run", batch_id, attempt_id))
+
+
+@given(rows=ROWS, principal=st.sampled_from(["User:alice", "User:bob", "User:a:b", "User:none", "unknown"]))
+def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
+    rows: list[tuple[str | None, float, int]], principal: str
+) -> None:
+    limit = newest(rows).limit(principal)
+
+    own = [(at_ms, rate) for name, rate, at_ms in rows if name == principal.removeprefix("User:")]
+    default = [(at_ms, rate) for name, rate, at_ms in rows if name is None]
+    candidates, source = (own, "user") if own else (default, "default")
+    if not candidates:
+        assert limit == UNLIMITED
+    else:
+        assert (limit.source, limit.updated_at_ms) == (source, max(candidates)[0])
+        assert (limit.updated_at_ms, limit.producer_ids_rate) in candidates
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 1e12])
+def test_a_rate_that_is_no_quota_is_passed_over(rate: float) -> None:
+    assert newest([("alice", rate, 5), ("alice", 7.0, 1)]).limit("User:alice").producer_ids_rate == 7.0
+
+
+def test_a_missing_table_is_told_not_taken_for_no_quota(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(TableNotFoundError):
+        read_quotas(spark, str(tmp_path))
+
+
+def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
+    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for batch_id, rate in ((3, 1.0), (4, 1.0), (5, 2.0), (6, 9.0)):
+        said.quotas = Quotas(default=Quota(rate, 0))
+        folder.publish(spark, batch_id)
+
+    found = {}
+    for batch_id in (5, 6, 7):
+        in_attempt(monkeypatch, batch_id, batch_id)
+        found[batch_id] = folder.in_task().limit("User:a").producer_ids_rate
+    assert found == {5: 2.0, 6: 9.0, 7: 9.0}
+    assert sorted(file.name for file in Path(folder.checkpoint, FOLDER).iterdir()) == ["5.msgpack", "6.msgpack"]
+
+
+def test_a_batch_that_is_repeated_goes_by_the_quotas_of_then(
+    folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attempt_id, rate in enumerate((1.0, 2.0)):
+        said.quotas = Quotas(default=Quota(rate, 0))
+        folder.publish(spark, 3)
+        in_attempt(monkeypatch, 3, attempt_id)
+        assert folder.in_task().limit("User:a").producer_ids_rate == rate
+
+
+def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enforcing_nothing(
+    folder: BatchQuotas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_attempt(monkeypatch, 0, 77)
+    with pytest.raises(CheckpointError, match="must see the checkpoint"):
+        folder.in_task()
+
+
+def test_principals_with_a_quota_of_their_own_pass_a_gate_without_room() -> None:
+    gate = Gate(Roster(), 0, Quotas({"own": Quota(5.0, 0)}, Quota(1.0, 0)))
+
+    assert gate.keys(["User:own", "User:other"]) == {"User:other": overflow_key("User:other")}
