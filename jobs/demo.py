@@ -4,6 +4,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from broker.local import LocalBroker
 from broker.topics import PRODUCE_EVENTS, ensure_topics
 from jobs.console import output, printable
 from jobs.demo_clients import ORDERS, Clients
+from jobs.demo_console import DemoConsole
 from jobs.demo_processes import Child, StreamProgress, prepare_folder
 from jobs.demo_view import DemoView, PrincipalRow, principals_table, read_principals
 from jobs.errors import DemoError
@@ -36,6 +38,32 @@ _LOOK_EVERY_S = 2.0
 _STREAM_START_S = 120.0
 _DRAIN_S = 90.0
 _DECISIONS = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
+_SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
+
+
+@dataclass(frozen=True)
+class Slowing:
+    """When the enforcer's client quota came, and what mallory had done by then.
+
+    Attributes:
+        after_s: Seconds of traffic until it was seen in the table.
+        producers: Producers that mallory had made.
+    """
+
+    after_s: float
+    producers: int
+
+    def told(self, producers: int, seconds: float) -> str:
+        """Say what it did to mallory, who made so many producers in so many seconds of traffic.
+
+        Examples:
+            >>> Slowing(20.0, 100).told(116, 60.0)
+            'mallory made 5.0 producers a second until then, 0.4 from then on'
+        """
+        then = (producers - self.producers) / max(1.0, seconds - self.after_s)
+        return (
+            f"mallory made {self.producers / self.after_s:.1f} producers a second until then, {then:.1f} from then on"
+        )
 
 
 @dataclass(frozen=True)
@@ -46,12 +74,14 @@ class Result:
         principals: The last state of each principal.
         throttled: Principals with a THROTTLE decision.
         first_decision_s: Seconds of traffic until the first decision was seen in the table, None if there was none.
+        slowing: When mallory was slowed down, None if that did not happen.
         drained: Whether the stream caught up with the traffic in time.
     """
 
     principals: list[PrincipalRow]
     throttled: frozenset[str]
     first_decision_s: float | None
+    slowing: Slowing | None
     drained: bool
 
     @property
@@ -67,8 +97,17 @@ def demo(
         "demo-data"
     ),
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the broker and all logs.")] = False,
+    stay: Annotated[
+        bool | None,
+        typer.Option(
+            "--stay/--no-stay", help="Keep the console up at the end, until Ctrl-C.", show_default="on a terminal: stay"
+        ),
+    ] = None,
 ) -> None:
-    """Show it all on this machine: mallory, who makes a producer per message, is throttled; alice is not."""
+    """Show it all on this machine: mallory, who makes a producer per message, is throttled; alice is not.
+
+    The first line is the console's address: watch it in a browser meanwhile.
+    """
     # SIGTERM has to stop what we started, just as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = output()
@@ -79,10 +118,15 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
     try:
-        with DemoView(console) as view:
+        create_missing(tables_text)
+        with DemoView(console) as view, DemoConsole(tables_text) as page:
+            view.stage(f"watch it in a browser: {page.address}")
+            view.stage(f"mallory's line:        {page.page_of('User:mallory')}")
             result = _run(view, folder, tables_text, seconds)
             _report(view, result, tables_text)
-        useless = result.as_expected
+            useless = result.as_expected
+            if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
+                linger(view, page)
     finally:
         if useless and not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -98,8 +142,7 @@ def _run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
     """Start everything, let the traffic run, and stop everything, whatever happens."""
     with ExitStack() as stack:
         try:
-            # Step 1. Tables, with a default quota set as `pid-quota quotas` does.
-            create_missing(tables)
+            # Step 1. A default quota, set as `pid-quota quotas` does.
             set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, _now(), "pid-quota demo"))
             view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
             # Step 2. The broker and its topics.
@@ -107,17 +150,20 @@ def _run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
             broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS))
             ensure_topics(broker.admin_config())
             _create_orders(broker)
-            # Step 3. The tap and the stream, before the traffic, so that all of it is seen live.
-            children = [stack.enter_context(child) for child in (_tap(broker, folder), _stream(broker, folder, tables))]
+            # Step 3. The tap, the stream and the enforcer, before the traffic, so that all of it is seen live.
+            starting = (_tap(broker, folder), _stream(broker, folder, tables), _enforcer(broker, folder, tables))
+            children = [stack.enter_context(child) for child in starting]
             progress = StreamProgress(folder / "checkpoint", broker.admin_config(), PRODUCE_EVENTS)
             view.stage(f"Kafka answers at {broker.bootstrap_servers}; waiting for Spark's first, empty batch")
             _await_start(progress, children)
             # Step 4. Traffic, then what is still under way.
             view.stage(f"{seconds:g} s of traffic: alice keeps 3 producers, mallory makes one per message")
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
-                first_decision_s = _watch(view, tables, seconds, children)
+                first_decision_s, slowing = _watch(view, tables, seconds, children, clients)
             view.end_live()
             view.stage(f"sent by alice: {clients.alice}; by mallory: {clients.mallory}")
+            if slowing is not None:
+                view.stage(slowing.told(clients.mallory.producers, seconds))
             view.stage("waiting for the stream to catch up")
             drained = _await_drain(progress, children)
             view.stage("stopping everything")
@@ -125,7 +171,7 @@ def _run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
             # A second Ctrl-C must not leave a process behind.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-    return Result(read_principals(tables, _now()), _throttled(tables), first_decision_s, drained)
+    return Result(read_principals(tables, _now()), _throttled(tables), first_decision_s, slowing, drained)
 
 
 def _create_orders(broker: LocalBroker) -> None:
@@ -147,6 +193,11 @@ def _stream(broker: LocalBroker, folder: Path, tables: str) -> Child:
     return Child("stream", ["-m", "jobs.stream", *servers, *places, *pace], folder / "stream.log")
 
 
+def _enforcer(broker: LocalBroker, folder: Path, tables: str) -> Child:
+    options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--apply"]
+    return Child("enforcer", ["-m", "jobs", "enforce", *options], folder / "enforcer.log")
+
+
 def _await_start(progress: StreamProgress, children: list[Child]) -> None:
     give_up_at = time.monotonic() + _STREAM_START_S
     while progress.committed() is None:
@@ -157,19 +208,24 @@ def _await_start(progress: StreamProgress, children: list[Child]) -> None:
         time.sleep(0.2)
 
 
-def _watch(view: DemoView, tables: str, seconds: float, children: list[Child]) -> float | None:
-    """Show the traffic live; returns the seconds to the first decision."""
+def _watch(
+    view: DemoView, tables: str, seconds: float, children: list[Child], clients: Clients
+) -> tuple[float | None, Slowing | None]:
+    """Show the traffic live; returns the seconds to the first decision, and when it was carried out."""
     begin = time.monotonic()
-    first_decision_s = None
+    first_decision_s = slowing = None
     while (passed := time.monotonic() - begin) < seconds:
         time.sleep(min(_LOOK_EVERY_S, seconds - passed))
         _require_alive(children)
         if first_decision_s is None and _throttled(tables):
             first_decision_s = time.monotonic() - begin
             view.stage(f"first decision, {first_decision_s:.1f} s after the first message")
+        if slowing is None and query(tables, _SLOWED, _now()).rows:
+            slowing = Slowing(time.monotonic() - begin, clients.mallory.producers)
+            view.stage("the enforcer slows mallory down, by a client quota on the broker")
         left = max(0.0, seconds - (time.monotonic() - begin))
         view.update(read_principals(tables, _now()), f"{left:.0f} s of traffic left")
-    return first_decision_s
+    return first_decision_s, slowing
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
@@ -204,6 +260,18 @@ def _report(view: DemoView, result: Result, tables: str) -> None:
     first = "none" if result.first_decision_s is None else f"{result.first_decision_s:.1f} s"
     view.stage(f"first decision after {first} of traffic, {view.seconds:.0f} s in all. Query the tables yourself:")
     view.stage(f'{_program()} sql --tables {tables} "{_DECISIONS}"')
+
+
+def linger(view: DemoView, page: DemoConsole) -> None:
+    """Leave the console up until Ctrl-C or SIGTERM."""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
+        view.stage(f"the console stays at {page.address}: Ctrl-C ends it")
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        # The way to end it.
+        return
 
 
 def _program() -> str:

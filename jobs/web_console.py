@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib import import_module, resources
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from starlette.applications import Starlette
@@ -27,11 +27,16 @@ from jobs.web_data import SPANS_HOURS, ConsoleData
 from jobs.web_security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
 
+if TYPE_CHECKING:
+    import uvicorn
+
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
 
 FRESH_S = 2.0
 """So long an answer is given again: many open browsers ask the tables as often as one."""
+REFRESH_S = 10.0
+"""So often a page that somebody looks at asks again."""
 _ANSWERS = 64
 _END_WITHIN_S = 3
 
@@ -57,7 +62,7 @@ def console(
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
     data = ConsoleData(tables, QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows))
-    with _listening(host, port) as listener:
+    with listening(host, port) as listener:
         bound = listener.getsockname()[1]
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
         access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
@@ -69,7 +74,11 @@ def console(
 
 
 def application(
-    data: ConsoleData, access: Access, clock: Callable[[], datetime] | None = None, fresh_s: float = FRESH_S
+    data: ConsoleData,
+    access: Access,
+    clock: Callable[[], datetime] | None = None,
+    fresh_s: float = FRESH_S,
+    refresh_s: float = REFRESH_S,
 ) -> Guard:
     """Make the application.
 
@@ -78,10 +87,11 @@ def application(
         access: Who may see it.
         clock: The present; the machine's by default.
         fresh_s: So many seconds an answer is given again.
+        refresh_s: Seconds after which a page asks again.
     """
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs").joinpath("web_static")
-    answers = _Answers(data, clock, fresh_s)
+    answers = _Answers(data, clock, fresh_s, refresh_s)
     routes = [
         Route("/", _page(static.joinpath("index.html").read_text(encoding="utf-8"))),
         *(Route(f"/api/{name}", answers.endpoint(name)) for name in _QUERIES),
@@ -97,16 +107,17 @@ def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> di
     name = query.get("name", "")
     if not name:
         raise HTTPException(400, "no principal is named. Ask with ?name=User:alice")
-    hours = _number(query, "hours", 24)
-    if hours not in SPANS_HOURS:
-        raise HTTPException(400, f"hours is {hours}. Choose one of {', '.join(map(str, SPANS_HOURS))}")
-    return data.principal(now, name, hours or 24, _number(query, "broker", None))
+    spans = {f"{hours:g}": hours for hours in SPANS_HOURS}
+    asked = query.get("hours") or "24"
+    if asked not in spans:
+        raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
+    return data.principal(now, name, spans[asked], _number(query, "broker"))
 
 
-def _number(query: Mapping[str, str], name: str, default: int | None) -> int | None:
+def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
-        return default
+        return None
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise HTTPException(400, f"{name} is {text[:20]!r}. Give a whole number")
     return int(text)
@@ -128,6 +139,7 @@ class _Answers:
     data: ConsoleData
     clock: Callable[[], datetime]
     fresh_s: float
+    refresh_s: float
     kept: dict[str, tuple[float, bytes]] = field(default_factory=dict)
     locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in _QUERIES})
 
@@ -143,7 +155,7 @@ class _Answers:
         with self.locks[name]:
             found = self.kept.get(key)
             if found is None or time.monotonic() - found[0] > self.fresh_s:
-                page = _QUERIES[name](self.data, self.clock(), query)
+                page = _QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
                 body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 found = (time.monotonic(), body)
                 self._keep(key, found)
@@ -182,7 +194,12 @@ def _error_line(status: int, message: str) -> Response:
     return refusal(status, error, remedy or "See `pid-quota console --help`.")
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
+    """Listen; who calls from now on waits until the console answers.
+
+    Raises:
+        BadParameter: If the port is taken, or the address is not this machine's.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -208,7 +225,8 @@ def _with_token(access: Access, made: str | None) -> str:
     return f" with the token of {VARIABLE}" if access.token is not None else ""
 
 
-def _serve(app: Guard, listener: socket.socket) -> None:
+def server(app: Guard) -> "uvicorn.Server":
+    """Return a server, to be run on a listening socket."""
     import uvicorn
 
     settings = uvicorn.Config(
@@ -220,8 +238,12 @@ def _serve(app: Guard, listener: socket.socket) -> None:
         limit_concurrency=200,
         timeout_graceful_shutdown=_END_WITHIN_S,
     )
+    return uvicorn.Server(settings)
+
+
+def _serve(app: Guard, listener: socket.socket) -> None:
     try:
-        uvicorn.Server(settings).run(sockets=[listener])
+        server(app).run(sockets=[listener])
     except KeyboardInterrupt:
         # The way to end it.
         return

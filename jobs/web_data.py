@@ -13,7 +13,7 @@ from jobs.web_tables import Relations, Rows, opened
 from quota.config import QuotaConfig
 
 OVERVIEW_HOURS = 6
-SPANS_HOURS = (1, 6, 24, 168, 720)
+SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
 """What a principal's page can look back."""
 
 _POINTS = 360
@@ -84,7 +84,7 @@ class ConsoleData:
             page = {"principals": records, "complete": len(records) < _LISTED}
         return self._page(now, relations, page)
 
-    def principal(self, now: datetime, name: str, hours: int = 24, broker_id: int | None = None) -> dict[str, Any]:
+    def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
         """Return one principal over time.
 
         Args:
@@ -103,7 +103,7 @@ class ConsoleData:
             # Older answers tell a new id from a first one; two days tell nearly all.
             "producer_inits": Rows(f"{who} AND answered_at > :early", mine | {"early": now - timedelta(days=2)}),
         }
-        step_ms = max(60_000, hours * 3_600_000 // _POINTS)
+        step_ms = round(hours * 3_600_000 / _POINTS)
         with opened(self.tables, now, self.config, rows) as relations:
             ledgers = relations.ask(web_sql.LEDGERS, mine).records()
             chosen = _chosen(ledgers, broker_id)

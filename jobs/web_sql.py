@@ -90,7 +90,7 @@ ORDER BY recorded_at DESC
 LIMIT 20
 """
 CHURN = """
-SELECT client, kind, new_pids, pids_per_hour, median_life_seconds, hosts, client_ids
+SELECT client, kind, new_pids, pids_per_hour, median_life_seconds, span_seconds, hosts, client_ids
 FROM principal_churn
 WHERE principal = :principal
 ORDER BY new_pids DESC, client

@@ -13,6 +13,7 @@ const trouble = document.querySelector("#trouble");
 const search = document.querySelector("#search");
 const box = search.elements.q;
 
+let refreshMs = REFRESH_MS;
 let turn = 0;
 let timer = null;
 let matches = [];
@@ -47,6 +48,7 @@ async function show({ refreshed = false } = {}) {
     const { page, title, content, matches: found = [] } = await PAGES[name](get, query);
     if (mine !== turn) return;
     render(content, refreshed);
+    refreshMs = page.refresh_ms ?? REFRESH_MS;
     matches = found;
     document.title = `${title} · pid-quota`;
     document.querySelector("#source").textContent = page.tables;
@@ -62,7 +64,7 @@ async function show({ refreshed = false } = {}) {
   }
   main.removeAttribute("aria-busy");
   main.dataset.shows = location.hash;
-  timer = setTimeout(() => show({ refreshed: true }), REFRESH_MS);
+  timer = setTimeout(() => show({ refreshed: true }), refreshMs);
 }
 
 function render(content, refreshed) {

@@ -69,7 +69,7 @@ function options({ series, spans, range, unit, height, width }) {
       y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.08] },
     },
     axes: [
-      { ...axis, grid: { show: false }, values: TICKS },
+      { ...axis, grid: { show: false }, values: TICKS, space: 76 },
       { ...axis, grid, size: 54, values: (_plot, splits) => splits.map((value) => unit(value)) },
     ],
     series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : clock(at * 1000)) }, ...series.map((each) => line(each, unit))],

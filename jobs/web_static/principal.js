@@ -4,7 +4,7 @@ import { chart } from "./charts.js";
 import { figures, h, section, table } from "./dom.js";
 import { bytes, compact, count, duration, moment, NONE, percent, visible } from "./format.js";
 
-const SPANS = [[1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
+const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
 
 export async function principal(get, { name = "", hours = "24", broker = "" }) {
   const page = await get("principal", { name, hours, broker });
@@ -54,9 +54,12 @@ function current({ now_row: row, window_seconds }, held) {
 
 function charts(page) {
   const { timeline: line, counts: news, throttles: spans } = page;
-  const range = [page.since_ms, Date.parse(page.now)];
-  const common = { times: line.at_ms, spans, range };
   if (line.at_ms.length === 0) return [];
+  // What began lately fills more than the right edge: at least a third of the time is shown.
+  const now = Date.parse(page.now);
+  const first = line.at_ms[0] - (now - line.at_ms[0]) / 20;
+  const range = [Math.max(page.since_ms, Math.min(first, now - page.hours * 1_200_000)), now];
+  const common = { times: line.at_ms, spans, range };
   const both = news.admitted_pids.map((admitted, index) => admitted + news.refused_pids[index]);
   const hasQuota = line.quota.some((value) => value !== null);
   return [
@@ -108,10 +111,15 @@ function clients({ decisions: rows }) {
 function diagnosis(rows) {
   return table([
     { head: "Client", cell: (row) => visible(row.client ?? NONE) },
-    { head: "Looks like", cell: (row) => row.kind },
+    { head: "Looks like", cell: (row) => (hasJustBegun(row) ? "has just begun" : row.kind) },
     { head: "New PIDs", number: true, cell: (row) => count(row.new_pids) },
     { head: "Per h", number: true, wide: true, cell: (row) => count(row.pids_per_hour) },
   ], rows, { empty: "No requests for producer ids were seen." });
+}
+
+// What opens its producers at its start looks the same for half a minute.
+function hasJustBegun(row) {
+  return row.kind === "healthy" && row.new_pids >= 5 && row.span_seconds <= 30;
 }
 
 function leases({ leases: rows, now }) {
@@ -119,7 +127,7 @@ function leases({ leases: rows, now }) {
   return table([
     { head: "Entity", cell: entity },
     { head: "Quota", cell: (row) => `${row.quota_key} = ${row.new_value ?? NONE}` },
-    { head: "State", cell: (row) => (row.in_force_now ? h("span", { class: "held" }, "in force") : row.state) },
+    { head: "State", cell: (row) => h("span", { class: "nowrap" }, row.in_force_now ? h("span", { class: "held" }, "in force") : row.state) },
     { head: "Until", number: true, wide: true, cell: (row) => moment(row.until, now) },
   ], rows, { empty: "None." });
 }

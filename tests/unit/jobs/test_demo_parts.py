@@ -1,18 +1,23 @@
 """The parts of the demo, each without a broker."""
 
 import io
+import signal
+import socket
 import threading
 from dataclasses import replace
 
+import httpx2
 import pytest
 from rich.console import Console
 from table_rows import NOON, append, decision, metrics
 
-from jobs.demo import Result
+from jobs.demo import Result, Slowing, linger
 from jobs.demo_clients import Clients
+from jobs.demo_console import DemoConsole
 from jobs.demo_processes import MARKER, Child, StreamProgress, prepare_folder
 from jobs.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.errors import DemoError
+from streaming.tables import create_missing
 
 
 class TestFolder:
@@ -89,7 +94,7 @@ class TestStreamProgress:
 
 class TestResult:
     ALICE = PrincipalRow("User:alice", 0.3, 17.0, 0, 3, 0, None)
-    GOOD = Result([ALICE], frozenset({"User:mallory"}), 9.0, True)
+    GOOD = Result([ALICE], frozenset({"User:mallory"}), 9.0, None, True)
 
     def test_mallory_throttled_and_alice_not_is_as_expected(self):
         assert self.GOOD.as_expected
@@ -107,11 +112,62 @@ class TestResult:
         assert not replace(self.GOOD, **change).as_expected
 
 
-def test_delivery_errors_are_counted_and_crash_nothing():
-    nowhere = {"bootstrap.servers": "127.0.0.1:1", "message.timeout.ms": "200"}
-    with Clients(nowhere, nowhere) as clients:
-        while not clients.mallory.producers:
-            threading.Event().wait(0.02)
+def test_slowing_compares_before_with_after():
+    assert "6.0 producers a second until then, 0.5 from then on" in Slowing(10.0, 60).told(85, 60.0)
+
+
+@pytest.fixture
+def signals_as_before():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_console_stays_until_a_signal_ends_it_in_good_order(signals_as_before, number):
+    said = []
+
+    class View:
+        def stage(self, text):
+            said.append(text)
+            signal.raise_signal(number)
+
+    # As the demo leaves them when it has stopped its processes.
+    signal.signal(number, signal.SIG_IGN)
+    linger(View(), DemoConsole("./demo-data"))
+    assert "Ctrl-C ends it" in said[0]
+
+
+class TestConsole:
+    def test_it_answers_over_tables_that_are_empty_and_is_gone_afterwards(self, tmp_path):
+        create_missing(str(tmp_path))
+        with DemoConsole(str(tmp_path), port=0) as console:
+            assert console.page_of("User:mallory").startswith(console.address)
+            api = f"{console.address}api/"
+            page = httpx2.get(f"{api}principal", params={"name": "User:mallory", "hours": "0.1"}).json()
+            assert (page["missing"], page["timeline"]["at_ms"]) == ({}, [])
+            # Often enough to see a line grow.
+            assert page["refresh_ms"] <= 3000
+            assert httpx2.get(f"{api}overview").json()["throttled"] == []
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(api)
+
+    def test_a_port_that_is_taken_gives_way_to_a_free_one(self, tmp_path):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            with DemoConsole(str(tmp_path), port) as console:
+                assert f":{port}/" not in console.address
+                assert httpx2.get(console.address).status_code == 200
+
+
+def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch):
+    monkeypatch.setattr("jobs.demo_clients._FLUSH_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        nobody = {"bootstrap.servers": f"127.0.0.1:{mute.getsockname()[1]}", "message.timeout.ms": "200"}
+        with Clients(nobody, nobody) as clients:
+            while not clients.mallory.failed:
+                threading.Event().wait(0.02)
     assert clients.alice.delivered == clients.mallory.delivered == 0
     assert clients.alice.producers == 3
 
