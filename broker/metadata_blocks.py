@@ -7,7 +7,7 @@ controller may go on writing. Each block is a `ProducerIdsRecord`, which holds w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,14 @@ class MetadataHistory:
     skipped_batches: int = 0
 
 
-def read_metadata_blocks(folder: Path) -> MetadataHistory:
+def read_metadata_blocks(
+    folder: Path, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> MetadataHistory:
     """Read the blocks of a metadata log, without a JVM.
 
     Args:
         folder: `__cluster_metadata-0`, or the folder that holds it.
+        progress: takes how many bytes are read, and of how many.
 
     Raises:
         MetadataLogError: there is no such log, or it can't be read.
@@ -59,7 +62,9 @@ def read_metadata_blocks(folder: Path) -> MetadataHistory:
         begins_at = int(segments[0].stem)
         start = _last_of([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]) if begins_at else 0
         found = _Reader(start)
-        for segment in segments:
+        sizes = [segment.stat().st_size for segment in segments]
+        for number, segment in enumerate(segments):
+            progress(sum(sizes[:number]), sum(sizes))
             found.read(segment.read_bytes())
     except (OSError, ValueError, struct.error) as error:
         msg = f"can't read the metadata log in {folder} ({error}): check the folder and the right to read it"

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from jobs.progress import progress_bar
 from jobs.query import query
 from quota.producer_id_blocks import (
     NONE,
@@ -174,7 +175,8 @@ def _older(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
         return (), None
     from broker.metadata_blocks import read_metadata_blocks
 
-    found = read_metadata_blocks(metadata_log)
+    with progress_bar("reading the metadata log, bytes") as report:
+        found = read_metadata_blocks(metadata_log, report)
     return found.blocks, None if found.skipped_batches else found.complete_from
 
 

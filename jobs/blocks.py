@@ -14,7 +14,7 @@ from jobs.block_history import BrokerBlocks, History, read_history
 from jobs.console import output, printable
 from jobs.errors import BlocksError
 from jobs.query import query
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 from quota.producer_id_blocks import Block, Consequence, Violation
 from streaming.errors import TableNotFoundError
 

@@ -1,5 +1,6 @@
 """`pid-quota demo`: a real broker, real producers, the tap and the stream, on this machine, in two minutes."""
 
+import json
 import shutil
 import signal
 import sys
@@ -7,7 +8,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from typing import Annotated
 import typer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
 
 from broker.jars import ensure_jars
 from broker.local import LocalBroker
@@ -22,12 +24,13 @@ from broker.topics import PRODUCE_EVENTS, ensure_topics
 from jobs.console import output, printable
 from jobs.demo_clients import ORDERS, Clients
 from jobs.demo_console import DemoConsole
-from jobs.demo_processes import Child, StreamProgress, prepare_folder
+from jobs.demo_processes import Child, prepare_folder
 from jobs.demo_view import DemoView, PrincipalRow, principals_table, read_principals
 from jobs.errors import DemoError
 from jobs.query import query
 from jobs.quota_table import QuotaEntry, set_quota
-from jobs.tables_sql import to_table
+from jobs.stream_progress import StreamProgress
+from jobs.tables_out import JsonOption, to_json, to_table
 from streaming.tables import create_missing
 
 DEFAULT_QUOTA = 20.0
@@ -103,6 +106,7 @@ def demo(
             "--stay/--no-stay", help="Keep the console up at the end, until Ctrl-C.", show_default="on a terminal: stay"
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show it all on this machine: mallory, who makes a producer per message, is throttled; alice is not.
 
@@ -110,7 +114,7 @@ def demo(
     """
     # SIGTERM has to stop what we started, just as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    console = output()
+    console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
     # A bare name with a dot would be taken for catalog.schema.
@@ -123,7 +127,10 @@ def demo(
             view.stage(f"watch it in a browser: {page.address}")
             view.stage(f"mallory's line:        {page.page_of('User:mallory')}")
             result = _run(view, folder, tables_text, seconds)
-            _report(view, result, tables_text)
+            if as_json:
+                typer.echo(_as_json(result, tables_text))
+            else:
+                _report(view, result, tables_text)
             useless = result.as_expected
             if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
                 linger(view, page)
@@ -250,6 +257,12 @@ def _require_alive(children: list[Child]) -> None:
 def _throttled(tables: str) -> frozenset[str]:
     rows = query(tables, "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'", _now()).rows
     return frozenset(row[0] for row in rows)
+
+
+def _as_json(result: Result, tables: str) -> str:
+    decisions = json.loads(to_json(query(tables, f"{_DECISIONS} ORDER BY decided_at", _now())))
+    record = {**asdict(result), "throttled": sorted(result.throttled), "decisions": decisions}
+    return json.dumps(record, ensure_ascii=False, indent=2, default=datetime.isoformat)
 
 
 def _report(view: DemoView, result: Result, tables: str) -> None:

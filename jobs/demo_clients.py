@@ -6,7 +6,6 @@ Also `pid-quota demo-clients`, for a broker that somebody else started (see `com
 import logging
 import signal
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 
 from broker.kafka_config import KafkaConfig
 from broker.topics import require_topic
+from jobs.progress import wait
 
 ORDERS = "orders"
 """Where the demo's users produce to."""
@@ -174,5 +174,5 @@ def demo_clients(
     require_topic(alice_config, topic)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with Clients(alice_config, mallory_config, topic) as clients:
-        time.sleep(seconds)
+        wait("alice and mallory produce", seconds)
     typer.echo(f"sent by alice: {clients.alice}; by mallory: {clients.mallory}")

@@ -1,14 +1,11 @@
-"""What the demo starts and waits for: its folder, its child processes, and how far the stream is."""
+"""What the demo starts: its folder and its child processes."""
 
-import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-
-from confluent_kafka import Consumer, TopicPartition
 
 from broker.process import start_watched
 from jobs.console import one_line
@@ -18,7 +15,6 @@ MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is ever replaced."""
 
 _STOP_S = 20.0
-_KAFKA_TIMEOUT_S = 10.0
 _QUOTED_CHARS = 400
 
 
@@ -88,40 +84,3 @@ class Child:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])
             msg = f"the {self._name} ended with exit code {code}: {last or 'it said nothing'}. Its log: {self._log}"
             raise DemoError(msg)
-
-
-class StreamProgress:
-    """Compares what the stream has committed with what its topic holds."""
-
-    def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            checkpoint: The stream's checkpoint folder.
-            config: confluent-kafka settings of someone who may read the topic.
-            topic: The topic it reads.
-        """
-        self._checkpoint = checkpoint
-        self._config = {**config, "group.id": "pid-quota-demo", "enable.auto.commit": "false", "log_level": 0}
-        self._topic = topic
-
-    def committed(self) -> dict[int, int] | None:
-        """Return the next offset of each partition after the last finished batch, None before the first."""
-        finished = [int(file.name) for file in self._checkpoint.glob("commits/*") if file.name.isdigit()]
-        if not finished:
-            return None
-        lines = (self._checkpoint / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
-        # A version, the batch's settings, then one line per source: ours is the only one.
-        return {int(partition): offset for partition, offset in json.loads(lines[2])[self._topic].items()}
-
-    def ends(self) -> dict[int, int]:
-        """Return the offset that the next record of each partition will get."""
-        consumer = Consumer(self._config)
-        try:
-            partitions = consumer.list_topics(self._topic, _KAFKA_TIMEOUT_S).topics[self._topic].partitions
-            return {
-                number: consumer.get_watermark_offsets(TopicPartition(self._topic, number), _KAFKA_TIMEOUT_S)[1]
-                for number in partitions
-            }
-        finally:
-            consumer.close()

@@ -32,7 +32,10 @@ from jobs.enforcement_tables import EnforcementTables
 from jobs.errors import EnforceError
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.principal_ips import read_principal_ips
-from jobs.tables_sql import JsonOption, TablesOption
+from jobs.progress import progress_bar
+from jobs.progress import say as tell
+from jobs.tables_out import JsonOption
+from jobs.tables_sql import TablesOption
 from jobs.webhook import Webhook
 from streaming.errors import TableError
 from streaming.tables import create_missing, is_catalog
@@ -118,13 +121,17 @@ def enforce(
             principal = _with_type(release_principal)
             hold_ms = round(hold_seconds * 1000)
             enforcer = parts.enforcer(options, say, decisions=_NoDecisions())
-            release(enforcer, parts.tables.actions(), principal, hold_ms, clock_ms=now_ms, say=say, stop=stop)
+            actions = parts.tables.actions()
+            with progress_bar("ending the throttles") as report:
+                release(enforcer, actions, principal, hold_ms, clock_ms=now_ms, say=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
         watch = Watch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
         )
         stack.enter_context(serving(metrics, metrics_port, metrics_host))
+        doing = "carrying out" if apply else "without --apply only saying what would come of"
+        tell(f"{doing} the decisions in {tables}, on {bootstrap_servers}; Ctrl-C ends it")
         run(enforcer, watch, stop, poll_seconds, say, metrics)
 
 

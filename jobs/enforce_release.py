@@ -8,6 +8,7 @@ from broker.enforcer_notices import Notice
 from broker.enforcer_ports import ActionLog
 from broker.leases import Action, Lease, open_leases
 from jobs.errors import EnforceError
+from jobs.progress import Report, unheard
 
 _LIMIT_MS = 60_000
 _PAUSE_S = 0.1
@@ -22,6 +23,7 @@ def release(
     clock_ms: Callable[[], int],
     say: Callable[[Notice], None],
     stop: threading.Event,
+    report: Report = unheard,
 ) -> None:
     """End the throttle of a principal, or of all, and keep new ones away for a while.
 
@@ -36,6 +38,7 @@ def release(
         clock_ms: The time, in milliseconds since the epoch.
         say: Takes the notices.
         stop: Gives up.
+        report: Takes how many throttles are ended, and of how many.
 
     Raises:
         EnforceError: If quotas are still not restored after a minute.
@@ -46,7 +49,9 @@ def release(
     actions.append([Action(ordered_ms, "hold", principal, until_ms, why, enforcer="release")])
     say(Notice(ordered_ms, "held", why, principal or "everybody", until_ms=until_ms))
     left = _left(actions, principal)
+    total = len(left)
     while left:
+        report(total - len(left), total)
         if stop.wait(_PAUSE_S) or clock_ms() > ordered_ms + _LIMIT_MS:
             entities = ", ".join(str(lease.entity) for lease in left)
             msg = f"not restored yet: {entities}. The order stands; is a broker reachable? Repeat the command to see"

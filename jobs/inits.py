@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from jobs.answer import Answer
-from jobs.console import output
 from jobs.literals import literal
 from jobs.query import query
-from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
+from jobs.tables_out import CsvOption, JsonOption, form, show
+from jobs.tables_sql import TablesOption
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
@@ -31,8 +31,10 @@ def inits(
         int | None, typer.Option(min=1, help="Show the last answers one by one, not what came of all of a day.")
     ] = None,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Say what came of the requests for producer ids in the last 24 hours: first ids, epoch bumps, errors."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
     now = datetime.now(timezone.utc)
     condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"
     if last is None:
@@ -40,7 +42,4 @@ def inits(
     else:
         newest = query(tables, _NEWEST.format(condition=condition, limit=last), now)
         answer = Answer(newest.columns, newest.rows[::-1])
-    if as_json:
-        typer.echo(to_json(answer))
-    else:
-        output().print(to_table(answer))
+    show(answer, wanted)

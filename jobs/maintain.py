@@ -9,9 +9,10 @@ import typer
 
 from jobs import catalog, table_catalog
 from jobs.answer import Answer
-from jobs.console import output
 from jobs.errors import CatalogError
-from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
+from jobs.progress import Report, progress_bar
+from jobs.tables_out import CsvOption, JsonOption, form, show
+from jobs.tables_sql import TablesOption
 from streaming.errors import TableError, TableNotFoundError
 from streaming.retention import days_to_keep
 from streaming.tables import TABLES, TableSpec, is_catalog
@@ -47,6 +48,7 @@ def maintain(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Delete old rows, merge small files, and drop files and log entries that nobody needs any more."""
     if vacuum_hours < _LEAST_VACUUM_HOURS and not allow_short_vacuum:
@@ -56,17 +58,15 @@ def maintain(
         )
         raise typer.BadParameter(msg)
     plan = Plan(days_to_keep(retention or ()), vacuum_hours, dry_run)
-    done, failed = _of_catalog(tables, plan) if is_catalog(tables) else _of_paths(tables, plan)
-    answer = Answer(_COLUMNS, tuple(map(_row, done)))
-    if as_json:
-        typer.echo(to_json(answer))
-    else:
-        output().print(to_table(answer))
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    with progress_bar("keeping up the tables") as report:
+        done, failed = (_of_catalog if is_catalog(tables) else _of_paths)(tables, plan, report)
+    show(Answer(_COLUMNS, tuple(map(_row, done))), wanted)
     if failed:
         raise TableError("; ".join(failed))
 
 
-def _of_paths(tables: str, plan: Plan) -> tuple[list[Upkeep], list[str]]:
+def _of_paths(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     missing: list[TableNotFoundError] = []
 
@@ -79,26 +79,29 @@ def _of_paths(tables: str, plan: Plan) -> tuple[list[Upkeep], list[str]]:
             return None
 
     with nullcontext() if plan.dry_run else alone(tables):
-        done, failed = _each(list(TABLES.values()), each)
+        done, failed = _each(list(TABLES.values()), each, report)
     if not done and not failed:
         raise missing[0]
     return done, failed
 
 
-def _of_catalog(tables: str, plan: Plan) -> tuple[list[Upkeep], list[str]]:
+def _of_catalog(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     with catalog.engine(tables) as engine:
         there = [TABLES[name] for name in table_catalog.existing_tables(engine, tables)]
         if not there:
             msg = f"none of the tables is in {tables}. Check --tables; `pid-quota tables create` makes them"
             raise TableNotFoundError(msg)
-        return _each(there, lambda spec: table_catalog.keep_up(engine, tables, spec, plan, now))
+        return _each(there, lambda spec: table_catalog.keep_up(engine, tables, spec, plan, now), report)
 
 
-def _each(specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None]) -> tuple[list[Upkeep], list[str]]:
+def _each(
+    specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: Report
+) -> tuple[list[Upkeep], list[str]]:
     """Do all tables: one that fails must not keep the others from being kept up."""
     done, failed = [], []
-    for spec in specs:
+    for number, spec in enumerate(specs):
+        report(number, len(specs))
         try:
             upkeep = step(spec)
         except TableNotFoundError:

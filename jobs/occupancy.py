@@ -15,7 +15,7 @@ from jobs.occupancy_metrics import write_metrics_file
 from jobs.occupancy_print import print_report
 from jobs.occupancy_report import make_report
 from jobs.occupancy_table import append, read_earlier, rows_of
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 from quota.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from quota.occupancy_forecast import EarlierCensus
 from streaming.errors import TableNotFoundError

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.kafka_config import KafkaConfig
 from broker.occupancy_owners import read_bindings
 from broker.occupancy_sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
 from jobs.enforcement_rows import to_ms
+from jobs.progress import progress_bar
 from quota.occupancy import Census, owners_of
 
 
@@ -62,14 +61,20 @@ def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -
         placements = admin.placements()
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
-        with _bar() as bar:
-            task = bar.add_task("asking the brokers", total=replicas_to_ask(placements, brokers))
+        done, total = 0, replicas_to_ask(placements, brokers)
+
+        def advance(replicas: int) -> None:
+            nonlocal done
+            done += replicas
+            report(done, total)
+
+        with progress_bar("asking the brokers") as report:
             swept = sweep(
                 admin,
                 placements,
                 brokers,
                 requests_per_second=requests_per_second,
-                progress=lambda replicas: bar.advance(task, replicas),
+                progress=advance,
             )
     bound = _bindings(kafka, swept)
     owners = owners_of(swept.replicas, bound or {})
@@ -108,9 +113,3 @@ def _bindings(kafka: KafkaConfig, swept: Sweep) -> dict[int, tuple[str, int]] | 
         return read_bindings(kafka.client(), np.concatenate([replica.producer_ids for replica in swept.replicas]))
     except TopicMissingError:
         return None
-
-
-def _bar() -> Progress:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

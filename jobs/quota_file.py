@@ -13,6 +13,8 @@ from quota.errors import InvalidQuotaError
 from quota.limits import validate_rate
 
 _NAME, _RATE = "entity_name", "producer_ids_rate"
+_ALSO = ("entity_type", "updated_at", "updated_by")
+"""What `quotas --describe` says besides, which is not set."""
 _DEFAULT_NAMES = (None, "", "<default>")
 
 
@@ -58,7 +60,8 @@ def read_quotas(file: Path) -> list[QuotaLine]:
 
 def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    if set(reader.fieldnames or ()) != {_NAME, _RATE}:
+    named = set(reader.fieldnames or ())
+    if not {_NAME, _RATE} <= named <= {_NAME, _RATE, *_ALSO}:
         msg = f"--import {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{_RATE}"
         raise QuotaCommandError(msg)
     return [(f"line {reader.line_num}", row) for row in reader]
@@ -77,7 +80,7 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
 
 
 def _line(file: Path, place: str, entry: dict[Any, Any]) -> QuotaLine:
-    unknown = set(entry) - {_NAME, _RATE, "entity_type", "updated_at", "updated_by"}
+    unknown = set(entry) - {_NAME, _RATE, *_ALSO}
     name, rate = entry.get(_NAME), entry.get(_RATE)
     try:
         if unknown or _NAME not in entry or entry.get("entity_type", "user") != "user":

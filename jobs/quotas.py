@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from jobs.answer import Answer
 from jobs.console import output, printable
 from jobs.errors import QuotaCommandError
 from jobs.quota_file import read_quotas
 from jobs.quota_table import QuotaEntry, delete_quota, entity_words, quotas_in_force, set_quota, set_quotas
-from jobs.tables_sql import JsonOption, TablesOption
+from jobs.tables_out import CsvOption, Form, JsonOption, form, show
+from jobs.tables_sql import TablesOption
 
 _KEY = "producer_ids_rate"
+_COLUMNS = ("entity_type", "entity_name", _KEY, "updated_at", "updated_by")
 
 
 def quotas(
@@ -35,23 +38,30 @@ def quotas(
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'; any characters.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The quota of all other users.")] = False,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
     updated_by: Annotated[str | None, typer.Option(help="Who does it. [default: the system's user name]")] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
     if [alter, describe, import_file is not None].count(True) != 1:
         _usage("give one of --alter, --describe and --import")
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    if wanted == "csv" and not describe:
+        _usage("--csv goes with --describe")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
     if import_file is not None:
         lines = read_quotas(import_file)
         set_quotas(tables, [QuotaEntry(line.entity_name, line.producer_ids_rate, now, who) for line in lines])
-        output().print(printable(f"set: {_KEY} of {len(lines)} entities"), soft_wrap=True)
+        if as_json:
+            typer.echo(json.dumps({"done": "set", "entities": len(lines)}))
+        else:
+            output().print(printable(f"set: {_KEY} of {len(lines)} entities"), soft_wrap=True)
         return
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
         if add_config is not None or delete_config is not None:
             _usage("--add-config and --delete-config go with --alter")
-        _describe(tables, entity_name, entity_default, as_json)
+        _describe(tables, entity_name, entity_default, wanted)
         return
     if entity_name is None and not entity_default and entity_type is None:
         _usage("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
@@ -103,7 +113,7 @@ def _check_key(key: str) -> None:
         raise QuotaCommandError(msg)
 
 
-def _describe(tables: str, entity_name: str | None, entity_default: bool, as_json: bool) -> None:
+def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
     entries = quotas_in_force(tables)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
@@ -111,8 +121,9 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, as_jso
         falls_to = "none holds" if default is None or entity_default else f"the default holds: {default:g} per window"
         msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {_KEY}=50"
         raise QuotaCommandError(msg)
-    if as_json:
-        typer.echo(json.dumps([_record(entry) for entry in wanted], ensure_ascii=False, indent=2))
+    if form_wanted != "table":
+        records = [_record(entry) for entry in wanted]
+        show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)
         return
     table = Table("entity", _KEY, "updated_at", "updated_by", box=None, header_style="bold", pad_edge=False)
     for entry in wanted:

@@ -17,6 +17,7 @@ from broker.kafka_config import KafkaConfig
 from broker.offsets import ExtentReader, first_record_ms
 from broker.topics import PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS, require_topic
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
+from jobs.progress import say
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
@@ -126,6 +127,8 @@ def stream(
         extent=ExtentReader(kafka.client(), topic),
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
+    if trigger != "available-now":
+        say(f"from topic {topic} into the tables in {tables}, a batch every {trigger}; Ctrl-C ends it")
     if metrics_port is None:
         run(options, report_topics=reports, master=master, py_files=py_files)
         return

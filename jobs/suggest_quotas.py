@@ -16,7 +16,8 @@ from jobs.query import query
 from jobs.quota_entry import QuotaEntry
 from jobs.quota_table import quotas_in_force
 from jobs.replay import Refusals, replay
-from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
+from jobs.tables_out import JsonOption, to_json, to_table
+from jobs.tables_sql import TablesOption
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
 from quota.suggestion import suggested_rate

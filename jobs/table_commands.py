@@ -8,7 +8,9 @@ import typer
 from jobs import catalog, table_catalog
 from jobs.answer import Answer
 from jobs.console import output
-from jobs.tables_sql import JsonOption, TablesOption, to_json, to_table
+from jobs.progress import progress_bar
+from jobs.tables_out import CsvOption, JsonOption, form, show
+from jobs.tables_sql import TablesOption
 from streaming.errors import TableError, TableNotFoundError
 from streaming.table_facts import ColumnFacts, TableFacts, column_facts, table_facts
 from streaming.tables import TABLES, TableSpec, create_missing, is_catalog, open_table
@@ -20,10 +22,11 @@ _COLUMNS = ("column", "type", "nullable", "comment")
 
 
 @app.command()
-def create(tables: TablesOption, as_json: JsonOption = False) -> None:
+def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
     """Make the tables that are missing, and bring those of an earlier version to this one."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
     done = _create_in_catalog(tables) if is_catalog(tables) else _create_paths(tables)
-    _show(Answer(("table", "done"), tuple(done.items())), as_json)
+    show(Answer(("table", "done"), tuple(done.items())), wanted)
 
 
 @app.command()
@@ -33,8 +36,10 @@ def describe(
         str, typer.Argument(metavar="[NAME]", help="A table whose columns to show.", show_default=False)
     ] = "",
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Say what each table holds; of one table, what its columns mean."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
     if name and name not in TABLES:
         msg = f"{name!r} is no table of pid-quota. There are {', '.join(TABLES)}"
         raise TableError(msg)
@@ -45,30 +50,33 @@ def describe(
         raise TableNotFoundError(msg)
     about = Answer(_FACTS, tuple(astuple(facts) for facts, _ in found))
     if not name:
-        _show(about, as_json)
+        show(about, wanted)
         return
     ((_, columns),) = found
     what = Answer(_COLUMNS, tuple(astuple(column) for column in columns))
-    if as_json:
-        _show(Answer((*_FACTS, "comment", "columns"), ((*about.rows[0], TABLES[name].comment, what.records()),)), True)
-    else:
+    if wanted == "json":
+        show(Answer((*_FACTS, "comment", "columns"), ((*about.rows[0], TABLES[name].comment, what.records()),)), wanted)
+        return
+    if wanted == "table":
         output().print(TABLES[name].comment, soft_wrap=True)
-        _show(about, False)
-        _show(what, False)
+        show(about, wanted)
+    show(what, wanted)
 
 
 def _create_paths(tables: str) -> dict[str, str]:
     before = {name: _version(tables, name) for name in TABLES}
-    create_missing(tables)
+    with progress_bar("making the tables"):
+        create_missing(tables)
     after = {name: _version(tables, name) for name in TABLES}
     return {name: _word(before[name] is not None, before[name] != after[name]) for name in TABLES}
 
 
 def _create_in_catalog(tables: str) -> dict[str, str]:
-    with catalog.engine(tables) as engine:
+    with catalog.engine(tables) as engine, progress_bar("making the tables") as report:
         there = table_catalog.existing_tables(engine, tables)
-        done = {}
+        done: dict[str, str] = {}
         for name, spec in TABLES.items():
+            report(len(done), len(TABLES))
             changes = table_catalog.create(engine, tables, spec, there=name in there)
             done[name] = _word(name in there, changes > 0)
         return done
@@ -106,10 +114,3 @@ def _describe_catalog(tables: str, specs: list[TableSpec]) -> list[tuple[TableFa
             for spec in specs
             if spec.name in there
         ]
-
-
-def _show(answer: Answer, as_json: bool) -> None:
-    if as_json:
-        typer.echo(to_json(answer))
-    else:
-        output().print(to_table(answer))

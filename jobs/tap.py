@@ -18,7 +18,7 @@ from broker.tap_metrics import TapMetrics
 from broker.topics import PRODUCE_EVENTS, ensure_topics
 from jobs.console import output
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 from jobs.tap_logging import disable_logging, enable_logging
 from jobs.tap_poll import poll_producers
 from jobs.tap_status import status

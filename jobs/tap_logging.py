@@ -12,7 +12,7 @@ from broker.kafka_config import KafkaConfig
 from broker.logging_levels import LoggingOutcome, switch_logging
 from jobs.console import output, printable
 from jobs.errors import JobError
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 
 _ServersOption = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
 _ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]

@@ -15,7 +15,7 @@ from broker.poll_owners import Owners
 from broker.producer_poll import Occupancy, ProducerPoll
 from broker.topics import PRODUCE_EVENTS
 from jobs.console import output, printable
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 
 
 def poll_producers(

@@ -13,7 +13,7 @@ from broker.errors import TopicMissingError
 from broker.kafka_config import KafkaConfig
 from broker.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
 from jobs.console import output, printable
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 
 STALE_SECONDS = 60.0
 """Six heartbeats were missed."""

@@ -9,7 +9,8 @@ import typer
 
 from jobs.answer import Answer
 from jobs.console import output
-from jobs.tables_sql import JsonOption, TablesOption, to_json
+from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
+from jobs.tables_sql import TablesOption
 from jobs.top_data import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 from jobs.top_view import detail_view, rows_table, summary
 from quota.config import QuotaConfig
@@ -30,12 +31,14 @@ def top(
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
     as_json: JsonOption = False,
+    as_csv: CsvOption = False,
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows one in full, q quits."""
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
     name = principal if principal is None or ":" in principal else f"User:{principal}"
-    if once or as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_once(tables, config, sort, text, name, limit, as_json=as_json)
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print_once(tables, config, sort, text, name, limit, wanted)
         return
     from jobs.top_app import TopApp
 
@@ -45,26 +48,29 @@ def top(
 
 
 def _print_once(
-    tables: str, config: QuotaConfig, sort: str, text: str, principal: str | None, limit: int, *, as_json: bool
+    tables: str, config: QuotaConfig, sort: str, text: str, principal: str | None, limit: int, wanted: Form
 ) -> None:
     now, console = _now(), output()
     if principal is not None:
+        if wanted == "csv":
+            msg = "--principal shows several tables, which are no CSV: give --json"
+            raise typer.BadParameter(msg)
         detail = read_detail(tables, principal, now, config)
-        typer.echo(_detail_json(detail)) if as_json else console.print(detail_view(detail))
+        typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
         return
     rows = read_rows(tables, now, config)
     diagnoses = read_diagnoses(tables, now)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
-    if as_json:
-        typer.echo(_rows_json(shown))
+    if wanted != "table":
+        show(_answer(shown), wanted)
         return
     console.print(summary(rows, now), markup=False)
     console.print(rows_table(shown, narrow=console.is_terminal))
 
 
-def _rows_json(rows: list[TopRow]) -> str:
+def _answer(rows: list[TopRow]) -> Answer:
     columns = tuple(TopRow.__dataclass_fields__)
-    return to_json(Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows)))
+    return Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows))
 
 
 def _detail_json(detail: Detail) -> str:

@@ -11,7 +11,7 @@ from broker.kafka_config import KafkaConfig
 from broker.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
 from broker.topics import DEFAULT_PARTITIONS
 from jobs.console import output, printable
-from jobs.tables_sql import JsonOption
+from jobs.tables_out import JsonOption
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 

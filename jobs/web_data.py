@@ -117,7 +117,7 @@ class ConsoleData:
                 "broker_id": chosen,
                 "brokers": sorted(row["broker_id"] for row in ledgers if row["broker_id"] is not None),
                 "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
-                "timeline": _columns(_with_silence(times, now, self.config.window_ms, step_ms), _LINES),
+                "timeline": _columns(_lines(times, now, self.config.window_ms, step_ms), _LINES),
                 "counts": _columns(times, _COUNTS),
                 "throttles": _merged(_held(decisions)),
                 "decisions": decisions,
@@ -200,6 +200,21 @@ def _thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(sums.values())
 
 
+def _lines(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
+    filled = _with_silence(times, now, window_ms, step_ms)
+    if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
+        # All of its window is of its own interval: it began there, and its line does at 0.
+        before_ms = times[0]["at_ms"] - max(step_ms, _interval_ms(times))
+        filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
+    return filled
+
+
+def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as if its window were empty."""
+    unknown = dict.fromkeys(("active_pids", "layers", "state_bytes"))
+    return {**row, **unknown, "new_pids_window": 0, "tokens": row["quota"]}
+
+
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
     """Return the rows of a ledger with what its silence means: no row is written, but its window empties."""
     filled: list[Mapping[str, Any]] = []
@@ -207,8 +222,7 @@ def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int
         filled.append(row)
         end_ms = _ms(now) if later is None else later["at_ms"] - 1
         if end_ms - row["at_ms"] > window_ms + step_ms:
-            empty = row | dict.fromkeys(("active_pids", "layers", "state_bytes"))
-            empty |= {"new_pids_window": 0, "tokens": row["quota"]}
+            empty = _empty(row)
             filled += [empty | {"at_ms": row["at_ms"] + window_ms}, empty | {"at_ms": end_ms}]
         elif later is None and end_ms > row["at_ms"]:
             filled.append(row | {"at_ms": end_ms})

@@ -11,7 +11,8 @@ from jobs.console import output, printable
 from jobs.errors import WhyError
 from jobs.literals import literal
 from jobs.query import query
-from jobs.tables_sql import JsonOption, TablesOption, to_json
+from jobs.tables_out import JsonOption, to_json
+from jobs.tables_sql import TablesOption
 from quota.churn import FIXES, MIN_NEW_PIDS, Churn, Fix
 
 _CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"

@@ -61,7 +61,7 @@ function options({ series, spans, range, unit, height, width }) {
     width,
     height,
     tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-    padding: [10, 22, 0, 0],
+    padding: [10, 30, 0, 0],
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     legend: { live: true },
     scales: {
@@ -73,7 +73,7 @@ function options({ series, spans, range, unit, height, width }) {
       { ...axis, grid, size: 54, values: (_plot, splits) => splits.map((value) => unit(value)) },
     ],
     series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : clock(at * 1000)) }, ...series.map((each) => line(each, unit))],
-    hooks: { drawClear: [(plot) => tint(plot, spans)] },
+    hooks: { drawClear: [(plot) => tint(plot, spans)], ready: [newest], setCursor: [newest] },
   };
 }
 
@@ -98,6 +98,11 @@ function line({ label, values, colour: name, kind = "line", show = true }, unit)
   const points = { show: values.filter((value) => value !== null).length < 3 };
   if (kind === "step") return { ...common, points, paths: window.uPlot.paths.stepped({ align: 1 }) };
   return { ...common, points };
+}
+
+// Where no cursor is, the legend tells the newest values.
+function newest(plot) {
+  if (plot.cursor.idx === null || plot.cursor.idx === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
 }
 
 // The times under throttle, behind everything else.

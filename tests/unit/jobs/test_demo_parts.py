@@ -14,9 +14,10 @@ from table_rows import NOON, append, decision, metrics
 from jobs.demo import Result, Slowing, linger
 from jobs.demo_clients import Clients
 from jobs.demo_console import DemoConsole
-from jobs.demo_processes import MARKER, Child, StreamProgress, prepare_folder
+from jobs.demo_processes import MARKER, Child, prepare_folder
 from jobs.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.errors import DemoError
+from jobs.stream_progress import StreamProgress
 from streaming.tables import create_missing
 
 

@@ -122,7 +122,7 @@ class TestPrincipal:
         append(data.tables, "enforcement_actions", lease_step("l", "in_force", NOON, principal=name))
         page = data.principal(NOON, name)
         assert page["principal"] == page["now_row"]["principal"] == name
-        assert len(page["timeline"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
+        assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
 
     def test_a_name_cannot_reach_other_rows(self, data):
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
@@ -138,6 +138,18 @@ class TestPrincipal:
         assert page["counts"]["admitted_pids"] == [8] * 15
         assert line["new_pids_window"] == [119 - 8 * n for n in range(15)]
         assert line["quota"] == [100.0] * 15
+
+    def test_a_line_begins_at_zero_where_its_principal_began(self, data):
+        rows = [metrics("User:a", NOON - seconds(10 * n), new_pids_window=9 - n, admitted_pids=1) for n in range(3)]
+        rows.append(metrics("User:a", NOON - seconds(30), new_pids_window=6, admitted_pids=2, refused_pids=4))
+        append(data.tables, "producer_id_metrics", *rows)
+        line = data.principal(NOON, "User:a", hours=0.1)["timeline"]
+        assert line["new_pids_window"] == [0, 6, 7, 8, 9]
+        assert line["at_ms"][1] - line["at_ms"][0] == 10_000
+
+    def test_a_line_that_was_there_before_does_not(self, data):
+        append(data.tables, "producer_id_metrics", metrics("User:a", NOON, new_pids_window=50, admitted_pids=1))
+        assert data.principal(NOON, "User:a", hours=1)["timeline"]["new_pids_window"] == [50]
 
     def test_a_long_silence_is_drawn_as_an_empty_window(self, data):
         rows = [metrics("User:a", NOON - n * HOUR, new_pids_window=40, active_pids=9) for n in (5, 10)]

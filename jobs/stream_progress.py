@@ -1,0 +1,50 @@
+"""How far a stream is: what it has committed, against what its topic holds."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+_KAFKA_TIMEOUT_S = 10.0
+
+
+class StreamProgress:
+    """Compares what the stream has committed with what its topic holds."""
+
+    def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            checkpoint: The stream's checkpoint folder.
+            config: confluent-kafka settings of someone who may read the topic.
+            topic: The topic it reads.
+        """
+        self._checkpoint = checkpoint
+        self._config = {**config, "group.id": "pid-quota-progress", "enable.auto.commit": "false", "log_level": 0}
+        self._topic = topic
+
+    def committed(self) -> dict[int, int] | None:
+        """Return the next offset of each partition after the last finished batch, None before the first."""
+        finished = [int(file.name) for file in self._checkpoint.glob("commits/*") if file.name.isdigit()]
+        if not finished:
+            return None
+        lines = (self._checkpoint / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
+        # A version, the batch's settings, then one line per source: ours is the only one.
+        return {int(partition): offset for partition, offset in json.loads(lines[2])[self._topic].items()}
+
+    def ends(self) -> dict[int, int]:
+        """Return the offset that the next record of each partition will get."""
+        return {number: end for number, (_, end) in self.extents().items()}
+
+    def extents(self) -> dict[int, tuple[int, int]]:
+        """Return the oldest offset of each partition, and the one that its next record will get."""
+        consumer = Consumer(self._config)
+        try:
+            partitions = consumer.list_topics(self._topic, _KAFKA_TIMEOUT_S).topics[self._topic].partitions
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(self._topic, number), _KAFKA_TIMEOUT_S)
+                for number in partitions
+            }
+        finally:
+            consumer.close()

@@ -1,0 +1,93 @@
+"""A table of rows for people, as JSON or as CSV: the three forms in which a command prints what it found."""
+
+import csv
+import io
+import json
+import math
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from jobs.answer import Answer
+from jobs.console import output, printable
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
+Form = Literal["table", "json", "csv"]
+
+
+def form(*, as_json: bool, as_csv: bool) -> Form:
+    """Return which form the options want.
+
+    Raises:
+        BadParameter: If they want two.
+    """
+    if as_json and as_csv:
+        msg = "--json and --csv are two forms of the same rows: give one of them"
+        raise typer.BadParameter(msg)
+    if as_json:
+        return "json"
+    return "csv" if as_csv else "table"
+
+
+def show(answer: Answer, wanted: Form) -> None:
+    """Print the rows."""
+    if wanted == "table":
+        output().print(to_table(answer))
+    else:
+        # CSV brings its own line ends.
+        typer.echo(to_json(answer) if wanted == "json" else to_csv(answer), nl=wanted == "json")
+
+
+def to_json(answer: Answer) -> str:
+    """Return the rows as a JSON array of objects; times in ISO 8601, bytes in hex, NaN and infinity as null."""
+    records = [{name: _plain(value) for name, value in record.items()} for record in answer.records()]
+    return json.dumps(records, ensure_ascii=False, allow_nan=False, indent=2)
+
+
+def to_csv(answer: Answer) -> str:
+    r"""Return the rows as CSV below a line of names; values as in JSON, null as nothing, lists and maps as their JSON.
+
+    Examples:
+        >>> to_csv(Answer(("who", "ids"), (("User:a,b", [1, 2]), (None, []))))
+        'who,ids\n"User:a,b","[1, 2]"\n,[]\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    return text.getvalue()
+
+
+def to_table(answer: Answer) -> Table:
+    """Return the rows as a table for people."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in answer.columns:
+        table.add_column(printable(name), no_wrap=True)
+    for row in answer.rows:
+        table.add_row(*(printable("" if value is None else _plain(value)) for value in row))
+    return table
+
+
+def _cell(value: Any) -> Any:
+    plain = _plain(value)
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, dict | list | bool) else plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in the types of JSON."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value)
