@@ -93,15 +93,21 @@ class ConsoleData:
             hours: How far to look back.
             broker_id: Whose ledger, in scope `broker`; None takes the one that is nearest to its quota.
         """
-        since = now - timedelta(hours=hours)
+        since, early = now - timedelta(hours=hours), now - timedelta(days=2)
         mine = {"principal": name}
         who = "principal = :principal"
         rows = {
-            "producer_id_metrics": Rows(f"{who} AND window_end > :since", mine | {"since": since}),
-            "throttle_decisions": Rows(f"{who} AND throttled_until > :since", mine | {"since": since}),
+            "producer_id_metrics": Rows(
+                f"{who} AND window_end > :since", mine | {"since": since}, newer_than=("window_end", since)
+            ),
+            "throttle_decisions": Rows(
+                f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
+            ),
             "enforcement_actions": Rows(who, mine),
             # Older answers tell a new id from a first one; two days tell nearly all.
-            "producer_inits": Rows(f"{who} AND answered_at > :early", mine | {"early": now - timedelta(days=2)}),
+            "producer_inits": Rows(
+                f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
+            ),
         }
         step_ms = round(hours * 3_600_000 / _POINTS)
         with opened(self.tables, now, self.config, rows) as relations:
@@ -161,12 +167,14 @@ _COUNTS = ("at_ms", "admitted_pids", "refused_pids", "late_pids")
 
 
 def _later_than(column: str, since: datetime) -> Rows:
-    return Rows(f"{column} > :since_{column}", {f"since_{column}": since})
+    return Rows(f"{column} > :since_{column}", {f"since_{column}": since}, newer_than=(column, since))
 
 
 def _recent_decisions(now: datetime) -> Rows:
     condition = "decided_at > :day OR throttled_until > :present"
-    return Rows(condition, {"day": now - timedelta(hours=_DAY_HOURS), "present": now})
+    day = now - timedelta(hours=_DAY_HOURS)
+    # No throttle ends before it is decided.
+    return Rows(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 
 def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int | None:

@@ -16,6 +16,7 @@ from jobs.answer import Answer
 from jobs.errors import QueryError
 from jobs.literals import standard_literal
 from jobs.query import lock, prepare
+from jobs.table_scan import read_local
 from jobs.views import mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
 from streaming.errors import TableError, TableNotFoundError
@@ -23,6 +24,7 @@ from streaming.tables import TABLES, is_catalog, open_table, table_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
 
 _MARKER = re.compile(r":(\w+)")
@@ -36,11 +38,13 @@ class Rows:
         condition: In SQL, with markers `:name` for values.
         values: By name; texts and aware times.
         columns: The columns that are needed; all, if none is named.
+        newer_than: A column and a time that it is later than in all of them; files without such rows are not opened.
     """
 
     condition: str = "TRUE"
     values: Mapping[str, str | datetime] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    newer_than: tuple[str, datetime] | None = None
 
     def select(self, table: str) -> str:
         """Return the SELECT of these rows, with markers."""
@@ -148,17 +152,44 @@ def read_path(tables: str, name: str, rows: Rows) -> "pa.Table":
         TableNotFoundError: If there is no such table.
         TableError: If it can't be read.
     """
+    import duckdb
     import pyarrow as pa
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
     table = open_table(tables, name)
+    names = list(rows.columns or table_columns(table))
+    try:
+        found = read_local(
+            table, tables, name, _MARKER.sub(r"$\1", rows.select("{rows}")), rows.values, rows.newer_than
+        )
+    except duckdb.Error as error:
+        msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
+        raise TableError(msg) from error
+    if found is not None:
+        return _as_declared(found, names, TABLES[name].schema)
     select = _MARKER.sub(lambda marker: standard_literal(rows.values[marker[1]]), rows.select(name))
     try:
         return pa.table(QueryBuilder().register(name, table).execute(select).read_all())
     except (DeltaError, OSError) as error:
         msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
         raise TableError(msg) from error
+
+
+def table_columns(table: "DeltaTable") -> list[str]:
+    """Return the names of a table's columns."""
+    return [column.name for column in table.schema().fields]
+
+
+def _as_declared(found: "pa.Table", names: list[str], schema: "pa.Schema") -> "pa.Table":
+    """Return columns in their declared types; one that no file has yet is null."""
+    import pyarrow as pa
+
+    columns = {}
+    for name in names:
+        kind = schema.field(name).type if name in schema.names else found.schema.field(name).type
+        columns[name] = found[name].cast(kind) if name in found.column_names else pa.nulls(found.num_rows, kind)
+    return pa.table(columns)
 
 
 @contextmanager
