@@ -1,14 +1,17 @@
 """What the benchmarks share: a broker with a topic of events, runs of a streaming query, and how they are measured."""
 
-import json
 import os
 import platform
+import re
+import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
@@ -17,11 +20,13 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from broker.jars import jars_folder, spark_jars
 from broker.java import find_java
 from broker.local import LocalBroker
 from broker.process import run_to_end
 from quota.config import QuotaConfig
 from streaming.pipeline import AVAILABLE_NOW, StreamOptions
+from streaming.session import stream_session
 from streaming.tables import create_missing
 
 TOPIC = "bench-events"
@@ -30,6 +35,13 @@ ZIPF = 1.1
 PIDS_EACH = 20
 QUOTA = 100.0
 HOUR_MS = 3_600_000
+POLL_S = 0.1
+BENCH = Path(__file__).parent
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    """A measurement that says nothing, and what to change."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +73,18 @@ class Run:
     Attributes:
         events: Records of the other batches.
         seconds: They took.
-        state_bytes: Of the state at the end, on disk.
+        state_bytes: Of the state at the end, on disk, with the versions that are kept to go back to.
         batches: How many.
+        cpu_seconds: What Spark's JVM and its Python workers spent on them.
+        state_rows: Rows of the state at the end.
     """
 
     events: int
     seconds: float
     state_bytes: int
     batches: int
+    cpu_seconds: float = 0.0
+    state_rows: int = 0
 
     @property
     def rate(self) -> float:
@@ -109,7 +125,8 @@ def fill(broker: LocalBroker, load: Load) -> None:
         if number % 10_000 == 0:
             producer.poll(0)
     if producer.flush(300):
-        raise TimeoutError
+        msg = f"not all {load.events:,} events reached the broker within 300 s: is the disk full?"
+        raise BenchError(msg)
 
 
 def options(broker: LocalBroker, load: Load, root: Path, batch: int, **changes: object) -> StreamOptions:
@@ -126,36 +143,121 @@ def options(broker: LocalBroker, load: Load, root: Path, batch: int, **changes: 
     return StreamOptions(**(given | changes))
 
 
+def session() -> SparkSession:
+    """Return the job's own session; its Python workers can import the benchmarks, too."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(BENCH), os.environ.get("PYTHONPATH"))))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.showConsoleProgress=false pyspark-shell"
+    spark = stream_session(spark_jars(jars_folder()))
+    # A warning per new key and batch would be part of what is measured of `transformWithStateInPandas`.
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
 def measure(query: StreamingQuery, checkpoint: Path) -> Run:
-    """Wait until a query has read all, and say how fast its batches were."""
+    """Wait until a query has read all, and say how fast its batches were.
+
+    Raises:
+        BenchError: If there was nothing after the first batch.
+    """
+    while query.isActive and not any(each.numInputRows for each in query.recentProgress):
+        query.awaitTermination(POLL_S)
+    cpu_before = spark_cpu_seconds()
     query.awaitTermination()
+    cpu_seconds = spark_cpu_seconds() - cpu_before
     progress = [each for each in query.recentProgress if each.numInputRows][1:]
-    seconds = sum(each.durationMs["triggerExecution"] for each in progress) / 1000
-    return Run(sum(each.numInputRows for each in progress), seconds, folder_bytes(checkpoint / "state"), len(progress))
+    if not progress:
+        msg = "the first batch, in which everything warms up, was the only one: give more events or smaller batches"
+        raise BenchError(msg)
+    return Run(
+        events=sum(each.numInputRows for each in progress),
+        seconds=sum(each.durationMs["triggerExecution"] for each in progress) / 1000,
+        state_bytes=folder_bytes(checkpoint / "state"),
+        batches=len(progress),
+        cpu_seconds=round(cpu_seconds, 2),
+        state_rows=sum(each.numRowsTotal for each in progress[-1].stateOperators),
+    )
+
+
+def spark_cpu_seconds() -> float:
+    """Return the CPU time of the JVM that this process has started for Spark, and of all below it."""
+    parents: dict[int, int] = {}
+    spent: dict[int, float] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(entry.name)] = int(fields[1])
+        # User and system time of its own, and of the children that have ended.
+        spent[int(entry.name)] = sum(map(int, fields[11:15])) / CLOCK_TICKS
+    found = {pid for pid, parent in parents.items() if parent == os.getpid() and "SparkSubmit" in _command(pid)}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sum(spent[pid] for pid in found)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def folder_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) if folder.exists() else 0
 
 
-def interleaved(variants: dict[str, Callable[[Path], Run]], repeats: int, folder: Path) -> dict[str, list[Run]]:
+def interleaved(variants: dict[str, Callable[[Path], Run]], rounds: int, folder: Path) -> dict[str, list[Run]]:
     """Run all variants in turn, several times over, so that a noisy machine meets them alike."""
     runs: dict[str, list[Run]] = {name: [] for name in variants}
-    for repeat in range(repeats):
+    for number in range(rounds):
         for name, run in variants.items():
-            found = run(folder / f"{name}-{repeat}")
+            place = folder / f"{name}-{number}"
+            found = run(place)
             runs[name].append(found)
+            shutil.rmtree(place, ignore_errors=True)
             print(f"  {name:28} {found.rate:>10,.0f} events/s  state {found.state_bytes / 1024:,.0f} KiB", flush=True)
     return runs
 
 
 def ratios(runs: dict[str, list[Run]], name: str, base: str) -> dict[str, float]:
     """Return how many times as fast one variant was as another in the same round: median, least and most."""
-    found = [one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True)]
-    return {"median": round(statistics.median(found), 3), "min": round(min(found), 3), "max": round(max(found), 3)}
+    return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
 
 
-def machine(spark: SparkSession) -> dict[str, object]:
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Return median, least and most of some figures, to four digits."""
+    found = sorted(values)
+    return {
+        name: float(f"{value:.4g}")
+        for name, value in (("median", statistics.median(found)), ("min", found[0]), ("max", found[-1]))
+    }
+
+
+def summary(runs: dict[str, list[Run]], bases: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return what an interleaved run has shown: each variant's figures, and its ratios to some of them."""
+    variants = {
+        name: {
+            "events_per_second": spread(each.rate for each in found),
+            "cpu_us_per_event": spread(each.cpu_seconds / each.events * 1e6 for each in found),
+            "state_bytes": spread(each.state_bytes for each in found),
+            "state_rows": found[-1].state_rows,
+            "batches": found[-1].batches,
+            "rounds": len(found),
+        }
+        for name, found in runs.items()
+    }
+    compared = {
+        f"{name}/{base}": ratios(runs, name, base)
+        for base in bases
+        if base in runs
+        for name in runs
+        if name not in (base, "source")
+    }
+    return {"variants": variants, "ratios": compared}
+
+
+def machine() -> dict[str, object]:
     """Return what the figures were measured on."""
     import deltalake
     import pyspark
@@ -164,11 +266,12 @@ def machine(spark: SparkSession) -> dict[str, object]:
     return {
         "cpu": next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "unknown"),
         "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "load_average": os.getloadavg()[0],
         "python": platform.python_version(),
-        "spark": spark.version,
-        "pyspark": pyspark.__version__,
+        "spark": pyspark.__version__,
         "deltalake": deltalake.__version__,
+        "kafka": kafka_version(),
         "java": java.splitlines()[0] if java else "unknown",
     }
 
@@ -177,6 +280,7 @@ def _cpu_lines() -> list[str]:
     return Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
 
 
-def write_json(file: Path, content: dict[str, object]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+def kafka_version() -> str:
+    """Return the version of the embedded broker, as `jvm/ivy.xml` pins it."""
+    found = re.search(r'name="kafka_2.13" rev="([^"]+)"', resources.files("jvm").joinpath("ivy.xml").read_text())
+    return found[1] if found else "unknown"

@@ -1,6 +1,7 @@
 """Other ways to find who makes too many producer ids, on the same events and into the same two tables.
 
-None of them decides as KIP-936 does; they say what the ledgers' exactness costs, or saves.
+All but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, and know no tokens, no
+refusals and no releases. Where they leave out work, it is to their favour.
 """
 
 from collections.abc import Iterator
@@ -14,10 +15,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from typing_extensions import override
 
-from streaming.operator import unpack
-from streaming.pipeline import StreamOptions, open_sink, read_records, tally_records
-from streaming.sinks import TableSink
+from state.events import Deployment
+from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, apply, as_frame, limit_of, unpack
+from streaming.pipeline import (
+    AVAILABLE_NOW,
+    StreamOptions,
+    join_quotas,
+    latest_quotas,
+    open_sink,
+    read_records,
+    tally_records,
+)
+from streaming.sinks import WRITE_ORDER, Commit, TableSink
 from streaming.tables import TABLES, spark_ddl
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
@@ -35,15 +47,15 @@ def source_only(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Exact, in the JVM: Spark's own deduplication of (principal, PID) within the window, then a count."""
+    """Exact, in the JVM: Spark's own deduplication of (principal, PID) within the window, then a count per window."""
+    window = f"{options.config.window_seconds} seconds"
     unseen = (
-        _decoded(spark, options)
-        .withWatermark("at", f"{options.config.window_seconds} seconds")
-        .dropDuplicatesWithinWatermark(["principal", "producer_id"])
+        _decoded(spark, options).withWatermark("at", window).dropDuplicatesWithinWatermark(["principal", "producer_id"])
     )
 
     def commit(batch: DataFrame, batch_id: int) -> None:
-        counted = batch.groupBy("principal").agg(
+        # A second stateful operator would say a window's count an hour late: what a batch adds to it is said at once.
+        counted = batch.groupBy("principal", fn.window("at", window)).agg(
             fn.count("*").alias("new_pids"), fn.unix_millis(fn.max("at")).alias("newest_ms")
         )
         _write(counted, batch_id, sink)
@@ -64,6 +76,57 @@ def approximate(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     )
     sink = open_sink(options.tables, "hll", options.sink)
     return _started(counted, options, lambda batch, batch_id: _write(batch, batch_id, sink), "update")
+
+
+def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """Our own ledgers in `transformWithStateInPandas`: all but the operator is the job's."""
+    tallies = tally_records(read_records(spark, options), options)
+    limited = join_quotas(tallies, latest_quotas(spark, options.tables))
+    output = limited.groupBy("principal").transformWithStateInPandas(
+        LedgerProcessor(Deployment(options.config, salt=7), options.never_enforced), OUTPUT_SCHEMA, "append", "none"
+    )
+    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink)))
+
+
+class LedgerProcessor(StatefulProcessor):
+    """Gives the events of a principal to its ledger, as `streaming.operator.operate` does; it never forgets one."""
+
+    def __init__(self, deployment: Deployment, never_enforced: frozenset[str]) -> None:
+        self.deployment, self.never_enforced = deployment, never_enforced
+
+    @override
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.ledger = handle.getValueState("ledger", STATE_SCHEMA)
+
+    @override
+    def handleInputRows(
+        self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        frames = list(rows)
+        packed = [each for frame in frames for each in frame["packed"].tolist()]
+        first = frames[0]
+        limit = limit_of(*(first[name].iat[0] for name in ("quota", "quota_source", "quota_updated_ms")))
+        output = apply(self.deployment, self.never_enforced, key[0], packed, limit, ValueSlot(self.ledger))
+        kept = [row for row in output if row[0] in WRITE_ORDER]
+        if kept:
+            yield as_frame(kept)
+
+
+class ValueSlot:
+    """A `ValueState` as a `streaming.slots.Slot`; no timer is set, which saves it a call."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def get(self) -> bytes | None:
+        found = self._state.get()
+        return None if found is None else bytes(found[0])
+
+    def put(self, content: bytes, look_again_ms: int) -> None:
+        self._state.update((content,))
+
+    def remove(self) -> None:
+        self._state.clear()
 
 
 def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -96,8 +159,10 @@ def _decoded(spark: SparkSession, options: StreamOptions) -> DataFrame:
 
 def _started(frame: DataFrame, options: StreamOptions, commit: Any, mode: str = "append") -> StreamingQuery:
     Path(options.checkpoint).mkdir(parents=True, exist_ok=True)
-    writer = frame.writeStream.outputMode(mode).foreachBatch(commit)
-    return writer.option("checkpointLocation", options.checkpoint).trigger(availableNow=True).start()
+    writer = frame.writeStream.outputMode(mode).foreachBatch(commit).option("checkpointLocation", options.checkpoint)
+    if options.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=options.trigger).start()
 
 
 def _write(counted: DataFrame, batch_id: int, sink: TableSink) -> None:
@@ -128,3 +193,7 @@ def _as_rows(counted: DataFrame, table: str, batch_id: int, sources: dict[str, s
 def _split(ddl: str) -> list[str]:
     # MAP<STRING, BIGINT> holds the separator, too.
     return ddl.replace("MAP<STRING, BIGINT>", "MAP<STRING,BIGINT>").split(", ")
+
+
+PEERS = {"source": source_only, "dedup": dedup, "approximate": approximate, "set": exact_set, "tws": with_state}
+"""By the names that `bench/throughput.py` and `bench/peer_stream.py` know them by."""

@@ -1,57 +1,78 @@
 """How fast is the whole job, against its own source and against other ways to do it?
 
     .venv/bin/python bench/throughput.py                                  # 1 M events, 2,000 principals, 3 rounds
-    .venv/bin/python bench/throughput.py --events 2000000 --rounds 5      # the long form
+    .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --rounds 5 --principals 20,200,2000,20000
+    .venv/bin/python bench/throughput.py --events 1250000 --principals 20 --flood 1000000 --variants job,dedup
 
-Every figure is a ratio within one run, whose variants take turns.
+Every figure is a ratio within one run, whose variants take turns. Variants are the job (`job-buckets`: with 16 state
+buckets, `job-delta-spark`: with the other writer of tables) and those of `bench/peers.py`. The last line is JSON.
 """
 
 import argparse
+import json
 import tempfile
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 import bench_kit as kit
-import peers
+from peers import PEERS
+from pyspark.sql import SparkSession
 
-from broker.jars import jars_folder, spark_jars
+from broker.local import LocalBroker
 from jobs.quota_table import QuotaEntry, set_quota
 from streaming import pipeline
-from streaming.session import stream_session
 
-VARIANTS = {"source": peers.source_only, "dedup": peers.dedup, "approximate": peers.approximate, "set": peers.exact_set}
+JOB_CHANGES: dict[str, dict[str, object]] = {
+    "job": {},
+    "job-buckets": {"state_buckets": 16},
+    "job-delta-spark": {"sink": "delta-spark"},
+}
+VARIANTS = ("source", "job", "job-buckets", "job-delta-spark", "dedup", "approximate", "set", "tws")
+BASES = ("source", "dedup", "set", "tws")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--principals", type=int, default=2000)
-    parser.add_argument("--flood", type=int, default=0, help="PIDs of one principal that come once each")
+    parser.add_argument("--principals", default="2000", help="one figure, or several split by commas")
+    parser.add_argument("--flood", type=int, default=0, help="PIDs of one principal more, that come once each")
     parser.add_argument("--batch", type=int, default=250_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--variants", default="source,job,job-delta-spark,dedup,approximate,set")
+    parser.add_argument("--variants", default=",".join(VARIANTS))
     asked = parser.parse_args()
-    load = kit.Load(asked.events, asked.principals, asked.flood)
-    spark = stream_session(spark_jars(jars_folder()))
-    names = asked.variants.split(",")
-    with tempfile.TemporaryDirectory(prefix="pid-quota-bench-") as root, kit.loaded_broker(Path(root), load) as broker:
+    loads = [kit.Load(asked.events, int(each), asked.flood) for each in asked.principals.split(",")]
+    spark = kit.session()
+    found = []
+    for load in loads:
+        with (
+            tempfile.TemporaryDirectory(prefix="pid-quota-bench-") as root,
+            kit.loaded_broker(Path(root), load) as broker,
+        ):
+            found.append(measured(spark, broker, load, Path(root), asked))
+    print(json.dumps({"loads": found}))
 
-        def run(name: str, place: Path) -> kit.Run:
-            sink = "delta-spark" if name.endswith("delta-spark") else None
-            options = kit.options(broker, load, place, asked.batch, sink=sink)
-            if not name.startswith("job"):
-                return kit.measure(VARIANTS[name](spark, options), Path(options.checkpoint))
-            set_quota(options.tables, QuotaEntry(None, kit.QUOTA, datetime.now(timezone.utc), "bench"))
-            return kit.measure(pipeline.start(spark, options), Path(options.checkpoint))
 
-        runs = kit.interleaved({name: partial(run, name) for name in names}, asked.rounds, Path(root))
-    print(f"{load.events:,} events, {load.principals:,} principals, {load.flood_pids:,} flood PIDs")
-    for name in names:
-        for base in ("source", "dedup"):
-            if base in names and name != base:
-                print(f"  {name} / {base}: {kit.ratios(runs, name, base)}")
-    print(kit.machine(spark))
+def measured(
+    spark: SparkSession, broker: LocalBroker, load: kit.Load, root: Path, asked: argparse.Namespace
+) -> dict[str, object]:
+    """Run all variants over one load, print what they were against one another, and return it."""
+    print(f"{load.events:,} events, {load.principals:,} principals, {load.flood_pids:,} flood PIDs", flush=True)
+    variants = {name: partial(run, spark, broker, load, asked.batch, name) for name in asked.variants.split(",")}
+    found = kit.summary(kit.interleaved(variants, asked.rounds, root), BASES)
+    for name, ratio in found["ratios"].items():
+        if name.startswith("job"):
+            print(f"  {name:28} {ratio['median']:>8.3f}  ({ratio['min']:.3f} to {ratio['max']:.3f})")
+    of_load = {"events": load.events, "principals": load.principals, "flood_pids": load.flood_pids}
+    return {**of_load, "batch": asked.batch, **found}
+
+
+def run(spark: SparkSession, broker: LocalBroker, load: kit.Load, batch: int, name: str, place: Path) -> kit.Run:
+    """Run one variant over a load in a fresh folder."""
+    options = kit.options(broker, load, place, batch, **JOB_CHANGES.get(name, {}))
+    set_quota(options.tables, QuotaEntry(None, kit.QUOTA, datetime.now(timezone.utc), "bench"))
+    start = pipeline.start if name in JOB_CHANGES else PEERS[name]
+    return kit.measure(start(spark, options), Path(options.checkpoint))
 
 
 if __name__ == "__main__":
