@@ -5,7 +5,8 @@
 
 The stream is the job itself, as a process of its own. Events are written to Kafka as the tap would, at a steady rate;
 now and then a fresh principal sends more PIDs than its quota, and the clock runs until a reader of the table finds the
-decision. The last line is JSON.
+decision. A decision's time is cut into its wait for a batch, the batch until Delta's commit, and the reading. The last
+line is JSON.
 """
 
 import argparse
@@ -14,12 +15,14 @@ import statistics
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from pyarrow import dataset
 
 from broker.local import LocalBroker
 from broker.topics import PRODUCE_EVENTS, ensure_topics
@@ -38,7 +41,7 @@ def main() -> None:
     parser.add_argument("--principals", type=int, default=200)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--trigger", default="1 second")
-    parser.add_argument("--sink", default="deltalake")
+    parser.add_argument("--sink", default="deltalake", choices=["deltalake", "delta-spark"])
     parser.add_argument("--state-buckets", type=int, default=0)
     asked = parser.parse_args()
     with (
@@ -63,18 +66,28 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
     with Child("stream", arguments, folder / "stream.log") as stream:
         load.start()
         try:
-            provoke(broker, tables, "User:warm-up")
+            provoke(broker, tables, checkpoint, "User:warm-up")
             found = []
             for trial in range(asked.trials):
                 stream.require_alive()
-                found.append(provoke(broker, tables, f"User:over-{trial}"))
+                found.append(provoke(broker, tables, checkpoint, f"User:over-{trial}"))
             ends, committed = progress.ends(), progress.committed() or {}
         finally:
             stop.set()
             load.join()
     behind = sum(end - committed.get(partition, 0) for partition, end in ends.items())
-    cut = statistics.quantiles(found, n=100, method="inclusive")
-    return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(found), 2), "behind": behind}
+    return percentiles([each.total_s for each in found]) | {
+        "behind": behind,
+        "wait_s": percentiles([each.wait_s for each in found]),
+        "batch_s": percentiles([each.batch_s for each in found]),
+        "read_s": percentiles([each.read_s for each in found]),
+    }
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """Return median, 99th percentile (between the trials) and most."""
+    cut = statistics.quantiles(seconds, n=100, method="inclusive")
+    return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(seconds), 2)}
 
 
 def steady(broker: LocalBroker, rate: int, principals: int, stop: threading.Event) -> None:
@@ -95,8 +108,21 @@ def steady(broker: LocalBroker, rate: int, principals: int, stop: threading.Even
     producer.flush(30)
 
 
-def provoke(broker: LocalBroker, tables: str, principal: str) -> float:
-    """Send a principal's quota and two more at a moment of its own; return the seconds until its decision is found."""
+@dataclass(frozen=True)
+class Taken:
+    """Seconds from a produce to its decision: until its batch began, until the commit, until a reader had found it."""
+
+    wait_s: float
+    batch_s: float
+    read_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.wait_s + self.batch_s + self.read_s
+
+
+def provoke(broker: LocalBroker, tables: str, checkpoint: Path, principal: str) -> Taken:
+    """Send a principal's quota and two more at a moment of its own, and wait until its decision is found."""
     time.sleep(float(np.random.default_rng().uniform(0, 2)))
     producer = Producer({**broker.admin_config(), "linger.ms": 0})
     first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
@@ -104,12 +130,17 @@ def provoke(broker: LocalBroker, tables: str, principal: str) -> float:
         value = f'{{"timestamp_ms":{now_ms},"principal":"{principal}","producer_id":{first + number}}}'
         producer.produce(PRODUCE_EVENTS, value, principal)
     producer.flush(30)
-    sent = time.monotonic()
-    place = table_path(tables, "throttle_decisions")
-    while time.monotonic() - sent < LIMIT_S:
-        found = DeltaTable(place).to_pyarrow_dataset().to_table(columns=["principal"]).column("principal").to_pylist()
-        if principal in found:
-            return time.monotonic() - sent
+    # By the clock of the file system, as the batch's own times are.
+    sent_s = time.time()
+    place, asked = table_path(tables, "throttle_decisions"), dataset.field("principal") == principal
+    while time.time() - sent_s < LIMIT_S:
+        table = DeltaTable(place)
+        rows = table.to_pyarrow_dataset().to_table(columns=["principal", "batch_id"], filter=asked)
+        if rows.num_rows:
+            found_s = time.time()
+            begun_s = (checkpoint / "offsets" / str(rows["batch_id"][0])).stat().st_mtime
+            written_s = Path(place, "_delta_log", f"{table.version():020d}.json").stat().st_mtime
+            return Taken(begun_s - sent_s, written_s - begun_s, found_s - written_s)
         time.sleep(0.02)
     raise TimeoutError(principal)
 

@@ -1,0 +1,30 @@
+"""One of the peers as a process of its own, for `sustained.py`; its options are those of `pid-quota stream`."""
+
+import argparse
+
+import bench_kit as kit
+from peers import PEERS
+
+from quota.config import QuotaConfig
+from streaming.pipeline import StreamOptions
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--variant", choices=list(PEERS), required=True)
+    for name in ("bootstrap-servers", "topic", "tables", "checkpoint", "trigger"):
+        parser.add_argument(f"--{name}", required=True)
+    asked = parser.parse_args()
+    options = StreamOptions(
+        topic=asked.topic,
+        kafka_options={"kafka.bootstrap.servers": asked.bootstrap_servers},
+        tables=asked.tables,
+        checkpoint=asked.checkpoint,
+        trigger=asked.trigger,
+        config=QuotaConfig(),
+    )
+    PEERS[asked.variant](kit.session(), options).awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""How much faster is the job with two workers than with one? A standalone Spark cluster of single-core workers.
+
+    .venv/bin/python bench/scaleout.py
+
+The workers take turns: one, two, one, two, on the same load. Driver, broker and workers share this machine, so with two
+cores the second worker has to get by with what they leave. The last line is JSON.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import bench_kit as kit
+import pyspark
+from process_kit import Place, finished_batches, python_path, run_of
+
+from broker.local import LocalBroker
+from broker.process import run_to_end, start_watched
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+DEPLOY = "org.apache.spark.deploy"
+START_S = 300.0
+STOP_S = 20.0
+RUN_S = 1800
+"""A job that takes longer is stuck."""
+AT_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+"""Where master and workers listen: on this machine only."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--principals", type=int, default=2000)
+    parser.add_argument("--batch", type=int, default=250_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--variant", default="job")
+    asked = parser.parse_args()
+    load = kit.Load(asked.events, asked.principals)
+    runs: dict[str, list[kit.Run]] = {"1 worker": [], "2 workers": []}
+    with (
+        tempfile.TemporaryDirectory(prefix="pid-quota-scaleout-") as folder,
+        kit.loaded_broker(Path(folder), load) as broker,
+        python_path(),
+    ):
+        os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
+        for number in range(asked.rounds):
+            for workers, name in enumerate(runs, start=1):
+                place = Path(folder, f"{number}-{workers}")
+                place.mkdir()
+                runs[name].append(run(place, broker, load, workers, asked))
+                print(f"  {name:12} {runs[name][-1].rate:>10,.0f} events/s", flush=True)
+    speedup = kit.ratios(runs, "2 workers", "1 worker")
+    rates = {name: kit.spread(each.rate for each in found) for name, found in runs.items()}
+    print(json.dumps(vars(asked) | {"speedup": speedup, "events_per_second": rates}))
+
+
+def run(folder: Path, broker: LocalBroker, load: kit.Load, workers: int, asked: argparse.Namespace) -> kit.Run:
+    """Run the job over the load on a fresh cluster."""
+    place = Place(broker, load.topic, folder)
+    with cluster(folder, workers) as master:
+        more = ("--master", master, "--max-offsets-per-trigger", str(asked.batch))
+        code, told = run_to_end([sys.executable, *place.arguments(asked.variant, "available-now", *more)], RUN_S)
+    if code:
+        msg = f"the job on {workers} workers ended with exit code {code}: {told.strip()[-600:]}"
+        raise kit.BenchError(msg)
+    return run_of(finished_batches(place.checkpoint, place.topic))
+
+
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[str]:
+    """Start a master and so many workers with a core each; gives the master's address."""
+    with ExitStack() as stack:
+        log = folder / "master.log"
+        stack.enter_context(spark_process(log, f"{DEPLOY}.master.Master", *AT_LOOPBACK))
+        master = said(log, r"Starting Spark master at (spark://\S+)")
+        for number in range(workers):
+            log = folder / f"worker-{number}.log"
+            size = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / "work"))
+            stack.enter_context(spark_process(log, f"{DEPLOY}.worker.Worker", *AT_LOOPBACK, *size, master))
+            said(log, "(Successfully registered with master)")
+        yield master
+
+
+@contextmanager
+def spark_process(log: Path, *arguments: str) -> Iterator[None]:
+    """Run a part of the cluster until the block ends; executors end with their worker."""
+    log.touch()
+    process = start_watched([str(SPARK_CLASS), *arguments], log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin:
+            # Ends its watchdog.
+            process.stdin.close()
+
+
+def said(log: Path, pattern: str) -> str:
+    """Wait until a log says something, and return its first group."""
+    give_up_at = time.monotonic() + START_S
+    while not (found := re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))):
+        if time.monotonic() > give_up_at:
+            msg = f"{log} did not say {pattern!r} within {START_S:.0f} s"
+            raise kit.BenchError(msg)
+        time.sleep(0.2)
+    return found[1]
+
+
+if __name__ == "__main__":
+    main()
