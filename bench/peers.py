@@ -5,6 +5,7 @@ refusals and no releases. Where they leave out work, it is to their favour.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,20 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from typing_extensions import override
 
 from state.events import Deployment
-from streaming.operator import OUTPUT_SCHEMA, STATE_SCHEMA, apply, as_frame, limit_of, unpack
+from streaming.operator import STATE_SCHEMA, apply, unpack
 from streaming.pipeline import (
     AVAILABLE_NOW,
     StreamOptions,
-    join_quotas,
-    latest_quotas,
     open_sink,
+    quotas_of,
     read_records,
     tally_records,
 )
-from streaming.sinks import WRITE_ORDER, Commit, TableSink
-from streaming.tables import TABLES, spark_ddl
+from streaming.quotas import BatchQuotas
+from streaming.rows import OUTPUT_SCHEMA, pack, table_rows
+from streaming.sinks import Commit, TableSink
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
-_METRICS = {"window_end": "at", "as_of": "at", "new_pids_window": "new_pids"}
-_DECISIONS = {"decided_at": "at", "throttled_until": "at", "refused_pids": "new_pids"}
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
@@ -58,9 +57,9 @@ def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         counted = batch.groupBy("principal", fn.window("at", window)).agg(
             fn.count("*").alias("new_pids"), fn.unix_millis(fn.max("at")).alias("newest_ms")
         )
-        _write(counted, batch_id, sink)
+        write(counted, batch_id)
 
-    sink = open_sink(options.tables, "dedup", options.sink)
+    write = _writer(options, "dedup")
     return _started(unseen, options, commit)
 
 
@@ -74,25 +73,23 @@ def approximate(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         .agg(fn.approx_count_distinct("producer_id").alias("new_pids"), fn.max("at").alias("newest"))
         .selectExpr("principal", "new_pids", "unix_millis(newest) AS newest_ms")
     )
-    sink = open_sink(options.tables, "hll", options.sink)
-    return _started(counted, options, lambda batch, batch_id: _write(batch, batch_id, sink), "update")
+    return _started(counted, options, _writer(options, "hll"), "update")
 
 
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Our own ledgers in `transformWithStateInPandas`: all but the operator is the job's."""
     tallies = tally_records(read_records(spark, options), options)
-    limited = join_quotas(tallies, latest_quotas(spark, options.tables))
-    output = limited.groupBy("principal").transformWithStateInPandas(
-        LedgerProcessor(Deployment(options.config, salt=7), options.never_enforced), OUTPUT_SCHEMA, "append", "none"
-    )
-    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink)))
+    quotas = quotas_of(options)
+    processor = LedgerProcessor(Deployment(options.config, salt=7), options.never_enforced, quotas)
+    output = tallies.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
+    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas))
 
 
 class LedgerProcessor(StatefulProcessor):
     """Gives the events of a principal to its ledger, as `streaming.operator.operate` does; it never forgets one."""
 
-    def __init__(self, deployment: Deployment, never_enforced: frozenset[str]) -> None:
-        self.deployment, self.never_enforced = deployment, never_enforced
+    def __init__(self, deployment: Deployment, never_enforced: frozenset[str], quotas: BatchQuotas) -> None:
+        self.deployment, self.never_enforced, self.quotas = deployment, never_enforced, quotas
 
     @override
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -102,14 +99,11 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        frames = list(rows)
-        packed = [each for frame in frames for each in frame["packed"].tolist()]
-        first = frames[0]
-        limit = limit_of(*(first[name].iat[0] for name in ("quota", "quota_source", "quota_updated_ms")))
+        packed = [each for frame in rows for each in frame["packed"].tolist()]
+        limit = self.quotas.in_task().limit(key[0])
         output = apply(self.deployment, self.never_enforced, key[0], packed, limit, ValueSlot(self.ledger))
-        kept = [row for row in output if row[0] in WRITE_ORDER]
-        if kept:
-            yield as_frame(kept)
+        if output:
+            yield pack(output)
 
 
 class ValueSlot:
@@ -136,8 +130,7 @@ def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         .groupBy("principal")
         .applyInPandasWithState(_remember, _COUNTED, "pids BINARY", "update", GroupStateTimeout.NoTimeout)
     )
-    sink = open_sink(options.tables, "set", options.sink)
-    return _started(counted, options, lambda batch, batch_id: _write(batch, batch_id, sink), "update")
+    return _started(counted, options, _writer(options, "set"), "update")
 
 
 def _remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
@@ -157,6 +150,10 @@ def _decoded(spark: SparkSession, options: StreamOptions) -> DataFrame:
     return events.withColumn("at", fn.timestamp_millis("timestamp_ms"))
 
 
+def _writer(options: StreamOptions, name: str) -> "WriteCounts":
+    return WriteCounts(open_sink(options.tables, name, options.sink), quotas_of(options))
+
+
 def _started(frame: DataFrame, options: StreamOptions, commit: Any, mode: str = "append") -> StreamingQuery:
     Path(options.checkpoint).mkdir(parents=True, exist_ok=True)
     writer = frame.writeStream.outputMode(mode).foreachBatch(commit).option("checkpointLocation", options.checkpoint)
@@ -165,34 +162,34 @@ def _started(frame: DataFrame, options: StreamOptions, commit: Any, mode: str = 
     return writer.trigger(processingTime=options.trigger).start()
 
 
-def _write(counted: DataFrame, batch_id: int, sink: TableSink) -> None:
-    """Write a row per principal, and a decision for each above its quota."""
-    counted = counted.persist()
-    try:
-        rows = _as_rows(counted, "producer_id_metrics", batch_id, _METRICS)
-        over = counted.where(fn.col("new_pids") > QUOTA)
-        decisions = _as_rows(over, "throttle_decisions", batch_id, _DECISIONS)
-        if not over.isEmpty():
-            sink.append(decisions, "throttle_decisions", batch_id)
-        sink.append(rows, "producer_id_metrics", batch_id)
-    finally:
-        counted.unpersist()
+@dataclass(frozen=True)
+class WriteCounts:
+    """A function for `foreachBatch`: a metrics row per count, and a decision for each above the quota."""
+
+    sink: TableSink
+    quotas: BatchQuotas
+
+    def __call__(self, counted: DataFrame, batch_id: int) -> None:
+        """Write a batch of rows with `principal`, `new_pids` and `newest_ms`."""
+        spark = counted.sparkSession
+        # The tally asks for them; the others need none.
+        self.quotas.publish(spark, batch_id)
+        rows = counted.toArrow().to_pylist()
+        decisions = [_decision(row) for row in rows if row["new_pids"] > QUOTA]
+        for table, bodies in (("throttle_decisions", decisions), ("producer_id_metrics", list(map(_metrics, rows)))):
+            if bodies:
+                self.sink.append(spark, table_rows(bodies, table, batch_id), table, batch_id)
 
 
-def _as_rows(counted: DataFrame, table: str, batch_id: int, sources: dict[str, str]) -> DataFrame:
-    timed = counted.withColumn("at", fn.timestamp_millis("newest_ms"))
-    types = dict(part.split(" ", 1) for part in _split(spark_ddl(table)))
-    known = sources | {"principal": "principal"}
-    columns = []
-    for name in TABLES[table].schema.names:
-        value = fn.lit(batch_id) if name == "batch_id" else fn.col(known[name]) if name in known else fn.lit(None)
-        columns.append(value.cast(types[name]).alias(name))
-    return timed.select(columns)
+def _metrics(row: dict[str, Any]) -> dict[str, Any]:
+    at_ms = row["newest_ms"]
+    return {"principal": row["principal"], "window_end": at_ms, "as_of": at_ms, "new_pids_window": row["new_pids"]}
 
 
-def _split(ddl: str) -> list[str]:
-    # MAP<STRING, BIGINT> holds the separator, too.
-    return ddl.replace("MAP<STRING, BIGINT>", "MAP<STRING,BIGINT>").split(", ")
+def _decision(row: dict[str, Any]) -> dict[str, Any]:
+    at_ms = row["newest_ms"]
+    times = {"decided_at": at_ms, "throttled_until": at_ms}
+    return {"principal": row["principal"], "refused_pids": row["new_pids"], **times}
 
 
 PEERS = {"source": source_only, "dedup": dedup, "approximate": approximate, "set": exact_set, "tws": with_state}
