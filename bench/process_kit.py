@@ -21,7 +21,7 @@ from streaming.tables import create_missing
 
 JOB_ARGUMENTS = {
     "job": (),
-    "job-buckets": ("--state-buckets", "16"),
+    "job-each": ("--state-buckets", "0"),
     "job-delta-spark": ("--sink", "delta-spark"),
 }
 SLICE_S = 0.02

@@ -38,7 +38,7 @@ BEGIN_MS = 1_790_000_000_000 // 900_000 * 900_000
 MINUTE_MS = 60_000
 MARKS = (10, 100, 300, 1_000, 3_000)
 POLL_S = 0.2
-VARIANTS: dict[str, dict[str, object]] = {"job": {}, "job-buckets": {"state_buckets": 16}}
+VARIANTS: dict[str, dict[str, object]] = {"job": {}, "job-each": {"state_buckets": 0}}
 _VERSION = re.compile(r"(\d+)(?:_\S+)?\.(changelog|zip)$")
 
 

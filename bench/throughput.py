@@ -4,8 +4,8 @@
     .venv/bin/python bench/throughput.py --events 2000000 --batch 500000 --rounds 5 --principals 20,200,2000,20000
     .venv/bin/python bench/throughput.py --events 1250000 --principals 20 --flood 1000000 --variants job,dedup
 
-Every figure is a ratio within one run, whose variants take turns. Variants are the job (`job-buckets`: with 16 state
-buckets, `job-delta-spark`: with the other writer of tables) and those of `bench/peers.py`. The last line is JSON.
+Every figure is a ratio within one run, whose variants take turns. Variants are the job (`job-each`: with a state for
+each principal, `job-delta-spark`: with the other writer of tables) and those of `bench/peers.py`. The last line is JSON.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from streaming import pipeline
 
 JOB_CHANGES: dict[str, dict[str, object]] = {
     "job": {},
-    "job-buckets": {"state_buckets": 16},
+    "job-each": {"state_buckets": 0},
     "job-delta-spark": {"sink": "delta-spark"},
 }
-VARIANTS = ("source", "job", "job-buckets", "job-delta-spark", "dedup", "approximate", "set", "tws")
+VARIANTS = ("source", "job", "job-each", "job-delta-spark", "dedup", "approximate", "set", "tws")
 BASES = ("source", "dedup", "set", "tws")
 
 

@@ -59,7 +59,12 @@ MetricsTop = Annotated[
 ]
 
 StateBuckets = Annotated[
-    int, typer.Option(min=0, help="Keep all principals in so many states; 0: a state each. For good, per checkpoint.")
+    int | None,
+    typer.Option(
+        min=0,
+        show_default="64 in a new checkpoint",
+        help="Keep all principals in so many states; 0: a state each. For good, per checkpoint.",
+    ),
 ]
 
 
@@ -87,7 +92,7 @@ def stream(
     master: Master = "local[2]",
     py_files: PyFiles = "",
     sink: Sink = None,
-    state_buckets: StateBuckets = 0,
+    state_buckets: StateBuckets = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     metrics_top: MetricsTop = 100,

@@ -12,6 +12,8 @@ from streaming.errors import CheckpointError
 
 IDENTITY_FILE = "pid-quota.json"
 _FROZEN = ("window_seconds", "layer_count", "window_num")
+DEFAULT_STATE_BUCKETS = 64
+"""Of a new checkpoint: enough that the tasks get alike shares, and few enough that their number costs little."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> St
 
 
 def load_or_create(
-    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int = 0
+    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int | None = None
 ) -> StreamIdentity:
     """Return the identity kept in a checkpoint folder, made at the first start.
 
@@ -79,26 +81,31 @@ def load_or_create(
         config: Settings; those the state depends on can't change under a checkpoint.
         scope: What a budget is for; can't change either.
         learn_until_ms: End of the learning time if this is the first start.
-        state_buckets: How the state is cut up; can't change.
+        state_buckets: How the state is cut up; can't change. None for as it is, and in a new checkpoint for
+            `DEFAULT_STATE_BUCKETS`.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
     """
     file = Path(checkpoint) / IDENTITY_FILE
     frozen: dict[str, Any] = {name: getattr(config, name) for name in _FROZEN}
-    frozen |= {"scope": scope, "state_buckets": state_buckets}
+    frozen |= {"scope": scope}
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
     try:
         kept = existing(checkpoint)
         if kept is not None:
-            return _checked(kept, file, frozen)
+            asked = kept.state_buckets if state_buckets is None else state_buckets
+            return _checked(kept, file, frozen | {"state_buckets": asked})
         if (file.parent / "metadata").exists():
             msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
             raise CheckpointError(msg)
         file.parent.mkdir(parents=True, exist_ok=True)
-        identity = StreamIdentity(secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen)
+        buckets = DEFAULT_STATE_BUCKETS if state_buckets is None else state_buckets
+        identity = StreamIdentity(
+            secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen, state_buckets=buckets
+        )
         _write(file, identity)
     except OSError as error:
         raise _unusable(checkpoint, error) from error

@@ -5,7 +5,7 @@ Kafka ─▶ decode and tally ─▶ one ledger per principal, with its quota �
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,8 @@ class StreamOptions:
         new_checkpoint: Whether the stream may begin on tables that hold rows of an earlier one.
         extent: Asks the brokers what the topic holds; without it lost records are passed over in silence.
         sink: What writes the tables; None for `deltalake` where it can.
-        state_buckets: So many states for all principals; 0 for a state each. Can't change under a checkpoint.
+        state_buckets: So many states for all principals, 0 for a state each; None for what the checkpoint has, and for
+            the default in a new one.
         observer: Is told of each committed batch.
     """
 
@@ -72,7 +73,7 @@ class StreamOptions:
     new_checkpoint: bool = False
     extent: Callable[[], Extent] | None = field(default=None, repr=False)
     sink: SinkName | None = None
-    state_buckets: int = 0
+    state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
 
 
@@ -92,11 +93,14 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
         new_checkpoint=options.new_checkpoint,
         state_buckets=options.state_buckets,
     )
+    options = replace(options, state_buckets=identity.state_buckets)
     learn_until_ms = max(identity.learn_until_ms, load_book(options.checkpoint).learn_until_ms)
     deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = watch_losses(options, identity.starting_offsets)
-    ensure_roster(spark, options.checkpoint)
+    if not identity.state_buckets:
+        # Releases without a roster had no buckets either.
+        ensure_roster(spark, options.checkpoint)
 
     records = read_records(spark, options, identity.starting_offsets)
     tallies = tally_records(records, options)

@@ -26,7 +26,7 @@ def open_identity(
     learn_until_ms: int,
     *,
     new_checkpoint: bool,
-    state_buckets: int = 0,
+    state_buckets: int | None = None,
 ) -> StreamIdentity:
     """Return the identity of a stream whose checkpoint and tables have been found to belong together.
 
@@ -39,7 +39,7 @@ def open_identity(
         learn_until_ms: End of the learning time if this is the first start.
         new_checkpoint: Whether a stream may begin on tables that hold rows of an earlier one. It then reads on where
             those rows end.
-        state_buckets: How the state is cut up; can't change.
+        state_buckets: As of `load_or_create`.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.

@@ -5,7 +5,7 @@ import pytest
 
 from quota.config import QuotaConfig
 from streaming.errors import CheckpointError
-from streaming.identity import IDENTITY_FILE, load_or_create
+from streaming.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, load_or_create
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
@@ -35,6 +35,26 @@ def test_the_scope_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
 
     with pytest.raises(CheckpointError, match="made with scope=cluster, now broker is asked for"):
         load_or_create(str(tmp_path), QuotaConfig(), "broker", 0)
+
+
+def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(tmp_path: Path) -> None:
+    new, each = str(tmp_path / "new"), str(tmp_path / "each")
+    assert load_or_create(new, QuotaConfig(), "cluster", 0).state_buckets == DEFAULT_STATE_BUCKETS
+    assert load_or_create(each, QuotaConfig(), "cluster", 0, state_buckets=0).state_buckets == 0
+
+    assert load_or_create(each, QuotaConfig(), "cluster", 0).state_buckets == 0
+    with pytest.raises(CheckpointError, match="made with state_buckets=64, now 0 is asked for"):
+        load_or_create(new, QuotaConfig(), "cluster", 0, state_buckets=0)
+
+
+def test_a_checkpoint_of_before_state_buckets_keeps_a_state_for_each_principal(tmp_path: Path) -> None:
+    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+    file = tmp_path / IDENTITY_FILE
+    older = json.loads(file.read_text())
+    del older["state_buckets"]
+    file.write_text(json.dumps(older))
+
+    assert load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0).state_buckets == 0
 
 
 def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> None:
