@@ -5,7 +5,8 @@
     .venv/bin/python bench/throughput.py --events 1250000 --principals 20 --flood 1000000 --variants job,dedup
 
 Every figure is a ratio within one run, whose variants take turns. Variants are the job (`job-each`: with a state for
-each principal, `job-delta-spark`: with the other writer of tables) and those of `bench/peers.py`. The last line is JSON.
+each principal, `job-delta-spark`: with the other writer of tables) and those of `bench/peers.py`. The last line is
+JSON.
 """
 
 import argparse
