@@ -107,11 +107,14 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
     """Parse all values at once, or return None if one of them needs a closer look."""
     if values.null_count or not len(values):
         return None
-    # A value of two objects and an empty one would otherwise shift all rows between them.
-    looks_like_object = pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))
-    if not pc.all(looks_like_object).as_py() or pc.any(pc.match_substring(values, b"\n")).as_py():
+    lines = _joined(values)
+    # A value of two objects and an empty one would otherwise shift all rows between them: each line break is one that
+    # was put between two objects.
+    breaks = len(values) - 1
+    if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
-    lines = pa.py_buffer(b"\n".join(values.to_pylist()))
+    if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
+        return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))
     try:
@@ -120,6 +123,14 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
     except pa.ArrowException:
         return None
     return parsed if parsed.num_rows == len(values) else None
+
+
+def _joined(values: pa.Array) -> bytes:
+    """Return all values, a line each."""
+    if values.offset:
+        return b"\n".join(values.to_pylist())
+    together = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
+    return pc.binary_join(together, b"\n")[0].as_py()
 
 
 def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
