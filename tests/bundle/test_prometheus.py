@@ -180,6 +180,16 @@ def test_the_alert_rules_are_valid_and_fire_when_they_should() -> None:
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
+def test_the_configuration_of_compose_is_valid(tmp_path: Path) -> None:
+    text = (DOCS / "compose" / "prometheus.yml").read_text(encoding="utf-8")
+    # Where the container finds the rules is another place here.
+    there = re.sub(r"/etc/prometheus/alerts\.yml", str(RULES), text)
+    assert there != text
+    (tmp_path / "prometheus.yml").write_text(there, encoding="utf-8")
+    checked = promtool("check", "config", str(tmp_path / "prometheus.yml"))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 def test_every_alert_has_a_case_in_which_it_fires() -> None:
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"][0]["rules"]
     cases = yaml.safe_load((DOCS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
