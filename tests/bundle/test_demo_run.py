@@ -75,7 +75,7 @@ def take_pictures(address, profile):
 
 
 def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environment, tmp_path):
-    demo = command("demo", "--seconds", 110 if WISHED else 35, "--tables", "demo-data")
+    demo = command("demo", "--seconds", 110 if WISHED else 50, "--tables", "demo-data")
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     # The console names the folder: a short name in the pictures.
