@@ -8,9 +8,9 @@ PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-all lint fmt jars lock views wheel clean
+.PHONY: help demo test test-all lint fmt jars lock views wheel bench bench-full bench-guard clean
 help: ## Show what can be made
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # One stamp per lock file: `demo` needs only the run-time set, `test` and `lint` the developers' set.
 define install
@@ -58,6 +58,19 @@ fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Plots are the only thing that needs matplotlib.
+$(VENV)/.bench: requirements/bench.txt pyproject.toml | $(VENV)/.dev
+	$(call install,requirements/bench.txt,$@)
+
+bench: $(VENV)/.bench $(JARS)/.complete ## Measure within 20 minutes: bench/results, docs/performance.md
+	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py
+
+bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything at full size, within 2 hours
+	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py --full
+
+bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed
+	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
+
 wheel: $(VENV)/.dev ## Build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel
 
@@ -66,6 +79,7 @@ LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashe
 lock: ## Renew requirements/*.txt (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
+	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
 
 views: $(VENV)/.local ## Renew sql/views.sql from sql/views
 	$(BIN)/python -m jobs.views > sql/views.sql

@@ -32,7 +32,7 @@ from streaming.tables import create_missing, table_path
 
 QUOTA = 100
 PIDS_EACH = 5
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 
 
 def main() -> None:

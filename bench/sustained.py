@@ -26,7 +26,7 @@ from broker.local import LocalBroker
 from jobs.demo_processes import Child
 
 PIDS_EACH = 5
-START_S = 180.0
+START_S = 600.0
 DRAIN_S = 300.0
 SAMPLE_S = 1.0
 SETTLE_SHARE = 1 / 3
@@ -132,7 +132,8 @@ class Watched:
         while not holds():
             self._stream.require_alive()
             if time.monotonic() > give_up_at:
-                msg = f"the stream did not get there within {limit_s:.0f} s; its log is {self._place.log}"
+                log = self._place.log.read_text(encoding="utf-8", errors="replace").strip()[-400:]
+                msg = f"the stream did not get there within {limit_s:.0f} s; its log ends so: {log}"
                 raise kit.BenchError(msg)
             time.sleep(SAMPLE_S)
 

@@ -1,0 +1,208 @@
+"""`docs/performance.md` as it follows from the results: tables with targets, medians and spread, and the commands."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headline import MEANINGS, TARGETS, Parts, loads, meets, results
+
+NOT_MEASURED = "not measured"
+_INTRODUCTION = """# Performance
+
+Made by `make bench-full` or `make bench` from [`bench/results/{source}`](../bench/results/{source}); do not edit.
+Ratios compare variants of one run that took turns, on the same events and the same machine; ranges are least to most of
+the rounds. Everything ran on one machine: broker, load, driver and workers share its cores.
+"""
+
+
+def page(result: dict[str, Any], source: str, plots: Sequence[str] = ()) -> str:
+    """Return the page.
+
+    Args:
+        result: What `bench/report.py` keeps.
+        source: Name of its file.
+        plots: Names of the plots that were drawn, without `perf-` and `.svg`.
+    """
+    parts: Parts = result["parts"]
+    sections = [
+        _INTRODUCTION.format(source=source),
+        _table(["", ""], [[name.replace("_", " "), value] for name, value in result["machine"].items()]),
+        "## At a glance\n",
+        _headline(result),
+    ]
+    for name, (title, body) in _SECTIONS.items():
+        runs = parts.get(name, [])
+        if not runs:
+            continue
+        commands = "\n".join(f"    .venv/bin/python {run['command']}" for run in runs)
+        sections += [f"## {title}\n", commands + "\n", *body(parts)]
+        if name in plots:
+            sections.append(f"![{title}](img/perf-{name}.svg)\n")
+    return "\n".join(sections)
+
+
+def _headline(result: dict[str, Any]) -> str:
+    rows = []
+    for name, meaning in MEANINGS.items():
+        value, target = result[name], " ".join(map(str, TARGETS.get(name, ("", ""))))
+        verdict = {True: "yes", False: "**no**", None: ""}[meets(name, value)]
+        rows.append([f"`{name}`", meaning, NOT_MEASURED if value is None else value, target.strip(), verdict])
+    return _table(["number", "what it is", "measured", "target", "met"], rows)
+
+
+def _throughput(parts: Parts) -> Iterable[str]:
+    for load in loads(parts, "throughput"):
+        yield _load(load)
+        rows = [
+            [
+                name,
+                _spread(found["events_per_second"], "{:,.0f}"),
+                *(_spread(load["ratios"].get(f"{name}/{base}"), "{:.2f}") for base in ("source", "dedup")),
+                _spread(found["cpu_us_per_event"], "{:.1f}"),
+                f"{found['state_bytes']['median'] / 1024:,.0f}",
+            ]
+            for name, found in load["variants"].items()
+        ]
+        yield _table(["variant", "events/s", "of the source's rate", "of dedup's", "CPU us/event", "state KiB"], rows)
+        job = [[name.removeprefix("job/"), _spread(each, "{:.2f}")] for name, each in _of_job(load)]
+        yield _table(["the job against", "times as fast (target: 0.4 of source, above 1 of dedup, set, tws)"], job)
+
+
+def _of_job(load: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+    return [(name, each) for name, each in load["ratios"].items() if name.startswith("job/")]
+
+
+def _flood(parts: Parts) -> Iterable[str]:
+    for load in loads(parts, "flood"):
+        yield _load(load)
+        rows = [
+            [
+                name,
+                _spread(found["events_per_second"], "{:,.0f}"),
+                _spread(found["state_bytes"], "{:,.0f}"),
+                f"{found['state_rows']:,}",
+            ]
+            for name, found in load["variants"].items()
+        ]
+        yield _table(["variant", "events/s", "state bytes on disk, kept versions included", "rows of state"], rows)
+        rate = _spread(load["ratios"]["job/dedup"], "{:.2f}")
+        yield f"The job runs at {rate} times dedup's rate (target: 3); its state is to be at most 1/100 of dedup's.\n"
+
+
+def _load(load: dict[str, Any]) -> str:
+    flood = f", {load['flood_pids']:,} PIDs of one principal more" if load["flood_pids"] else ""
+    rounds = next(iter(load["variants"].values()))["rounds"]
+    sizes = f"{load['events']:,} events of {load['principals']:,} principals{flood}, batches of {load['batch']:,}"
+    return f"{sizes}, {rounds} rounds; the first batch of each run does not count:\n"
+
+
+def _latency(parts: Parts) -> Iterable[str]:
+    rows = [
+        [
+            f"{each['rate']:,}",
+            f"{each['principals']:,}",
+            each["sink"],
+            f"{each['p50_s']:.2f}",
+            f"{each['p99_s']:.2f}",
+            "1.5 / 3" if each["sink"] == "deltalake" else "3 / 6",
+            *(f"{each[name]['p50_s']:.2f}" for name in ("wait_s", "batch_s", "read_s")),
+            f"{each['behind']:,}",
+        ]
+        for each in results(parts, "latency")
+    ]
+    heads = ["events/s", "principals", "sink", "p50 s", "p99 s", "target", "waiting for a batch", "in it", "reading"]
+    yield _table([*heads, "events behind at the end"], rows)
+    yield "The parts of the time are medians of their own. The trigger is 1 s.\n"
+
+
+def _sustained(parts: Parts) -> Iterable[str]:
+    rows = []
+    for each in results(parts, "sustained"):
+        for name, found in each["found"].items():
+            more = " (as much as the load could)" if found["load_was_the_limit"] else ""
+            rate, ratio = f"{found['events_per_second']:,}{more}", each["ratios"].get(f"{name}/dedup")
+            setting = [f"{each['trigger_seconds']:g} s", f"{each['principals']:,}", f"{each['confirm_seconds']:g} s"]
+            rows.append([*setting, name, rate, f"{found['batch_median_s']:.2f}", "" if ratio is None else ratio])
+    yield _table(["trigger", "principals", "confirmed for", "variant", "events/s", "batch s", "of dedup's (2)"], rows)
+
+
+def _state(parts: Parts) -> Iterable[str]:
+    for each in results(parts, "state"):
+        names = ["ledger_bytes", "filter_bytes", "active_pids", "optimum_bytes", "filter_overhead", "ledger_overhead"]
+        rows = [
+            [f"{int(quota):,}", *(f"{found[name]:,}" for name in names)] for quota, found in each["filters"].items()
+        ]
+        yield "A principal at twice its quota for two hours (target: filters at most 1.6 times the optimum):\n"
+        yield _table(["quota", *(name.replace("_", " ") for name in names)], rows)
+        rows = [
+            [
+                name,
+                found["batches"],
+                _spread(found["state_written_per_batch_bytes"], "{:,.0f}"),
+                f"{found['state_bytes']:,}",
+                f"{found['checkpoint_bytes']:,}",
+                f"{found['checkpoint_files']:,}",
+            ]
+            for name, found in each["streams"].items()
+        ]
+        yield f"Batches of {each['events_per_batch']:,} events, {each['principals']:,} principals:\n"
+        heads = ["variant", "batches", "state bytes written per batch", "state bytes", "checkpoint bytes", "its files"]
+        yield _table(heads, rows)
+
+
+def _core(parts: Parts) -> Iterable[str]:
+    names = ["lookup_ns", "lookup_theirs_ns", "lookup_ratio", "admit_ns", "admit_theirs_ns", "admit_ratio"]
+    for each in results(parts, "core"):
+        rows = [
+            [case.replace("_", " "), *(_spread(found[name], "{:,.4g}") for name in names)]
+            for case, found in each["cases"].items()
+        ]
+        yield _table(["ledger of", *(name.replace("_", " ") for name in names)], rows)
+    yield "Theirs is the filter alone, in Java; ours is a ledger with tokens and rate, in Python.\n"
+
+
+def _scaleout(parts: Parts) -> Iterable[str]:
+    for each in results(parts, "scaleout"):
+        rows = [[name, _spread(found, "{:,.0f}")] for name, found in each["events_per_second"].items()]
+        yield _table(["", "events/s"], [*rows, ["speed-up (target: 1.6)", _spread(each["speedup"], "{:.2f}")]])
+
+
+def _cost(parts: Parts) -> Iterable[str]:
+    for each in results(parts, "cost"):
+        rows = [
+            [
+                name,
+                f"{found['batch_s'] * 1000:.0f}",
+                f"{found['principal_s'] * 1000:.2f}",
+                f"{found['event_s'] * 1e6:.2f}",
+                f"{found['worst_error']:.0%}",
+            ]
+            for name, found in each["fits"].items()
+        ]
+        yield _table(
+            ["time", "ms per batch", "ms per active principal", "us per event", "worst error of the fit"], rows
+        )
+
+
+_SECTIONS = {
+    "throughput": ("Throughput against source and peers", _throughput),
+    "flood": ("Under a flood of PIDs", _flood),
+    "latency": ("From a produce to its decision", _latency),
+    "sustained": ("Highest steady rate", _sustained),
+    "state": ("State", _state),
+    "core": ("The core against commons-collections", _core),
+    "scaleout": ("Two workers against one", _scaleout),
+    "cost": ("What it costs", _cost),
+}
+
+
+def _spread(found: dict[str, float] | None, how: str) -> str:
+    if found is None:
+        return ""
+    if found["min"] == found["max"]:
+        return how.format(found["median"])
+    return f"{how.format(found['median'])} ({how.format(found['min'])} to {how.format(found['max'])})"
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"

@@ -1,0 +1,84 @@
+"""Results of benchmarks as `bench/report.py` keeps them, with figures that are easy to tell apart."""
+
+from typing import Any
+
+
+def spread(median: float, least: float | None = None, most: float | None = None) -> dict[str, float]:
+    return {"median": median, "min": median if least is None else least, "max": median if most is None else most}
+
+
+def variant(rate: float, state_bytes: float = 1024) -> dict[str, Any]:
+    return {
+        "events_per_second": spread(rate, rate - 10, rate + 10),
+        "cpu_us_per_event": spread(1.5),
+        "state_bytes": spread(state_bytes),
+        "state_rows": 1,
+        "batches": 3,
+        "rounds": 3,
+    }
+
+
+def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
+    return {
+        "events": 1_000_000,
+        "principals": principals,
+        "flood_pids": flood_pids,
+        "batch": 250_000,
+        "variants": {"job": variant(4000, 2000), "dedup": variant(2000, 100_000)},
+        "ratios": {
+            "job/source": spread(0.42, 0.4, 0.45),
+            "job/dedup": spread(2.0 + flood_pids),
+            "job/tws": spread(3.0),
+            "job/set": spread(0.9),
+        },
+    }
+
+
+def run(**result: Any) -> list[dict[str, Any]]:
+    return [{"command": "bench/some.py --asked", "took_s": 1, "result": result}]
+
+
+def latency(rate: int, principals: int, sink: str, p50_s: float, p99_s: float) -> list[dict[str, Any]]:
+    part = {"p50_s": p50_s / 2, "p99_s": p99_s / 2, "max_s": p99_s}
+    of_run = {"rate": rate, "principals": principals, "sink": sink, "behind": 10}
+    return run(**of_run, p50_s=p50_s, p99_s=p99_s, max_s=p99_s, wait_s=part, batch_s=part, read_s=part)
+
+
+def sustained(trigger_s: float, ratio: float | None) -> list[dict[str, Any]]:
+    found = {"events_per_second": 20_000, "batch_median_s": 0.8, "trials": [], "load_was_the_limit": False}
+    asked = {"trigger_seconds": trigger_s, "principals": 200, "confirm_seconds": 300}
+    return run(**asked, found={"job": found, "dedup": found}, ratios={"job/dedup": ratio})
+
+
+def every_part() -> dict[str, list[dict[str, Any]]]:
+    filters = {"ledger_bytes": 2000, "filter_bytes": 600, "active_pids": 150, "optimum_bytes": 400}
+    overheads = {"filter_overhead": 1.5, "ledger_overhead": 5.0}
+    stream = {"batches": 1000, "state_written_per_batch_bytes": spread(10, 5, 20), "state_bytes": 1000}
+    stream |= {"checkpoint_bytes": 2000, "checkpoint_files": 30, "checkpoint_bytes_after_batches": {"10": 500}}
+    of_core = ("lookup_ns", "lookup_theirs_ns", "lookup_ratio", "admit_ns", "admit_theirs_ns", "admit_ratio")
+    fitted = {"batch_s": 0.5, "principal_s": 0.001, "event_s": 2e-6, "worst_error": 0.1}
+    cost = {"principals": 20, "events": 1000, "active_principals": 20.0, "wall_s": 0.6, "cpu_s": 0.9, "batches": 4}
+    return {
+        "throughput": run(loads=[load(2000), load(20)]),
+        "flood": run(loads=[load(20, flood_pids=1)]),
+        "latency": latency(5000, 200, "deltalake", 1.2, 2.5)
+        + latency(20_000, 200, "deltalake", 1.1, 3.5)
+        + latency(5000, 2000, "deltalake", 9.0, 9.0)
+        + latency(5000, 200, "delta-spark", 8.0, 8.0),
+        "sustained": sustained(1, 2.5) + sustained(5, 2.1) + sustained(5, None),
+        "state": run(
+            bloom_overhead=1.5,
+            events_per_batch=200,
+            principals=200,
+            filters={"100": filters | overheads},
+            streams={"job": stream},
+        ),
+        "core": run(
+            lookup_ns=250.0, admit_ns=9000.0, cases={"100_pids_4_layers": {name: spread(7) for name in of_core}}
+        ),
+        "scaleout": run(
+            speedup=spread(1.7, 1.6, 1.8), events_per_second={"1 worker": spread(10), "2 workers": spread(17)}
+        ),
+        "cost": run(runs=[cost], fits={"wall": fitted, "cpu": fitted}),
+        "guard": run(guard_roofline_ratio=spread(0.3)),
+    }

@@ -1,0 +1,119 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import bench_kit as kit
+import cost
+import guard
+import numpy as np
+import pytest
+import state_size
+import sustained
+
+
+def test_a_ratio_compares_runs_of_the_same_round() -> None:
+    # given a machine that is half as fast in the second round
+    runs = {
+        "job": [kit.Run(200, 1, 0, 3), kit.Run(100, 1, 0, 3)],
+        "dedup": [kit.Run(100, 1, 0, 3), kit.Run(50, 1, 0, 3)],
+    }
+
+    assert kit.ratios(runs, "job", "dedup") == {"median": 2.0, "min": 2.0, "max": 2.0}
+
+
+def test_a_summary_has_no_ratio_of_a_variant_to_itself() -> None:
+    runs = {name: [kit.Run(100, 1, 0, 3)] for name in ("source", "job", "dedup")}
+
+    assert list(kit.summary(runs, ("source", "dedup"))["ratios"]) == ["job/source", "dedup/source", "job/dedup"]
+
+
+@pytest.mark.parametrize("true_rate", [150.0, 900.0, 1000.0, 7777.0, 63_000.0])
+def test_the_search_ends_just_below_what_can_be_kept_up_with(true_rate: float) -> None:
+    asked: list[float] = []
+
+    found = sustained.highest(_up_to(true_rate, asked), first=1000, limit=100_000, steps=5)
+
+    assert found <= true_rate < found * 1.04
+    assert len(set(asked)) == len(asked)
+
+
+def test_the_search_tries_nothing_above_what_the_load_can_do() -> None:
+    asked: list[float] = []
+
+    assert sustained.highest(_up_to(10**9, asked), first=1000, limit=5000, steps=3) == 5000
+    assert max(asked) == 5000
+
+
+def test_a_stream_that_keeps_up_with_nothing_is_found_out() -> None:
+    assert sustained.highest(lambda _rate: False, first=1000, limit=5000, steps=3) == 0
+
+
+def _up_to(true_rate: float, asked: list[float]) -> Callable[[float], bool]:
+    def keeps_up(rate: float) -> bool:
+        asked.append(rate)
+        return rate <= true_rate
+
+    return keeps_up
+
+
+@pytest.mark.parametrize(
+    ("lags_s", "steady"),
+    [
+        ([5.0] * 10 + [1.0, 1.5] * 10, True),  # a slow start does not count
+        ([second * 0.3 for second in range(40)], False),  # it grows
+        ([20.0] * 40, False),  # it stays, but too far behind
+        ([1.0], False),  # too few samples to say
+    ],
+)
+def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[float], *, steady: bool) -> None:
+    assert sustained.is_steady(lags_s, trigger_s=1) is steady
+
+
+def test_the_fit_finds_what_batches_principals_and_events_cost() -> None:
+    noise = np.random.default_rng(1)
+    costs = [
+        cost.Cost(events, principals, (0.4 + 0.001 * principals + 2e-6 * events) * noise.uniform(0.99, 1.01))
+        for principals in (20, 200, 2000, 20_000)
+        for events in (25_000, 100_000, 250_000)
+    ]
+
+    found = cost.fit(costs)
+
+    assert found["batch_s"] == pytest.approx(0.4, rel=0.1)
+    assert found["principal_s"] == pytest.approx(0.001, rel=0.1)
+    assert found["event_s"] == pytest.approx(2e-6, rel=0.1)
+    assert found["worst_error"] < 0.05
+
+
+def test_no_part_of_a_fit_is_negative() -> None:
+    found = cost.fit(
+        [cost.Cost(1000, 10, 1.0), cost.Cost(2000, 10, 0.9), cost.Cost(1000, 20, 2.0), cost.Cost(9, 9, 0.8)]
+    )
+
+    assert min(found.values()) >= 0
+
+
+def test_active_principals_are_those_that_a_batch_is_expected_to_meet() -> None:
+    assert cost.active_principals(20, 100_000) == pytest.approx(20)
+    assert cost.active_principals(20_000, 1) == pytest.approx(1)
+
+
+def test_the_bloom_optimum_is_that_of_the_textbook() -> None:
+    # 1.44 log2(1/p) bits for each: 9.6 for one in a hundred.
+    assert state_size.bloom_optimum_bytes(1000, 0.01) * 8 / 1000 == pytest.approx(9.585, abs=0.001)
+
+
+def test_the_guard_fails_only_beyond_its_tolerance() -> None:
+    assert guard.holds(0.31, committed=0.4, tolerance=0.25)
+    assert not guard.holds(0.29, committed=0.4, tolerance=0.25)
+
+
+def test_the_guard_compares_with_the_newest_results_that_have_its_figure(tmp_path: Path) -> None:
+    for name, content in (("2026-01-01", "0.3"), ("2026-02-01", "0.4"), ("2026-03-01", "null")):
+        (tmp_path / f"{name}.json").write_text(f'{{"guard_roofline_ratio": {content}}}')
+
+    assert guard.committed_figure(tmp_path) == 0.4
+
+
+def test_a_guard_without_results_says_how_to_make_them(tmp_path: Path) -> None:
+    with pytest.raises(kit.BenchError, match="--parts guard"):
+        guard.committed_figure(tmp_path)
