@@ -57,7 +57,7 @@ def _latency(rate: int, principals: int, sink: str) -> Command:
 
 def _sustained(trigger_s: int, principals: int, confirm_s: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
-    return ("sustained.py", *of_stream, "--trial-seconds", "25", "--confirm-seconds", str(confirm_s))
+    return ("sustained.py", *of_stream, "--steps", "2", "--trial-seconds", "20", "--confirm-seconds", str(confirm_s))
 
 
 PARTS = {
@@ -79,9 +79,15 @@ PARTS = {
         ),
     ),
     "sustained": Part(
-        (), (_sustained(1, 200, 300), *(_sustained(*each, 60) for each in ((5, 200), (1, 2000), (5, 2000))))
+        (), (_sustained(1, 200, 300), *(_sustained(*each, 40) for each in ((5, 200), (1, 2000), (5, 2000))))
     ),
-    "state": Part((("state_size.py", "--batches", "50", "--variants", "job"),), (("state_size.py",),)),
+    "state": Part(
+        (("state_size.py", "--batches", "50", "--variants", "job"),),
+        (
+            ("state_size.py", "--variants", "job"),
+            ("state_size.py", "--variants", "job-buckets", "--batches", "200"),
+        ),
+    ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),
     "scaleout": Part((), (("scaleout.py",),)),
     "cost": Part((), (("cost.py", "--batches", "25000,250000"),)),

@@ -123,7 +123,6 @@ def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[st
             grown[str(marks.pop(0))] = kit.folder_bytes(checkpoint)
     query.awaitTermination()
     written = written_by_version(checkpoint / "state")
-    # The last versions: of the first, ledgers are still to fill.
     return {
         "batches": done,
         "state_written_per_batch_bytes": kit.spread(written),
@@ -135,7 +134,7 @@ def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[st
 
 
 def written_by_version(state: Path) -> list[int]:
-    """Return the bytes of the changelogs of each version of the state that is still there."""
+    """Return the bytes of the changelogs of each version of the state that is still there: of the last batches."""
     found: dict[int, int] = defaultdict(int)
     for file in state.rglob("*.changelog"):
         if matched := _VERSION.search(file.name):
