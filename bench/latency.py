@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--trigger", default="1 second")
     parser.add_argument("--sink", default="deltalake", choices=["deltalake", "delta-spark"])
-    parser.add_argument("--state-buckets", type=int, default=0)
+    parser.add_argument("--state-buckets", type=int, help="those of a new checkpoint by default")
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-latency-") as folder,
@@ -59,7 +59,9 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
     ensure_topics(broker.admin_config())
     arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", tables]
     arguments += ["--checkpoint", str(checkpoint), "--learn-seconds", "0", "--trigger", asked.trigger]
-    arguments += ["--sink", asked.sink, "--state-buckets", str(asked.state_buckets)]
+    arguments += ["--sink", asked.sink]
+    if asked.state_buckets is not None:
+        arguments += ["--state-buckets", str(asked.state_buckets)]
     progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     stop = threading.Event()
     load = threading.Thread(target=steady, args=(broker, asked.rate, asked.principals, stop), daemon=True)

@@ -29,7 +29,7 @@ RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
 
 Command = tuple[str, ...]
-_PEERS = "source,job,job-buckets,dedup,approximate,set,tws"
+_PEERS = "source,job,job-each,dedup,approximate,set,tws"
 _FLOOD = ("throughput.py", "--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
 
@@ -85,7 +85,7 @@ PARTS = {
         (("state_size.py", "--batches", "50", "--variants", "job"),),
         (
             ("state_size.py", "--variants", "job"),
-            ("state_size.py", "--variants", "job-buckets", "--batches", "200"),
+            ("state_size.py", "--variants", "job-each", "--batches", "200"),
         ),
     ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),

@@ -4,7 +4,7 @@
     .venv/bin/python bench/state_size.py --batches 100
 
 Filters: a principal that makes twice its quota for two hours. Batches: the job itself over a topic, in small batches,
-with a state per principal and with state buckets. The last line is JSON.
+with state buckets and with a state per principal. The last line is JSON.
 """
 
 import argparse
