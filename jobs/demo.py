@@ -38,7 +38,7 @@ DEFAULT_QUOTA = 20.0
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _LOOK_EVERY_S = 2.0
-_STREAM_START_S = 120.0
+_STREAM_START_S = 300.0
 _DRAIN_S = 90.0
 _DECISIONS = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
 _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"

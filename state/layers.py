@@ -151,11 +151,11 @@ class LayeredBloomFilter:
 
     def holds_in_current(self, pid: int) -> bool:
         """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
-        # Asked for every event: a quantum mostly has one layer, and a generator costs more than a look-up.
-        current = self._current
-        if len(current) == 1:
-            return pid in current[0]
-        return any(pid in bloom for bloom in current)
+        # Asked for every event: where there are several layers, a generator would cost twice as much.
+        held = False
+        for bloom in self._current:
+            held = held or pid in bloom
+        return held
 
     def find(self, pid: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
