@@ -11,6 +11,7 @@ _INTRODUCTION = """# Performance
 Made by `make bench-full` or `make bench` from [`bench/results/{source}`](../bench/results/{source}); do not edit.
 Ratios compare variants of one run that took turns, on the same events and the same machine; ranges are least to most of
 the rounds. Everything ran on one machine: broker, load, driver and workers share its cores.
+[Why it is as fast as it is](performance-notes.md): where the time goes, which settings change it, what was tried.
 """
 
 

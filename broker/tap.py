@@ -131,6 +131,7 @@ class SourceTap:
             finally:
                 self._source.close()
                 topic_of_bindings.close()
+                output.close()
 
     def _require(self, topic: str) -> None:
         give_up_at = time.monotonic() + _NEW_TOPIC_S

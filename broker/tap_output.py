@@ -91,6 +91,12 @@ class TapOutput:
         self._unsettled = left > 0
         return left
 
+    def close(self) -> None:
+        """Let go of the connections, and of what was not delivered: it is behind the position that was kept."""
+        self._producer.purge()
+        # It refers to us by its callback: its threads would run until the garbage collector comes by.
+        del self._producer
+
     def check(self) -> None:
         """Take what Kafka answered.
 

@@ -93,6 +93,10 @@ class KnownProducer:
             self._producer.poll(0.1)
         return set(self._pids)
 
+    def close(self) -> None:
+        # Its callback refers to us: else 200 of them would go on talking to brokers that are gone.
+        del self._producer
+
     def _note(self, statistics: str) -> None:
         pid = json.loads(statistics).get("eos", {}).get("producer_id", -1)
         if pid >= 0:

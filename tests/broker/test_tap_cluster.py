@@ -75,8 +75,11 @@ def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cl
         for _, event in read_events(cluster, events)
         if event["topic"] == topic
     }
+    expected = known(producers)
+    for producer in producers:
+        producer.close()
     assert len(producers) == 200
-    assert seen == known(producers)
+    assert seen == expected
     assert {pid for _, pid in seen} == held_pids(cluster, topic)
 
 
