@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
 from streaming.checkpoint import batch_offsets
 from streaming.quotas import BatchQuotas, Quotas, no_quotas
-from streaming.roster import Roster, batch_of_task, roster_before
+from streaming.roster import Roster, roster_before
+from streaming.tasks import batch_of_task
 
 NOBODYS = no_quotas()
 
@@ -91,13 +92,13 @@ class Overflow:
 
     def roster(self) -> Roster:
         """Return the roster that holds for the batch of this task."""
-        return roster_before(self.checkpoint, batch_of_task())
+        return roster_before(self.checkpoint, batch_of_task(self.checkpoint))
 
     def gate(self) -> Gate:
         """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
         roster = self.roster()
         quotas = self.quotas.in_task() if self.quotas else NOBODYS
-        partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task()).values()))
+        partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
         return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions), quotas)
 
 

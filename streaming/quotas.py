@@ -18,8 +18,8 @@ from quota.limits import MAX_PRODUCER_IDS_RATE, Limit, resolve
 from streaming.batch_files import BatchFiles
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
-from streaming.forwarded import Attempt, attempt_of_task
 from streaming.tables import is_catalog, open_table, table_path
+from streaming.tasks import attempt_id, batch_of_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +134,8 @@ class BatchQuotas:
         Raises:
             CheckpointError: If they are not there.
         """
-        return _of_attempt(self.checkpoint, attempt_of_task())
+        attempt = attempt_id()
+        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
 
 
 def no_quotas() -> Quotas:
@@ -147,10 +148,14 @@ OpenQuotas = Callable[[], Quotas]
 
 
 @lru_cache(maxsize=4)
-def _of_attempt(checkpoint: str, attempt: Attempt | None) -> Quotas:
-    # By attempt, since a principal asks each, and a batch may be repeated with other quotas.
+def _of_attempt(checkpoint: str, _attempt_id: int) -> Quotas:
+    # By attempt, since a task asks for each principal, and a batch may be repeated with other quotas.
+    return _of_batch(checkpoint)
+
+
+def _of_batch(checkpoint: str) -> Quotas:
     files = BatchFiles(checkpoint, FOLDER)
-    number = files.newest(attempt.batch_id if attempt else 0)
+    number = files.newest(batch_of_task(checkpoint))
     if number is None:
         msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
         raise CheckpointError(msg)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from streaming.batch_files import BatchFiles
@@ -96,12 +95,6 @@ def roster_before(checkpoint: str, batch_id: int) -> Roster:
 def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
     """Keep the roster of a batch, and drop those that no batch needs any more."""
     BatchFiles(checkpoint, FOLDER).write(batch_id, msgspec.msgpack.encode(roster))
-
-
-def batch_of_task() -> int:
-    """Return the number of the micro-batch that this task belongs to; 0 outside of a stream."""
-    task = TaskContext.get()
-    return int((task and task.getLocalProperty("streaming.sql.batchId")) or 0)
 
 
 def ensure_roster(spark: SparkSession, checkpoint: str) -> None:

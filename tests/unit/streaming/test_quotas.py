@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from quota.limits import UNLIMITED
 from streaming import quotas
 from streaming.errors import CheckpointError, TableNotFoundError
-from streaming.forwarded import Attempt
 from streaming.overflow import Gate, overflow_key
 from streaming.quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
 from streaming.roster import Roster
@@ -38,7 +37,8 @@ said = SimpleNamespace(quotas=Quotas())
 
 
 def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) -> None:
-    monkeypatch.setattr(quotas, "attempt_of_task", lambda: Attempt("run", batch_id, attempt_id))
+    monkeypatch.setattr(quotas, "attempt_id", lambda: attempt_id)
+    monkeypatch.setattr(quotas, "batch_of_task", lambda _checkpoint: batch_id)
 
 
 @given(rows=ROWS, principal=st.sampled_from(["User:alice", "User:bob", "User:a:b", "User:none", "unknown"]))
