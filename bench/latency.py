@@ -26,8 +26,9 @@ from pyarrow import dataset
 
 from broker.local import LocalBroker
 from broker.topics import PRODUCE_EVENTS, ensure_topics
-from jobs.demo_processes import Child, StreamProgress
+from jobs.demo_processes import Child
 from jobs.quota_table import QuotaEntry, set_quota
+from jobs.stream_progress import StreamProgress
 from streaming.tables import create_missing, table_path
 
 QUOTA = 100
