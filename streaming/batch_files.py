@@ -4,9 +4,17 @@ A file is written whole or not at all. Files that no batch needs any more are dr
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from streaming.errors import CheckpointError
 
 _KEPT = 2
+
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
@@ -34,16 +42,26 @@ class BatchFiles:
         """Return the newest batch up to this one that has a file, None if none has."""
         return max((each for each in self._numbers() if each <= batch_id), default=None)
 
-    def version(self, batch_id: int) -> int:
-        """Return what tells a file from one written later under its name: a repeated batch writes its own anew."""
-        return self.path(batch_id).stat().st_mtime_ns
+    def read(self, batch_id: int, kind: type[_Content]) -> _Content:
+        """Return what the file of a batch holds.
 
-    def write(self, batch_id: int, content: bytes) -> None:
+        Raises:
+            CheckpointError: If it can't be read.
+        """
+        file = self.path(batch_id)
+        try:
+            # A batch that is repeated writes its file anew: then it has another time.
+            return _decoded(file, file.stat().st_mtime_ns, kind)
+        except (OSError, msgspec.MsgspecError) as error:
+            msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
+            raise CheckpointError(msg) from error
+
+    def write(self, batch_id: int, content: object) -> None:
         """Write the file of a batch."""
         file = self.path(batch_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(content)
+        temporary.write_bytes(msgspec.msgpack.encode(content))
         temporary.replace(file)
         for number in sorted(each for each in self._numbers() if each <= batch_id)[:-_KEPT]:
             self.path(number).unlink(missing_ok=True)
@@ -53,3 +71,8 @@ class BatchFiles:
             return [int(file.stem) for file in self.folder.iterdir() if file.suffix == ".msgpack"]
         except FileNotFoundError:
             return []
+
+
+@lru_cache(maxsize=4)
+def _decoded(file: Path, _written_ns: int, kind: type[_Content]) -> _Content:
+    return msgspec.msgpack.decode(file.read_bytes(), type=kind)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -125,8 +124,8 @@ class BatchQuotas:
         """
         quotas, files = read_quotas(spark, self.tables), BatchFiles(self.checkpoint, FOLDER)
         number = files.newest(batch_id)
-        if number is None or _read(files.path(number), files.version(number)) != quotas:
-            files.write(batch_id, msgspec.msgpack.encode(quotas))
+        if number is None or files.read(number, Quotas) != quotas:
+            files.write(batch_id, quotas)
 
     def in_task(self) -> Quotas:
         """Return the quotas of the batch that this task belongs to.
@@ -159,13 +158,4 @@ def _of_batch(checkpoint: str) -> Quotas:
     if number is None:
         msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
         raise CheckpointError(msg)
-    return _read(files.path(number), files.version(number))
-
-
-@lru_cache(maxsize=2)
-def _read(file: Path, _version: int) -> Quotas:
-    try:
-        return msgspec.msgpack.decode(file.read_bytes(), type=Quotas)
-    except (OSError, msgspec.MsgspecError) as error:
-        msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
-        raise CheckpointError(msg) from error
+    return files.read(number, Quotas)

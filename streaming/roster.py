@@ -8,7 +8,6 @@ finds what it found the first time.
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -17,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from streaming.batch_files import BatchFiles
 from streaming.checkpoint import newest_batch
-from streaming.errors import CheckpointError
 
 TRACKED = "tracked"
 FORGOTTEN = "forgotten"
@@ -69,11 +67,6 @@ def no_roster() -> Roster:
     return Roster()
 
 
-@lru_cache(maxsize=2)
-def _read(file: Path, _version: int) -> Roster:
-    return msgspec.msgpack.decode(file.read_bytes(), type=Roster)
-
-
 def roster_before(checkpoint: str, batch_id: int) -> Roster:
     """Return the roster that holds for a batch: the newest of the batches before it.
 
@@ -82,19 +75,12 @@ def roster_before(checkpoint: str, batch_id: int) -> Roster:
     """
     files = BatchFiles(checkpoint, FOLDER)
     number = files.newest(batch_id - 1)
-    if number is None:
-        return Roster()
-    file = files.path(number)
-    try:
-        return _read(file, files.version(number))
-    except (OSError, msgspec.MsgspecError) as error:
-        msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
-        raise CheckpointError(msg) from error
+    return Roster() if number is None else files.read(number, Roster)
 
 
 def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
     """Keep the roster of a batch, and drop those that no batch needs any more."""
-    BatchFiles(checkpoint, FOLDER).write(batch_id, msgspec.msgpack.encode(roster))
+    BatchFiles(checkpoint, FOLDER).write(batch_id, roster)
 
 
 def ensure_roster(spark: SparkSession, checkpoint: str) -> None:
