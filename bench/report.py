@@ -23,7 +23,7 @@ import bench_kit as kit
 from headline import headline
 from page import page
 
-from broker.process import start_reading
+from broker.process import reading
 
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
@@ -128,20 +128,13 @@ def measured(command: Command) -> dict[str, Any]:
     shown = " ".join(("bench/" + command[0], *command[1:]))
     print(f"== {shown}", flush=True)
     begin, last = time.monotonic(), ""
-    process = start_reading([sys.executable, str(kit.BENCH / command[0]), *command[1:]])
-    try:
+    with reading([sys.executable, str(kit.BENCH / command[0]), *command[1:]]) as process:
         for line in process.stdout or ():
             if line.startswith("{"):
                 last = line
             else:
                 print(line, end="", flush=True)
         code = process.wait()
-    finally:
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                pipe.close()
     if code or not last:
         msg = f"{shown} ended with exit code {code}: see above"
         raise kit.BenchError(msg)

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,7 @@ import pyspark
 from process_kit import Place, finished_batches, python_path, run_of
 
 from broker.local import LocalBroker
-from broker.process import run_to_end, start_watched
+from broker.process import end, run_to_end, start_watched
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
@@ -97,15 +96,7 @@ def spark_process(log: Path, *arguments: str) -> Iterator[None]:
     try:
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdin:
-            # Ends its watchdog.
-            process.stdin.close()
+        end(process, STOP_S)
 
 
 def said(log: Path, pattern: str) -> str:

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from broker.errors import BrokerError, JarsError, PysparkMissingError
 from broker.java import find_java
-from broker.process import start_reading
+from broker.process import reading
 
 _SETS = ("spark", "kafka")
 _COMPLETE = ".complete"
@@ -159,23 +159,15 @@ def _ivy_arguments(folder: Path, ivy_file: Path) -> list[str]:
 def _run_ivy(command: list[str], console: Console) -> None:
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     jars = 0
-    process = start_reading(command)
-    try:
-        with console.status("asking for the versions") as status:
-            for line in process.stdout or ():
-                last_lines.append(line.strip())
-                download = _DOWNLOADING.search(line)
-                if download:
-                    jars += download[1].endswith(".jar")
-                    status.update(f"{download[1]} (jar {jars})")
+    # Until the block ends: a fetch nobody waits for must not go on writing.
+    with reading(command) as process, console.status("asking for the versions") as status:
+        for line in process.stdout or ():
+            last_lines.append(line.strip())
+            download = _DOWNLOADING.search(line)
+            if download:
+                jars += download[1].endswith(".jar")
+                status.update(f"{download[1]} (jar {jars})")
         code = process.wait()
-    finally:
-        # Also on Ctrl-C: a fetch nobody waits for must not go on writing.
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                pipe.close()
     if code != 0:
         reason = next((line for line in reversed(last_lines) if _FAILURE.search(line)), "no reason given")
         msg = f"ivy could not fetch the jars (exit code {code}: {reason}): check the network or proxy and repeat"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 # -I -S: no site packages, no user settings. The watchdog needs the standard library only.
@@ -41,6 +42,33 @@ def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
         text=True,
         errors="replace",
     )
+
+
+@contextmanager
+def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a program as `start_reading` does until the block ends; nothing of it is left then, also after Ctrl-C."""
+    process = start_reading(command)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
+
+
+def end(process: subprocess.Popen[bytes], within_s: float) -> None:
+    """End a program of `start_watched`: asked first, and killed if it takes longer."""
+    process.terminate()
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdin:
+        # Ends its watchdog.
+        process.stdin.close()
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.java import find_java
-from broker.process import run_to_end, start_watched
+from broker.process import end, run_to_end, start_watched
 from broker.server_files import HOST, Ports
 
 _START_TIMEOUT_S = 90.0
@@ -118,14 +118,9 @@ class ServerProcess:
 
     def stop(self) -> None:
         """Stop in good order; killed if that takes too long."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._reap()
+        process, self._process = self._process, None
+        if process is not None:
+            end(process, _STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """SIGKILL, as a crash would."""

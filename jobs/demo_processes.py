@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from broker.process import start_watched
+from broker.process import end, start_watched
 from jobs.console import one_line
 from jobs.errors import DemoError
 
@@ -61,17 +61,8 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdin:
-            # Ends its watchdog.
-            process.stdin.close()
+        if process is not None:
+            end(process, _STOP_S)
 
     def require_alive(self) -> None:
         """Make sure that it runs.
