@@ -1,11 +1,13 @@
 """Helpers of the tests on a real broker: wait for conditions, produce, run a tap, read what it wrote."""
 
 import json
+import os
+import signal
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,27 @@ def running(tap: SourceTap, ended: threading.Event | None = None) -> Iterator[So
 def wait_until_idle(tap: SourceTap, rounds: int = 3) -> None:
     """Until the tap has found nothing new that often in a row, all events delivered."""
     wait_until(lambda: tap.idle_rounds >= rounds, f"{tap} idle")
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """Stop a process for the block, every thread of it: when `kill` returns, some of them may still run."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: _thread_states(pid) == {"T"}, f"process {pid} stopped")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _thread_states(pid: int) -> set[str]:
+    """One letter per state that a thread of the process is in."""
+    states = set()
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        # It may have ended since it was listed.
+        with suppress(OSError):
+            states.add((thread / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def processes_naming(folder: Path) -> list[int]:

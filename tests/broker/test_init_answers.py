@@ -1,14 +1,21 @@
 """What a real broker answers to INIT_PRODUCER_ID, held to the pure decision function, and what the tap tells of it."""
 
-import os
-import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from broker_kit import new_topic, produce, read_events, running, transactional_producer, wait_until, wait_until_idle
+from broker_kit import (
+    frozen,
+    new_topic,
+    produce,
+    read_events,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
 from confluent_kafka import KafkaError, Producer
 from init_kit import InitClient
 
@@ -151,12 +158,9 @@ def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
     producer.produce(topic, b"value")
     assert producer.flush(60) == 0
     assert own.pid is not None
-    os.kill(own.pid, signal.SIGSTOP)
-    try:
+    with frozen(own.pid):
         producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
         producer.flush(60)
-    finally:
-        os.kill(own.pid, signal.SIGCONT)
     assert errors[0] is not None
     producer.abort_transaction(60)
 
