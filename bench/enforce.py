@@ -32,7 +32,7 @@ from broker.local import LocalBroker
 from broker.process import start_reading, start_watched
 from broker.quota_entity import QuotaEntity
 from broker.topics import ensure_topics
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.quotas.table import QuotaEntry, set_quota
 from streaming.tables import TABLES, create_missing, table_path
 
 TOPIC = "orders"

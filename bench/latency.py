@@ -26,8 +26,8 @@ from pyarrow import dataset
 
 from broker.local import LocalBroker
 from broker.topics import PRODUCE_EVENTS, ensure_topics
-from jobs.demo_processes import Child
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.demo.processes import Child
+from jobs.quotas.table import QuotaEntry, set_quota
 from jobs.stream_progress import StreamProgress
 from streaming.tables import create_missing, table_path
 

@@ -16,7 +16,7 @@ import numpy as np
 from confluent_kafka import Producer
 
 from broker.local import LocalBroker
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.quotas.table import QuotaEntry, set_quota
 from streaming.tables import create_missing
 
 JOB_ARGUMENTS = {

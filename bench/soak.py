@@ -30,8 +30,8 @@ from deltalake.exceptions import DeltaError
 from broker.local import LocalBroker
 from broker.process import run_to_end
 from broker.topics import PRODUCE_EVENTS, ensure_topics
-from jobs.demo_processes import Child
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.demo.processes import Child
+from jobs.quotas.table import QuotaEntry, set_quota
 from jobs.stream_progress import StreamProgress
 from streaming.log_upkeep import drop_orphaned_checksums
 from streaming.roster import roster_before

@@ -21,7 +21,7 @@ from typing import Any
 import bench_kit as kit
 from pyspark.sql import SparkSession
 
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.quotas.table import QuotaEntry, set_quota
 from quota.config import QuotaConfig
 from quota.limits import Limit
 from state.codec import decode

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from process_kit import Place, Traffic, finished_batches, python_path
 
 from broker.local import LocalBroker
-from jobs.demo_processes import Child
+from jobs.demo.processes import Child
 
 PIDS_EACH = 5
 START_S = 600.0

@@ -21,7 +21,7 @@ from peers import PEERS
 from pyspark.sql import SparkSession
 
 from broker.local import LocalBroker
-from jobs.quota_table import QuotaEntry, set_quota
+from jobs.quotas.table import QuotaEntry, set_quota
 from streaming import pipeline
 
 JOB_CHANGES: dict[str, dict[str, object]] = {

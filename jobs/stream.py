@@ -240,9 +240,9 @@ def run(
 
 def _make_relations(spark: SparkSession, options: StreamOptions) -> None:
     """Make what tables of a catalog lack, and the views anew: they hold the window of this stream."""
-    from jobs import table_catalog
-    from jobs.catalog import SparkEngine, quoted
-    from jobs.views import view_statements
+    from jobs.tables import table_catalog
+    from jobs.tables.catalog import SparkEngine, quoted
+    from jobs.tables.views import view_statements
 
     engine = SparkEngine(spark)
     there = table_catalog.existing_tables(engine, options.tables)

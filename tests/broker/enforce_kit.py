@@ -21,7 +21,7 @@ from deltalake import write_deltalake
 from broker.client_quotas import ClientQuotas
 from broker.local import LocalBroker
 from broker.quota_entity import QuotaEntity
-from jobs.enforcement_table import ActionTable
+from jobs.enforcement.path_tables import ActionTable
 from streaming.tables import TABLES, table_path
 
 

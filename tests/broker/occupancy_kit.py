@@ -12,7 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.raw_admin import RawAdmin
-from jobs.occupancy_census import TakenCensus, take_census
+from jobs.occupancy.census import TakenCensus, take_census
 
 QUICKLY = 10_000.0
 """Requests a second: nobody else needs this broker."""

@@ -12,7 +12,7 @@ from churn_kit import labelled_clients, run_all, write_inits
 from broker.local import LocalBroker
 from broker.tap import Tap
 from broker.topics import PRODUCER_INITS, ensure_topics
-from jobs.query import query
+from jobs.tables.query import query
 
 SECONDS = 50.0
 LEAST_OF_THE_FASTEST = 50

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient
 from occupancy_kit import broker_counts, census_of, fill
 
 from broker.local_cluster import LocalCluster
-from jobs.occupancy_census import TakenCensus
-from jobs.occupancy_report import make_report
+from jobs.occupancy.census import TakenCensus
+from jobs.occupancy.report import make_report
 from quota.failover import failover
 
 PARTITIONS = 6

@@ -32,9 +32,9 @@ from broker.local import LocalBroker
 from broker.tap import Tap
 from broker.topics import ensure_topics
 from jobs.cli import run
-from jobs.occupancy_census import TakenCensus
-from jobs.occupancy_report import make_report
-from jobs.query import query
+from jobs.occupancy.census import TakenCensus
+from jobs.occupancy.report import make_report
+from jobs.tables.query import query
 from quota.expiration_change import freed_by
 from quota.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
 

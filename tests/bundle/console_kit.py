@@ -11,9 +11,9 @@ import pyarrow as pa
 import uvicorn
 from deltalake import write_deltalake
 
-from jobs.web_console import FRESH_S, application
-from jobs.web_data import ConsoleData
-from jobs.web_security import Access
+from jobs.web.command import FRESH_S, application
+from jobs.web.data import ConsoleData
+from jobs.web.security import Access
 from streaming.tables import TABLES, create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

@@ -11,7 +11,7 @@ import pytest
 from browser_kit import PHONE, WIDE
 from console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
 
-from jobs.web_security import Access
+from jobs.web.security import Access
 
 PAGES = {
     "overview": "#/",

@@ -17,7 +17,7 @@ import browser_kit
 import httpx2
 import pytest
 
-from jobs.demo_processes import MARKER
+from jobs.demo.processes import MARKER
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 PAGES = {"overview": "", "mallory": "#/principal?name=User%3Amallory&hours=0.1"}

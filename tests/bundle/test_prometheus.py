@@ -26,7 +26,7 @@ from broker.tap_metrics import TapMetrics
 from broker.tap_status import TapHeartbeat
 from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving
-from jobs.occupancy_metrics import OccupancyMetrics
+from jobs.occupancy.metrics import OccupancyMetrics
 from quota.config import QuotaConfig
 from streaming.listener import Progress
 from streaming.rows import by_kind

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from broker.jars import spark_jars
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
-from jobs import quota_catalog, table_catalog
-from jobs.answer import Answer
-from jobs.catalog import SparkEngine
-from jobs.enforcement_catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.enforcement_rows import to_ms
-from jobs.quota_entry import QuotaEntry
+from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement.rows import to_ms
+from jobs.quotas import catalog as quota_catalog
+from jobs.quotas.entry import QuotaEntry
+from jobs.tables import table_catalog
+from jobs.tables.answer import Answer
+from jobs.tables.catalog import SparkEngine
 from streaming.session import stream_session
 from streaming.sinks import DeltaSink
 from streaming.table_ddl import catalog_table

@@ -9,8 +9,8 @@ from pyspark.errors import PySparkException
 from spark_kit import own_views
 
 from broker.jars import spark_jars
-from jobs.query import query
-from jobs.views import SETTINGS, view_statements, views
+from jobs.tables.query import query
+from jobs.tables.views import SETTINGS, view_statements, views
 from quota.config import QuotaConfig
 from streaming.session import stream_session
 from streaming.tables import TABLES, create_missing, open_table, spark_ddl, table_path

@@ -61,7 +61,7 @@ def test_data_files_are_in_the_wheel(wheel):
     ]
     expected = {path.relative_to(ROOT).as_posix() for path in data if path.suffix not in (".py", ".pyc")}
     assert {
-        "jobs/web_static/index.html",
+        "jobs/web/static/index.html",
         "jvm/ivy.xml",
         "sql/views/top_offenders.sql",
         "broker/log4j2-pid-quota.yaml",

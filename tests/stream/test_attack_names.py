@@ -6,7 +6,7 @@ import pytest
 from attack_kit import LimitedStream, event
 from pyspark.sql import SparkSession
 
-from jobs.quota_table import delete_quota, quotas_in_force
+from jobs.quotas.table import delete_quota, quotas_in_force
 from streaming.tables import is_catalog, table_path
 
 HOSTILE = [

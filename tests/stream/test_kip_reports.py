@@ -18,7 +18,7 @@ from stream_kit import START_MS
 from broker.local import LocalBroker
 from broker.tap import Tap
 from broker.topics import PRODUCER_INITS, ensure_topics
-from jobs.query import query
+from jobs.tables.query import query
 from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
 from streaming.reports import REPORTS, CommitReport, start_reports
 from streaming.sinks import DeltaSink

@@ -9,8 +9,8 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from spark_kit import own_views
 
-from jobs.query import query
-from jobs.views import SETTINGS, needed_views, views
+from jobs.tables.query import query
+from jobs.tables.views import SETTINGS, needed_views, views
 from quota.config import QuotaConfig
 from streaming.tables import TABLES, create_missing, table_path
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from stream_kit import START_MS, Stream, event
 
 from jobs.metrics import StreamMetrics
-from jobs.quota_entry import QuotaEntry
-from jobs.quota_table import set_quota
+from jobs.quotas.entry import QuotaEntry
+from jobs.quotas.table import set_quota
 from quota.config import QuotaConfig
 from streaming.listener import ProgressListener
 from streaming.tables import create_missing

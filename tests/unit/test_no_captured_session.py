@@ -15,7 +15,7 @@ from streaming.sinks import Commit, DeltaSink
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
-    path for folder in ("streaming", "jobs", "state", "quota", "broker") for path in (ROOT / folder).glob("*.py")
+    path for folder in ("streaming", "jobs", "state", "quota", "broker") for path in (ROOT / folder).rglob("*.py")
 ]
 NOT_IN_CONNECT = {
     "sparkContext",

@@ -11,10 +11,10 @@ from table_rows import NOON, decision, metrics, seconds
 
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
-from jobs import catalog
-from jobs.enforcement_catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.enforcement_rows import to_ms
-from jobs.views import views
+from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement.rows import to_ms
+from jobs.tables import catalog
+from jobs.tables.views import views
 from streaming.errors import TableError
 from streaming.tables import TABLES
 

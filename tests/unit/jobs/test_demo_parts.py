@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 from table_rows import NOON, append, decision, metrics
 
-from jobs.demo import Result, Slowing, linger
-from jobs.demo_clients import Clients
-from jobs.demo_console import DemoConsole
-from jobs.demo_processes import MARKER, Child, prepare_folder
-from jobs.demo_view import DemoView, PrincipalRow, read_principals
+from jobs.demo.clients import Clients
+from jobs.demo.command import Result, Slowing, linger
+from jobs.demo.processes import MARKER, Child, prepare_folder
+from jobs.demo.view import DemoView, PrincipalRow, read_principals
+from jobs.demo.web import DemoConsole
 from jobs.errors import DemoError
 from jobs.stream_progress import StreamProgress
 from streaming.tables import create_missing
@@ -64,7 +64,7 @@ class TestChild:
         assert str(tmp_path / "log") in message
 
     def test_one_that_does_not_listen_is_killed(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("jobs.demo_processes._STOP_S", 0.1)
+        monkeypatch.setattr("jobs.demo.processes._STOP_S", 0.1)
         ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
         with Child("deaf", ["-c", f"{ignore}; time.sleep(600)"], tmp_path / "log"):
             while "deaf" not in (tmp_path / "log").read_text(encoding="utf-8"):
@@ -163,7 +163,7 @@ class TestConsole:
 
 
 def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch):
-    monkeypatch.setattr("jobs.demo_clients._FLUSH_S", 0.5)
+    monkeypatch.setattr("jobs.demo.clients._FLUSH_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         nobody = {"bootstrap.servers": f"127.0.0.1:{mute.getsockname()[1]}", "message.timeout.ms": "200"}
         with Clients(nobody, nobody) as clients:

@@ -7,12 +7,12 @@ from table_rows import NOON, append, decision, metrics, seconds
 
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
-from jobs.enforce_watch import Watch
-from jobs.enforcement_rows import to_time
-from jobs.enforcement_table import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
-from jobs.enforcement_tables import STREAM_TABLES
+from jobs.enforcement.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from jobs.enforcement.principal_ips import read_principal_ips
+from jobs.enforcement.rows import to_time
+from jobs.enforcement.tables import STREAM_TABLES
+from jobs.enforcement.watch import Watch
 from jobs.errors import EnforceError
-from jobs.principal_ips import read_principal_ips
 from streaming.errors import TableError
 from streaming.tables import create_missing
 

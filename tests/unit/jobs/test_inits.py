@@ -6,7 +6,7 @@ import json
 import pytest
 from kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
-from jobs.query import query
+from jobs.tables.query import query
 from quota.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
 
 

@@ -27,8 +27,8 @@ from upkeep_kit import (
     write_batches,
 )
 
-from jobs.quota_entry import QuotaEntry
-from jobs.quota_table import set_quota
+from jobs.quotas.entry import QuotaEntry
+from jobs.quotas.table import set_quota
 from streaming.appends import append_rows
 from streaming.log_upkeep import drop_orphaned_checksums
 from streaming.tables import TABLES, create_missing, open_table

@@ -14,8 +14,8 @@ from broker.tap_status import TapHeartbeat
 from jobs.errors import MetricsError
 from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving
-from jobs.occupancy_metrics import write_metrics_file
-from jobs.occupancy_report import BrokerOutlook, Report
+from jobs.occupancy.metrics import write_metrics_file
+from jobs.occupancy.report import BrokerOutlook, Report
 from quota.config import QuotaConfig
 from state.events import MetricsRow
 from streaming.listener import Progress, progress_of

@@ -9,12 +9,12 @@ from table_rows import NOON
 from warehouse_kit import CATALOG, SCHEMA, use
 
 from broker.occupancy_sweep import BrokerExpiration, Unanswered
-from jobs import occupancy as command
-from jobs.enforcement_rows import to_ms
-from jobs.occupancy_census import TakenCensus
-from jobs.occupancy_report import change_commands, make_report
-from jobs.occupancy_table import append, read_earlier, rows_of
-from jobs.query import query
+from jobs.enforcement.rows import to_ms
+from jobs.occupancy import command
+from jobs.occupancy.census import TakenCensus
+from jobs.occupancy.report import change_commands, make_report
+from jobs.occupancy.table import append, read_earlier, rows_of
+from jobs.tables.query import query
 from quota.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
 
 HOUR_MS = 3_600_000

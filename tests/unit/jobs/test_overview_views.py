@@ -3,7 +3,7 @@
 import pytest
 from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
 
-from jobs.query import query
+from jobs.tables.query import query
 
 
 def ask(tables, view, now=NOON):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.quota_table import quotas_in_force
+from jobs.quotas.table import quotas_in_force
 from streaming.tables import open_table
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 from table_rows import NOON, append, decision, seconds
 
 from jobs.errors import QueryError
-from jobs.query import query
+from jobs.tables.query import query
 from streaming.tables import TABLES, create_missing
 
 DECISIONS = "throttle_decisions"

@@ -19,9 +19,9 @@ from rich.console import Console
 from table_rows import NOON, append, decision, lease_step, metrics, seconds
 from textual.widgets import DataTable, Input, Static
 
-from jobs.top_app import DetailScreen, TopApp
-from jobs.top_data import SORTS, arranged, read_detail, read_rows
-from jobs.top_view import detail_view, rows_table
+from jobs.top.app import DetailScreen, TopApp
+from jobs.top.data import SORTS, arranged, read_detail, read_rows
+from jobs.top.view import detail_view, rows_table
 from quota.config import QuotaConfig
 
 CONFIG = QuotaConfig()
@@ -320,6 +320,6 @@ def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path):
 def test_every_order_has_a_name_for_the_command_line():
     from typing import get_args
 
-    from jobs.top import Sort
+    from jobs.top.command import Sort
 
     assert get_args(Sort) == tuple(SORTS)

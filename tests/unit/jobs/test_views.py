@@ -6,8 +6,8 @@ from importlib.resources import files
 import pytest
 from table_rows import NOON, append, decision, metrics, seconds, tap_report
 
-from jobs.query import query
-from jobs.views import needed_views, view_statements, views
+from jobs.tables.query import query
+from jobs.tables.views import needed_views, view_statements, views
 from quota.config import QuotaConfig
 from streaming.tables import TABLES
 

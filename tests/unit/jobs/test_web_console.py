@@ -13,15 +13,15 @@ import pytest
 from starlette.testclient import TestClient
 from table_rows import NOON, append, metrics
 
-from jobs import web_console
-from jobs.web_console import application
-from jobs.web_data import ConsoleData
-from jobs.web_security import Access, host_name, is_loopback, own_names
+from jobs.web import command as web_console
+from jobs.web.command import application
+from jobs.web.data import ConsoleData
+from jobs.web.security import Access, host_name, is_loopback, own_names
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
 OURS = "http://localhost:8080"
 EVERYWHERE = str(ipaddress.IPv4Address(0))
-STATIC = files("jobs") / "web_static"
+STATIC = files("jobs.web") / "static"
 
 
 def client(tables, token=None, names=(), fresh_s=0, **more):
@@ -272,5 +272,5 @@ class TestCommand:
             assert process.stderr.read() == ""
 
     def test_it_needs_no_spark(self):
-        code = "import sys, jobs.web_console; sys.exit(bool({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
+        code = "import sys, jobs.web.command; sys.exit(bool({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

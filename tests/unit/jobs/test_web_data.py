@@ -8,9 +8,9 @@ import warehouse_kit
 from kip_kit import init
 from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
 
-from jobs import web_tables
-from jobs.web_data import ConsoleData
-from jobs.web_occupancy import failover_bounds
+from jobs.web import tables as web_tables
+from jobs.web.data import ConsoleData
+from jobs.web.occupancy import failover_bounds
 from quota.config import QuotaConfig
 from streaming.tables import create_missing
 

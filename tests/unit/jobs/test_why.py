@@ -7,7 +7,7 @@ import pytest
 from kip_kit import NOW, ago, append_kip_tables, failed_init, init
 from table_rows import decision, seconds
 
-from jobs.query import query
+from jobs.tables.query import query
 from quota.churn import FIXES, Churn, Evidence, diagnose
 
 

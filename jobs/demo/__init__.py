@@ -1,0 +1,1 @@
+"""`pid-quota demo`, and what it is made of."""

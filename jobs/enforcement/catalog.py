@@ -1,0 +1,104 @@
+"""The enforcer's tables in a catalog, by SQL: what `jobs.enforcement.path_tables` is for path tables.
+
+Each look is a query, and a warehouse that is asked all the time never sleeps: give `--poll-seconds` a value for that.
+"""
+
+from collections.abc import Sequence
+from itertools import count
+
+from broker.lease_targets import ThrottleDecision
+from broker.leases import Action
+from jobs.enforcement.rows import ACTIONS, action_of, action_row, decision_of, to_ms, to_time
+from jobs.errors import CatalogError
+from jobs.tables.catalog import Engine
+from streaming.errors import TableError
+from streaming.table_ddl import insert_statement
+from streaming.tables import TABLES
+
+_IN_FORCE = "SELECT * FROM throttle_decisions WHERE action = 'THROTTLE' AND throttled_until > :now"
+_ALL_ACTIONS = "SELECT * FROM enforcement_actions ORDER BY recorded_at, sequence"
+_COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
+
+
+class CatalogDecisions:
+    """Asks `throttle_decisions` for what is in force."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            engine: Whose current schema holds the tables.
+        """
+        self._engine = engine
+
+    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return the THROTTLEs that are not past; known ones come `again` with every look.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        del again
+        rows = _ask(self._engine, _IN_FORCE, {"now": to_time(now_ms)})
+        return [decision_of(row) for row in rows]
+
+
+class CatalogActions:
+    """Reads and writes `enforcement_actions`."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing is asked yet; `engine` as of `CatalogDecisions`."""
+        self._engine = engine
+        self._sequence = count()
+        self._written = 0
+        self._rows_read: int | None = None
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Write actions down, all or none.
+
+        Raises:
+            TableError: If they are not written.
+        """
+        names = TABLES[ACTIONS].schema.names
+        rows = [action_row(action, next(self._sequence)) for action in actions]
+        try:
+            self._engine.execute(insert_statement(ACTIONS, names, rows))
+        except CatalogError as error:
+            msg = f"can't write {ACTIONS} ({error}): no quota is changed without it"
+            raise TableError(msg) from error
+        self._written += len(actions)
+
+    def read(self) -> list[Action]:
+        """Return all actions in the order in which they were written.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        rows = _ask(self._engine, _ALL_ACTIONS)
+        self._rows_read, self._written = len(rows), 0
+        return [action_of(row) for row in rows]
+
+    def has_changed(self) -> bool:
+        """Say whether others wrote since `read`.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        (row,) = _ask(self._engine, _COUNT_ACTIONS)
+        return self._rows_read is None or row["rows_now"] != self._rows_read + self._written
+
+
+def newest_write_ms(engine: Engine, tables: Sequence[str]) -> int:
+    """Return when the newest of some tables was last written, in milliseconds since the epoch.
+
+    Raises:
+        TableError: If a table can't be read.
+    """
+    histories = [_ask(engine, f"DESCRIBE HISTORY {table} LIMIT 1") for table in tables]
+    return max((to_ms(history[0]["timestamp"]) for history in histories if history), default=0)
+
+
+def _ask(engine: Engine, statement: str, parameters: dict[str, object] | None = None) -> list[dict[str, object]]:
+    try:
+        return engine.execute(statement, parameters).records()
+    except CatalogError as error:
+        raise TableError(str(error)) from error

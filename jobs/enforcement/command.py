@@ -1,0 +1,246 @@
+"""`pid-quota enforce`: turns throttle decisions into Kafka client quotas, for as long as they hold."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
+from broker.enforcer import Enforcer
+from broker.enforcer_clock import BrokerClock
+from broker.enforcer_dry_run import DryRunLog, DryRunQuotas, NoLock
+from broker.enforcer_lock import EnforcerLock
+from broker.enforcer_metrics import EnforcerMetrics
+from broker.enforcer_notices import Notice
+from broker.enforcer_plan import EnforcerOptions
+from broker.enforcer_ports import ActionLog, DecisionSource, Lock, QuotaStore
+from broker.kafka_config import KafkaConfig
+from broker.lease_targets import Lever, ThrottleDecision
+from jobs.console import one_line
+from jobs.enforcement.principal_ips import read_principal_ips
+from jobs.enforcement.release import release
+from jobs.enforcement.tables import EnforcementTables
+from jobs.enforcement.watch import Watch
+from jobs.enforcement.webhook import Webhook
+from jobs.errors import EnforceError
+from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
+from jobs.progress import progress_bar
+from jobs.progress import say as tell
+from jobs.tables.sql import TablesOption
+from jobs.tables_out import JsonOption
+from streaming.errors import TableError
+from streaming.tables import create_missing, is_catalog
+
+_STOP_TRIES = 5
+_LONGEST_PAUSE_S = 5.0
+
+
+def enforce(
+    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    tables: TablesOption,
+    apply: Annotated[
+        bool, typer.Option("--apply/--dry-run", help="Change quotas, or only say what would be done.")
+    ] = False,
+    lever: Annotated[Lever, typer.Option(help="The client quota that throttles.")] = "request_percentage",
+    request_percentage: Annotated[float, typer.Option(min=1e-6, help="What request_percentage is set to.")] = 0.01,
+    connection_rate: Annotated[int, typer.Option(min=1, help="What connection_creation_rate is set to.")] = 1,
+    principal_ips: Annotated[
+        Path | None, typer.Option(help="Lines 'principal ip' of all clients, for connection_creation_rate.")
+    ] = None,
+    narrow: Annotated[bool, typer.Option(help="Throttle single client ids where that is enough.")] = True,
+    shared_client_id: Annotated[list[str] | None, typer.Option(help="Client id never throttled by itself.")] = None,
+    never: Annotated[list[str] | None, typer.Option(help="Principal never touched, such as User:etl.")] = None,
+    max_entities: Annotated[int, typer.Option(min=1, help="Most quotas in force at once.")] = 50,
+    max_principals: Annotated[int, typer.Option(min=1, help="Most principals throttled at once.")] = 10,
+    max_lease_seconds: Annotated[float, typer.Option(min=1, help="Longest time without a new decision.")] = 3600,
+    hands_off_seconds: Annotated[
+        float, typer.Option(min=0, help="How long a quota is left alone after somebody else changed it.")
+    ] = 3600,
+    silence_seconds: Annotated[float, typer.Option(min=1, help="Alert if the stream wrote nothing for so long.")] = 300,
+    poll_seconds: Annotated[float, typer.Option(min=0.01, help="How often the tables are looked at.")] = 0.2,
+    release_principal: Annotated[
+        str | None, typer.Option("--release", metavar="PRINCIPAL", help="End its throttle now, and exit.")
+    ] = None,
+    release_all: Annotated[bool, typer.Option("--release-all", help="End all throttles now, and exit.")] = False,
+    hold_seconds: Annotated[float, typer.Option(min=60, help="No new throttle for so long after a release.")] = 3600,
+    kafka_config: Annotated[
+        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(metavar="URL", help="POST each throttle, release and warning there, signed.")
+    ] = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOOPBACK,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn throttle decisions into Kafka client quotas, and take them back in time. Without --apply: a dry run."""
+    if not is_catalog(tables):
+        create_missing(tables)
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    options = EnforcerOptions(
+        lever=lever,
+        value=connection_rate if lever == CONNECTION_CREATION_RATE else request_percentage,
+        narrow=narrow,
+        never=frozenset([*(never or ()), *_own_names(kafka)]),
+        shared_client_ids=frozenset(shared_client_id or ()),
+        hosts=read_principal_ips(principal_ips) if principal_ips else {},
+        max_entities=max_entities,
+        max_principals=max_principals,
+        max_lease_ms=round(max_lease_seconds * 1000),
+        hands_off_ms=round(hands_off_seconds * 1000),
+    )
+    wants_release = release_all or release_principal is not None
+    dry_run = not (apply or wants_release)
+    show, metrics = _printer(as_json=as_json, dry_run=dry_run), EnforcerMetrics(now_ms)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ExitStack() as stack:
+        listeners = [show, metrics.note]
+        if webhook is not None:
+            hook = Webhook.from_environment(
+                webhook, warn=lambda text: show(Notice(now_ms(), "alert", text)), dry_run=dry_run
+            )
+            listeners.append(stack.enter_context(hook).note)
+
+        def say(notice: Notice) -> None:
+            for listener in listeners:
+                listener(notice)
+
+        parts = _Parts.open(stack, kafka, tables, apply=apply or wants_release)
+        if wants_release:
+            principal = _with_type(release_principal)
+            hold_ms = round(hold_seconds * 1000)
+            enforcer = parts.enforcer(options, say, decisions=_NoDecisions())
+            actions = parts.tables.actions()
+            with progress_bar("ending the throttles") as report:
+                release(enforcer, actions, principal, hold_ms, clock_ms=now_ms, say=say, stop=stop, report=report)
+            return
+        enforcer = parts.enforcer(options, say)
+        watch = Watch(
+            parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
+        )
+        stack.enter_context(serving(metrics, metrics_port, metrics_host))
+        doing = "carrying out" if apply else "without --apply only saying what would come of"
+        tell(f"{doing} the decisions in {tables}, on {bootstrap_servers}; Ctrl-C ends it")
+        run(enforcer, watch, stop, poll_seconds, say, metrics)
+
+
+def run(
+    enforcer: Enforcer,
+    watch: Watch,
+    stop: threading.Event,
+    poll_seconds: float,
+    say: Callable[[Notice], None],
+    metrics: EnforcerMetrics,
+) -> None:
+    """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
+
+    Tables that can't be read or written for a while are waited for.
+
+    Raises:
+        EnforceError: If quotas could not be restored at the end.
+        BrokerError: If Kafka refuses us the lock.
+    """
+    pause_s = poll_seconds
+    while not stop.wait(pause_s):
+        try:
+            enforcer.turn()
+            metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
+            watch.look(now_ms())
+            pause_s = poll_seconds
+        except TableError as error:
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            say(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
+    left = []
+    for _ in range(_STOP_TRIES):
+        left = enforcer.end_all("the enforcer is stopped")
+        if not left:
+            return
+        time.sleep(poll_seconds)
+    entities = ", ".join(str(lease.entity) for lease in left)
+    msg = f"not restored: {entities}. Start the enforcer again, or --release-all, when Kafka answers"
+    raise EnforceError(msg)
+
+
+class _NoDecisions:
+    """A release carries nothing out."""
+
+    def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return none."""
+        return []
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What an enforcer is made of."""
+
+    tables: EnforcementTables
+    decisions: DecisionSource
+    actions: ActionLog
+    quotas: QuotaStore
+    lock: Lock
+    skew_ms: Callable[[], int | None]
+
+    @classmethod
+    def open(cls, stack: ExitStack, kafka: KafkaConfig, tables: str, *, apply: bool) -> "_Parts":
+        quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
+        found = EnforcementTables.open(stack, tables)
+        decisions = found.decisions()
+        if not apply:
+            # Nothing is written, not even a probe of the broker's clock.
+            return cls(found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLock(), lambda: None)
+        settings = kafka.client()
+        lock, clock = EnforcerLock(settings), BrokerClock(settings)
+        stack.callback(lock.close)
+        stack.callback(clock.close)
+        return cls(found, decisions, found.actions(), quotas, lock, clock.skew_ms)
+
+    def enforcer(
+        self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None
+    ) -> Enforcer:
+        return Enforcer(
+            decisions or self.decisions,
+            self.actions,
+            self.quotas,
+            self.lock,
+            options,
+            clock_ms=now_ms,
+            say=say,
+            name=f"{socket.gethostname()}/{os.getpid()}",
+        )
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return round(time.time() * 1000)
+
+
+def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
+    def say(notice: Notice) -> None:
+        if as_json:
+            text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)
+        else:
+            text = one_line(notice.line(dry_run=dry_run))
+        # At once, also into a pipe: somebody may be watching.
+        print(text, flush=True)
+
+    return say
+
+
+def _own_names(kafka: KafkaConfig) -> list[str]:
+    name = kafka.client().get("sasl.username")
+    return [name] if name else []
+
+
+def _with_type(principal: str | None) -> str | None:
+    return principal if principal is None or ":" in principal else f"User:{principal}"

@@ -1,0 +1,47 @@
+"""Where the enforcer's tables are: in a folder, or in a catalog."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from broker.enforcer_ports import ActionLog, DecisionSource
+from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from jobs.tables import catalog
+from streaming.tables import is_catalog
+
+STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
+"""What a stream that runs writes now and then."""
+
+
+@dataclass(frozen=True)
+class EnforcementTables:
+    """How to open the tables.
+
+    Attributes:
+        decisions: Opens `throttle_decisions`.
+        actions: Opens `enforcement_actions`; each reader of its own remembers what it has seen.
+        newest_write_ms: Tells when the stream last wrote, in milliseconds since the epoch.
+    """
+
+    decisions: Callable[[], DecisionSource]
+    actions: Callable[[], ActionLog]
+    newest_write_ms: Callable[[], int]
+
+    @classmethod
+    def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
+        """Find the tables; a connection to a catalog is closed with `stack`.
+
+        Raises:
+            CatalogError: If the catalog can't be reached.
+            TableError: If the tables can't be read.
+        """
+        if is_catalog(tables):
+            engine = stack.enter_context(catalog.engine(tables))
+            return cls(
+                lambda: CatalogDecisions(engine),
+                lambda: CatalogActions(engine),
+                lambda: newest_write_ms(engine, STREAM_TABLES),
+            )
+        followed = [FollowedTable(tables, name) for name in STREAM_TABLES]
+        return cls(lambda: DecisionTable(tables), lambda: ActionTable(tables), lambda: newest_commit_ms(followed))

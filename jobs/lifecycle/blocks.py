@@ -1,0 +1,184 @@
+"""`pid-quota blocks`: which broker was given which producer ids, how fast they go, and whether KIP-730 is kept."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from jobs.console import output, printable
+from jobs.errors import BlocksError
+from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
+from jobs.tables.query import query
+from jobs.tables_out import JsonOption
+from quota.producer_id_blocks import Block, Consequence, Violation
+from streaming.errors import TableNotFoundError
+
+_ASKER = """
+SELECT answered_at, broker_id, principal, client_id, client_host
+FROM classified_inits
+WHERE result_producer_id = {pid} AND is_new_pid
+ORDER BY answered_at
+LIMIT 1
+"""
+_HOURS_A_YEAR = 24 * 365.25
+_COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last block", "fatal", "retried", "throttled")
+
+
+def blocks(
+    tables: Annotated[
+        str | None, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(min=0, help="Say which broker issued this producer id, and when.")] = None,
+    metadata_log: Annotated[
+        Path | None, typer.Option(help="A controller's __cluster_metadata-0: blocks of before the tap was there.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Audit the blocks of producer ids that brokers were given (KIP-730); exit code 1 if a promise was broken."""
+    if tables is None and metadata_log is None:
+        msg = "nothing to read: give --tables, --metadata-log, or both"
+        raise typer.BadParameter(msg)
+    now = datetime.now(timezone.utc)
+    history = read_history(tables, metadata_log, now)
+    if pid is not None:
+        _tell_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
+        return
+    broken = history.violations()
+    if as_json:
+        typer.echo(json.dumps(_as_dict(history, broken), indent=2))
+    else:
+        output().print(_table(history.brokers()))
+        for line in [*_summary(history), *_verdict(broken)]:
+            output().print(printable(line))
+    if broken:
+        raise typer.Exit(1)
+
+
+# One producer id
+
+
+def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
+    try:
+        return next(iter(query(tables, _ASKER.format(pid=pid), now).records()), None)
+    except TableNotFoundError:
+        return None
+
+
+def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
+    block = history.holder(pid)
+    if block is None:
+        raise BlocksError(_unknown(history, pid))
+    if as_json:
+        asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}
+        typer.echo(json.dumps({"producer_id": pid, **_block_dict(block), "handed_out": asked}, indent=2))
+        return
+    issued = (
+        f"producer id {pid} was issued by broker {block.broker_id}: block {block.first} to {block.end - 1}, "
+        f"allocated {_time(block.allocated_at_ms)} (epoch {block.broker_epoch})"
+    )
+    output().print(issued, markup=False)
+    if asker is not None:
+        whom = f"{asker['principal']}, client {asker['client_id']}, from {asker['client_host']}"
+        output().print(printable(f"handed out {asker['answered_at']:%Y-%m-%d %H:%M:%S} UTC to {whom}"))
+
+
+def _unknown(history: History, pid: int) -> str:
+    if not history.blocks:
+        return f"no block is known, so nobody can say who issued {pid}: tap a controller, or give --metadata-log"
+    start, end = history.blocks[0].first, history.end
+    text = f"no known block holds producer id {pid}; those that are known go from {start} to {end - 1}"
+    if pid < start:
+        return f"{text}: it is older, give a controller's log with --metadata-log"
+    if pid >= end:
+        return f"{text}: a client made it up, or it was allocated after the last row"
+    return f"{text}: a client made it up, or its block came while nobody tapped the controller"
+
+
+# All of them
+
+
+def _table(brokers: Sequence[BrokerBlocks]) -> Table:
+    table = Table(*_COLUMNS)
+    for broker in brokers:
+        last = "" if broker.last_block_at_ms is None else _time(broker.last_block_at_ms)
+        counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
+        errors = (broker.count(Consequence.FATAL), broker.count(Consequence.RETRIED), broker.throttled_answers)
+        table.add_row(*map(printable, (*counts, broker.lost_pids, last, *errors)))
+    return table
+
+
+def _summary(history: History) -> Iterator[str]:
+    yield f"next producer id: {history.end} or above; all brokers take {history.pids_per_hour:,.0f} an hour"
+    if history.hours_left is not None:
+        yield f"at this rate 2^63 is reached in {history.hours_left / _HOURS_A_YEAR:,.0f} years"
+    for loss in history.losses():
+        about = "" if loss.is_exact else "at most "
+        span = f"{loss.block.first} to {loss.block.end - 1}"
+        yield f"lost when broker {loss.block.broker_id} restarted: {about}{loss.pids} of block {span}"
+    for forged in history.made_up:
+        yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
+
+
+def _verdict(broken: Sequence[Violation]) -> Iterator[str]:
+    if not broken:
+        yield "KIP-730 is kept: no overlap, start >= last end, epoch not stale"
+    for violation in broken:
+        block = violation.block
+        yield (
+            f"ALERT {violation.promise}: broker {block.broker_id} (epoch {block.broker_epoch}) was given {block.first} "
+            f"to {block.end - 1} at {_time(block.allocated_at_ms)}, against {violation.other}"
+        )
+
+
+def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
+    return {
+        "brokers": [_broker_dict(broker) for broker in history.brokers()],
+        "next_producer_id": history.end,
+        "pids_per_hour": history.pids_per_hour,
+        "hours_left": history.hours_left,
+        "complete_from": history.complete_from,
+        "lost_at_restarts": [
+            _block_dict(loss.block) | {"pids": loss.pids, "exact": loss.is_exact} for loss in history.losses()
+        ],
+        "forged_pids": [asdict(forged) for forged in history.made_up],
+        "violations": [_block_dict(item.block) | {"promise": item.promise, "other": item.other} for item in broken],
+    }
+
+
+def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
+    return {
+        "broker_id": broker.broker_id,
+        "blocks": broker.blocks,
+        "producer_ids": broker.producer_ids,
+        "pids_per_hour": broker.pids_per_hour,
+        "restarts": broker.restarts,
+        "lost_pids": broker.lost_pids,
+        "last_block_at": None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms).isoformat(),
+        "fatal_errors": broker.count(Consequence.FATAL),
+        "retried_errors": broker.count(Consequence.RETRIED),
+        "errors": broker.errors,
+        "throttled_answers": broker.throttled_answers,
+    }
+
+
+def _block_dict(block: Block) -> dict[str, Any]:
+    return {
+        "broker_id": block.broker_id,
+        "broker_epoch": block.broker_epoch,
+        "first_producer_id": block.first,
+        "length": block.length,
+        "allocated_at": _at(block.allocated_at_ms).isoformat(),
+    }
+
+
+def _at(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, tz=timezone.utc)
+
+
+def _time(at_ms: int) -> str:
+    return f"{_at(at_ms):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,45 @@
+"""`pid-quota inits`: what brokers answered to requests for producer ids (KIP-360), and to whom."""
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from jobs.tables.answer import Answer
+from jobs.tables.literals import literal
+from jobs.tables.query import query
+from jobs.tables.sql import TablesOption
+from jobs.tables_out import CsvOption, JsonOption, form, show
+
+_DAY = """
+SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
+"""
+_NEWEST = """
+SELECT answered_at, broker_id, principal, client_id, client_host, transactional_id, producer_id, producer_epoch,
+    result_producer_id, result_producer_epoch, error, outcome
+FROM classified_inits
+WHERE {condition}
+ORDER BY answered_at DESC
+LIMIT {limit}
+"""
+
+
+def inits(
+    tables: TablesOption,
+    principal: Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Show the last answers one by one, not what came of all of a day.")
+    ] = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """Say what came of the requests for producer ids in the last 24 hours: first ids, epoch bumps, errors."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    now = datetime.now(timezone.utc)
+    condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"
+    if last is None:
+        answer = query(tables, _DAY.format(condition=condition), now)
+    else:
+        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now)
+        answer = Answer(newest.columns, newest.rows[::-1])
+    show(answer, wanted)

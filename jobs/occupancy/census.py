@@ -1,0 +1,115 @@
+"""Takes the census of `pid-quota occupancy`: a sweep over all brokers, and whose producer ids it found."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.kafka_config import KafkaConfig
+from broker.occupancy_owners import read_bindings
+from broker.occupancy_sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
+from jobs.enforcement.rows import to_ms
+from jobs.progress import progress_bar
+from quota.occupancy import Census, owners_of
+
+
+@dataclass(frozen=True)
+class TakenCensus:
+    """A census, and what is to be said about it.
+
+    Attributes:
+        census: What was found.
+        expirations: Settings of each broker, by id.
+        unanswered: Replicas that are missing.
+        requests: That were sent to brokers for it.
+        is_tapped: Whether there is a topic that tells whose producer ids are.
+    """
+
+    census: Census
+    expirations: tuple[BrokerExpiration, ...]
+    unanswered: tuple[Unanswered, ...]
+    requests: int
+    is_tapped: bool
+
+    @property
+    def brokers(self) -> list[int]:
+        """Ids of the brokers that were up."""
+        return [each.broker_id for each in self.expirations]
+
+    @property
+    def missing(self) -> Mapping[int, int]:
+        """Replicas that are missing, by broker."""
+        return Counter(each.broker_id for each in self.unanswered)
+
+
+def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -> TakenCensus:
+    """Ask all brokers, gently, with a progress bar on standard error.
+
+    Args:
+        kafka: Settings of someone who may READ all topics and DESCRIBE_CONFIGS the cluster.
+        now: Our clock.
+        requests_per_second: At most so many, all brokers together.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+        ClusterRequestError: If a broker does not tell its settings.
+    """
+    with OccupancyAdmin(kafka.kafka_python()) as admin:
+        placements = admin.placements()
+        expirations, silent = _settings(admin)
+        brokers = [each.broker_id for each in expirations]
+        done, total = 0, replicas_to_ask(placements, brokers)
+
+        def advance(replicas: int) -> None:
+            nonlocal done
+            done += replicas
+            report(done, total)
+
+        with progress_bar("asking the brokers") as report:
+            swept = sweep(
+                admin,
+                placements,
+                brokers,
+                requests_per_second=requests_per_second,
+                progress=advance,
+            )
+    bound = _bindings(kafka, swept)
+    owners = owners_of(swept.replicas, bound or {})
+    census = Census(
+        to_ms(now),
+        tuple(swept.replicas),
+        tuple(placements),
+        owners,
+        {each.broker_id: each.producer_id_ms for each in expirations},
+    )
+    gone = [
+        Unanswered(broker_id, each.topic, each.partition, reason)
+        for broker_id, reason in silent.items()
+        for each in placements
+        if broker_id in each.replicas
+    ]
+    return TakenCensus(census, tuple(expirations), (*swept.unanswered, *gone), swept.requests, bound is not None)
+
+
+def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
+    """Settings of the brokers, and why those that are taken for living do not tell theirs."""
+    told, silent = [], {}
+    for broker_id in admin.living_brokers():
+        try:
+            told.append(admin.expiration(broker_id))
+        except BrokerUnreachableError as error:
+            # It died a moment ago, and the others have not noticed yet.
+            silent[broker_id] = str(error)
+    return told, silent
+
+
+def _bindings(kafka: KafkaConfig, swept: Sweep) -> dict[int, tuple[str, int]] | None:
+    if not swept.replicas:
+        return {}
+    try:
+        return read_bindings(kafka.client(), np.concatenate([replica.producer_ids for replica in swept.replicas]))
+    except TopicMissingError:
+        return None

@@ -1,0 +1,89 @@
+"""`pid-quota occupancy`: what brokers hold of producers in memory, what they will hold, and what would change it."""
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.kafka_config import KafkaConfig
+from broker.occupancy_sweep import REQUESTS_PER_SECOND
+from jobs.console import output
+from jobs.occupancy.census import take_census
+from jobs.occupancy.metrics import write_metrics_file
+from jobs.occupancy.printing import print_report
+from jobs.occupancy.report import make_report
+from jobs.occupancy.table import append, read_earlier, rows_of
+from jobs.tables_out import JsonOption
+from quota.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
+from quota.occupancy_forecast import EarlierCensus
+from streaming.errors import TableNotFoundError
+
+
+def occupancy(
+    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    tables: Annotated[
+        str | None,
+        typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema: rows go there."),
+    ] = None,
+    max_pids_per_broker: Annotated[
+        int | None, typer.Option(min=1, help="Say when a broker will hold so many producer ids.")
+    ] = None,
+    expiration_ms: Annotated[
+        int | None, typer.Option(min=1, help="Try out a producer.id.expiration.ms: what it frees, who loses dedup.")
+    ] = None,
+    delivery_timeout_ms: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="delivery.timeout.ms of your producers; the largest counts.", show_default="120000"),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Rows of broker, topic and principal to print.")] = 20,
+    requests_per_second: Annotated[
+        float, typer.Option(min=0.01, help="At most so many, all brokers together; each is about 20 partitions.")
+    ] = REQUESTS_PER_SECOND,
+    kafka_config: Annotated[
+        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
+    ] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option(help="Leave metrics there, for node_exporter's textfile collector.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what brokers hold of producers by topic and principal, forecast it, and try out changes (KIP-854)."""
+    _require_long_enough(expiration_ms, delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    now = datetime.now(timezone.utc)
+    taken = take_census(kafka, now, requests_per_second)
+    report = make_report(
+        taken,
+        {} if tables is None else _earlier(tables, now),
+        limit=max_pids_per_broker,
+        expiration_ms=expiration_ms,
+        bootstrap_servers=bootstrap_servers,
+    )
+    if tables is not None:
+        append(tables, rows_of(taken.census, report.occupancy, taken.missing, taken.brokers))
+    if metrics_file is not None:
+        write_metrics_file(metrics_file, report, now)
+    if as_json:
+        typer.echo(json.dumps(report.as_dict(), indent=2))
+    else:
+        print_report(output(), report, top=top, limit=max_pids_per_broker)
+
+
+def _require_long_enough(expiration_ms: int | None, delivery_timeouts_ms: list[int]) -> None:
+    longest_ms = max(delivery_timeouts_ms)
+    if expiration_ms is not None and expiration_ms < longest_ms:
+        msg = (
+            f"--expiration-ms {expiration_ms} is below delivery.timeout.ms {longest_ms}: a producer that retries for "
+            f"so long would be forgotten meanwhile, and its retry be stored twice. Give {longest_ms} or more"
+        )
+        raise typer.BadParameter(msg)
+
+
+def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
+    try:
+        return read_earlier(tables, now)
+    except TableNotFoundError:
+        # The first sweep: its rows will make the table.
+        return {}

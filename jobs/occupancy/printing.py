@@ -1,0 +1,189 @@
+"""Prints what `pid-quota occupancy` found, for people."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from jobs.console import printable
+from jobs.enforcement.rows import to_time
+from jobs.occupancy.report import BrokerOutlook, Report, WhatIf
+from quota.failover import Failover
+from quota.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
+
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+_MORE_UNANSWERED = 5
+
+
+def print_report(console: Console, report: Report, *, top: int, limit: int | None) -> None:
+    """Print a report.
+
+    Args:
+        console: Where to.
+        report: What to print.
+        top: Rows of broker, topic and principal; the rest is summed up.
+        limit: Entries that a broker must not reach, if one was given.
+    """
+    console.print(_occupancy_table(report.occupancy[:top]))
+    _lines(console, _after_occupancy(report, top))
+    console.print(_brokers_table(report.brokers, limit))
+    _lines(console, _after_brokers(report, limit))
+    if report.failovers:
+        console.print(_failover_table(report.failovers, limit))
+        _lines(console, _after_failovers(report.failovers))
+    if report.what_if is not None:
+        console.print(_freed_table(report.what_if))
+        console.print(_lost_table(report.what_if))
+        _lines(console, _after_what_if(report.what_if))
+
+
+def _lines(console: Console, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(printable(line))
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, no_wrap=True, justify="left" if number == 0 or name == "principal" else "right")
+    return table
+
+
+# What is held
+
+
+def _occupancy_table(rows: Sequence[Occupancy]) -> Table:
+    table = _table("held now", "topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
+    for row in rows:
+        counts = (row.broker_id, _count(row.led_pids), _count(row.held_pids), _count(row.open_transactions))
+        table.add_row(*map(printable, (row.topic, row.principal, *counts, _size(estimated_bytes(row.held_pids)))))
+    return table
+
+
+def _after_occupancy(report: Report, top: int) -> Iterator[str]:
+    rest = report.occupancy[top:]
+    if rest:
+        held = _count(sum(row.held_pids for row in rest))
+        yield f"and {len(rest)} more rows with {held} held_pids: see --top, --json"
+    if not report.taken.is_tapped:
+        yield "no topic producer-principals: nobody can say whose they are. Start `pid-quota tap`, which makes it"
+    missing = report.taken.unanswered
+    for each in missing[:_MORE_UNANSWERED]:
+        yield f"NOT TOLD: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
+    if len(missing) > _MORE_UNANSWERED:
+        yield f"NOT TOLD: {len(missing) - _MORE_UNANSWERED} more replicas, see --json"
+    yield f"an entry is one producer id on one partition, about {BYTES_PER_PID} bytes (measured, docs/kip-854.md)"
+    yield ""
+
+
+def _brokers_table(brokers: Sequence[BrokerOutlook], limit: int | None) -> Table:
+    columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
+    columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
+    table = _table("brokers, at today's rates", *columns)
+    for each in brokers:
+        counts = [_count(each.led_pids), _count(each.held_pids), _count(each.open_transactions)]
+        now = [each.broker_id, *counts, _size(each.estimated_bytes), _duration(each.expiration_ms)]
+        later = [f"{each.pids_per_hour:,.0f}", _held(each.pids_in_1h), _held(each.pids_in_24h), _held(each.settles_at)]
+        reached = "never" if each.limit_reached_at is None else f"{each.limit_reached_at:%Y-%m-%d %H:%M} UTC"
+        table.add_row(*map(printable, [*now, *later, *([] if limit is None else [reached])]))
+    return table
+
+
+def _after_brokers(report: Report, limit: int | None) -> Iterator[str]:
+    sources = sorted({each.rate_source for each in report.brokers})
+    yield f"rates from {', '.join(sources)}; a broker looks for expired producer ids every 10 minutes"
+    times = sorted({_duration(each.transactional_id_expiration_ms) for each in report.brokers})
+    yield f"transactional.id.expiration.ms, which is another thing: {', '.join(times)}"
+    taken_at = to_time(report.taken.census.taken_at_ms)
+    for each in report.brokers:
+        if limit is not None and each.limit_reached_at is not None and each.limit_reached_at <= taken_at:
+            yield f"ALERT broker {each.broker_id} holds {_count(each.held_pids)}, the limit is {_count(limit)}"
+    yield ""
+
+
+# What a death would do
+
+
+def _failover_table(deaths: Sequence[Failover], limit: int | None) -> Table:
+    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then")
+    table = _table("failover", *columns, *([] if limit is None else ["limit"]))
+    for death in deaths:
+        for each in death.survivors:
+            over = [] if limit is None else ["OVER" if each.held_pids >= limit else "ok"]
+            counts = (_count(each.led_before), _count(each.led_pids), _count(each.held_pids))
+            table.add_row(*map(printable, (death.dead, each.broker_id, *counts, *over)))
+    return table
+
+
+def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
+    for death in deaths:
+        if death.leaderless:
+            topic, partition = death.leaderless[0]
+            count = len(death.leaderless)
+            yield f"if {death.dead} dies, {count} partitions have no leader, {topic}-{partition} among them"
+    yield "held_pids stay as they are: followers hold what they replicate; only a reassignment moves it"
+    yield ""
+
+
+# What another expiration would do
+
+
+def _freed_table(what_if: WhatIf) -> Table:
+    title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
+    table = _table(title, "broker", "held_pids now", "freed", "about", "kept by open transactions")
+    for each in what_if.freed:
+        counts = (_count(each.held_pids), _count(each.freed_pids), _size(estimated_bytes(each.freed_pids)))
+        table.add_row(*map(printable, (each.broker_id, *counts, _count(each.kept_open))))
+    return table
+
+
+def _lost_table(what_if: WhatIf) -> Table:
+    table = _table("producers that would lose dedup", "principal", "producers", "alive", "long-lived", "silent")
+    for each in what_if.lost:
+        counts = (each.producers, each.alive, each.long_lived, each.silent)
+        table.add_row(printable(each.principal), *(printable(_count(count)) for count in counts))
+    return table
+
+
+def _after_what_if(what_if: WhatIf) -> Iterator[str]:
+    limit = _duration(what_if.expiration_ms)
+    yield f"alive: in use elsewhere within {limit}. long-lived: had produced for longer than {limit} before its pause."
+    yield "silent: pausing or gone, nobody outside can tell. Transactional producers lose nothing between transactions."
+    if not any(each.freed_pids for each in what_if.freed):
+        yield f"nothing is idle for longer than {limit} that would not be forgotten anyway"
+    yield "to make it so:"
+    yield from what_if.commands
+
+
+# Figures
+
+
+def _held(pids: int) -> str:
+    return f"{_count(pids)} ({_size(estimated_bytes(pids))})"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _size(size_bytes: int) -> str:
+    """Return a size for people.
+
+    Examples:
+        >>> _size(900), _size(2_500_000)
+        ('0.9 kB', '2.5 MB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes / 1000:.1f} kB"
+
+
+def _duration(ms: int) -> str:
+    """Return a time for people, in the largest unit that it is whole in.
+
+    Examples:
+        >>> _duration(86_400_000), _duration(5_400_000), _duration(1500)
+        ('1 d', '90 min', '1500 ms')
+    """
+    return next((f"{ms // factor} {unit}" for unit, factor in _UNITS_MS if ms and ms % factor == 0), f"{ms} ms")

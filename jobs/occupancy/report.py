@@ -1,0 +1,191 @@
+"""What `pid-quota occupancy` says, as values: broker by broker, with forecast and what-ifs."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from broker.occupancy_sweep import BrokerExpiration
+from jobs.enforcement.rows import to_time
+from jobs.occupancy.census import TakenCensus
+from quota.expiration_change import Freed, LostDedup, freed_by, lost_dedup
+from quota.failover import Failover, failovers
+from quota.occupancy import Occupancy, count_occupancy, estimated_bytes
+from quota.occupancy_forecast import EarlierCensus, Outlook, rate_of
+
+_HOUR_MS = 3_600_000
+_ALTER = ("kafka-configs.sh", "--bootstrap-server")
+
+
+@dataclass(frozen=True)
+class BrokerOutlook:
+    """One broker, now and later.
+
+    Attributes:
+        broker_id: Of the broker.
+        led_pids: Entries of partitions that it leads.
+        held_pids: Entries of all its replicas.
+        open_transactions: Held entries that do not expire, since a transaction is open.
+        estimated_bytes: Heap that the held ones take.
+        expiration_ms: Its `producer.id.expiration.ms`.
+        transactional_id_expiration_ms: Its `transactional.id.expiration.ms`.
+        pids_per_hour: New entries in an hour.
+        rate_source: What told that.
+        pids_in_1h: Held in an hour.
+        pids_in_24h: Held in a day.
+        bytes_in_1h: Heap of those.
+        bytes_in_24h: Heap of those.
+        settles_at: Where this rate leads to, in entries.
+        limit_reached_at: When the limit is reached; None if it is not, or none was given.
+        missing_replicas: That were not told.
+    """
+
+    broker_id: int
+    led_pids: int
+    held_pids: int
+    open_transactions: int
+    estimated_bytes: int
+    expiration_ms: int
+    transactional_id_expiration_ms: int
+    pids_per_hour: float
+    rate_source: str
+    pids_in_1h: int
+    pids_in_24h: int
+    bytes_in_1h: int
+    bytes_in_24h: int
+    settles_at: int
+    limit_reached_at: datetime | None
+    missing_replicas: int
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Another expiration.
+
+    Attributes:
+        expiration_ms: The new one.
+        freed: What each broker would forget.
+        lost: Whose producers would lose their deduplication.
+        commands: That make it so, for a shell.
+    """
+
+    expiration_ms: int
+    freed: tuple[Freed, ...]
+    lost: tuple[LostDedup, ...]
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that is said.
+
+    Attributes:
+        taken: The census.
+        occupancy: By broker, topic and principal.
+        brokers: One by one.
+        failovers: What the death of each would do.
+        what_if: Another expiration, if one was asked for.
+    """
+
+    taken: TakenCensus
+    occupancy: tuple[Occupancy, ...]
+    brokers: tuple[BrokerOutlook, ...]
+    failovers: tuple[Failover, ...]
+    what_if: WhatIf | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it in the types of JSON."""
+        return {
+            "taken_at": to_time(self.taken.census.taken_at_ms).isoformat(),
+            "requests": self.taken.requests,
+            "principals_known": self.taken.is_tapped,
+            "unanswered": [asdict(each) for each in self.taken.unanswered],
+            "brokers": [_broker_dict(each) for each in self.brokers],
+            "occupancy": [
+                asdict(each) | {"estimated_bytes": estimated_bytes(each.held_pids)} for each in self.occupancy
+            ],
+            "failovers": [asdict(each) for each in self.failovers],
+            "what_if": None if self.what_if is None else _what_if_dict(self.what_if),
+        }
+
+
+def make_report(
+    taken: TakenCensus,
+    earlier: Mapping[int, Sequence[EarlierCensus]],
+    *,
+    limit: int | None = None,
+    expiration_ms: int | None = None,
+    bootstrap_servers: str = "localhost:9092",
+) -> Report:
+    """Work everything out.
+
+    Args:
+        taken: The census.
+        earlier: What brokers held before, by broker.
+        limit: Entries that a broker must not reach.
+        expiration_ms: A `producer.id.expiration.ms` to try out.
+        bootstrap_servers: For the commands.
+    """
+    census = taken.census
+    occupancy = count_occupancy(census)
+    brokers = tuple(_outlook(taken, each, occupancy, earlier, limit) for each in taken.expirations)
+    what_if = None
+    if expiration_ms is not None:
+        commands = change_commands(taken.expirations, expiration_ms, bootstrap_servers)
+        freed, lost = freed_by(census, expiration_ms), lost_dedup(census, expiration_ms)
+        what_if = WhatIf(expiration_ms, tuple(freed), tuple(lost), tuple(commands))
+    deaths = failovers(census) if len(brokers) > 1 else []
+    return Report(taken, tuple(occupancy), brokers, tuple(deaths), what_if)
+
+
+def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
+    """Return the commands that set an expiration on all brokers: one, and one for each with a setting of its own."""
+    begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
+    end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
+    entities = [("--entity-default",)]
+    entities += [("--entity-name", str(each.broker_id)) for each in expirations if each.is_own]
+    return [shlex.join((*begin, *entity, *end)) for entity in entities]
+
+
+def _outlook(
+    taken: TakenCensus,
+    settings: BrokerExpiration,
+    occupancy: Sequence[Occupancy],
+    earlier: Mapping[int, Sequence[EarlierCensus]],
+    limit: int | None,
+) -> BrokerOutlook:
+    broker_id, census = settings.broker_id, taken.census
+    mine = [each for each in occupancy if each.broker_id == broker_id]
+    rate = rate_of(census, broker_id, earlier.get(broker_id, ()))
+    outlook = Outlook(census, broker_id, rate)
+    held = census.held(broker_id)
+    reached_ms = None if limit is None else 0.0 if held >= limit else outlook.reaches(limit)
+    soon, tomorrow = outlook.held_in(_HOUR_MS), outlook.held_in(24 * _HOUR_MS)
+    return BrokerOutlook(
+        broker_id,
+        sum(each.led_pids for each in mine),
+        held,
+        sum(each.open_transactions for each in mine),
+        estimated_bytes(held),
+        settings.producer_id_ms,
+        settings.transactional_id_ms,
+        rate.pids_per_hour,
+        rate.source,
+        soon,
+        tomorrow,
+        estimated_bytes(soon),
+        estimated_bytes(tomorrow),
+        outlook.settles_at,
+        None if reached_ms is None else to_time(census.taken_at_ms) + timedelta(milliseconds=reached_ms),
+        taken.missing.get(broker_id, 0),
+    )
+
+
+def _broker_dict(outlook: BrokerOutlook) -> dict[str, Any]:
+    reached = outlook.limit_reached_at
+    return asdict(outlook) | {"limit_reached_at": None if reached is None else reached.isoformat()}
+
+
+def _what_if_dict(what_if: WhatIf) -> dict[str, Any]:
+    return asdict(what_if) | {"lost": [asdict(each) | {"silent": each.silent} for each in what_if.lost]}

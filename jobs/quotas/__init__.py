@@ -1,0 +1,1 @@
+"""Quotas: their table, their files, and what to set them to."""

@@ -1,0 +1,115 @@
+"""History run through the real rules: the stream itself, over the whole topic, into tables of its own."""
+
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from broker.kafka_config import KafkaConfig
+from broker.topics import PRODUCE_EVENTS
+from jobs.progress import Report, progress_bar
+from jobs.quotas.entry import QuotaEntry
+from jobs.quotas.table import set_quotas
+from jobs.stream import stream
+from jobs.stream_progress import StreamProgress
+from jobs.tables.query import query
+from quota.config import QuotaConfig
+
+_LOOK_EVERY_S = 1.0
+_REFUSED = """
+SELECT counts.principal, counts.refused_pids, coalesce(throttles.throttles, 0) AS throttles
+FROM (
+    SELECT principal, CAST(sum(refused_pids) AS BIGINT) AS refused_pids FROM principal_metrics GROUP BY principal
+) AS counts
+LEFT JOIN (
+    SELECT principal, count(*) AS throttles FROM throttle_decisions WHERE action = 'THROTTLE' GROUP BY principal
+) AS throttles ON throttles.principal = counts.principal
+"""
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """What a quota refused of a principal.
+
+    Attributes:
+        refused_pids: New PIDs refused.
+        throttles: THROTTLE decisions, renewals among them.
+    """
+
+    refused_pids: int
+    throttles: int
+
+
+def replay(
+    quotas: Sequence[QuotaEntry],
+    bootstrap_servers: str,
+    kafka_config: Path | None,
+    config: QuotaConfig,
+    learn_seconds: int | None,
+) -> dict[str, Refusals]:
+    """Run all that the topic of produce events holds under some quotas; return what was refused, by principal.
+
+    Nothing is written but to a folder that is gone afterwards.
+
+    Args:
+        quotas: In force from the first event on.
+        bootstrap_servers: Brokers of the topic.
+        kafka_config: File of client settings.
+        config: Settings of the rules.
+        learn_seconds: How long after the oldest event nothing is charged; None for a window.
+
+    Raises:
+        StreamingError: As `pid-quota stream`.
+        BrokerError: If Kafka can't be reached.
+    """
+    with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
+        tables = str(Path(folder, "tables"))
+        set_quotas(tables, quotas)
+        checkpoint = Path(folder, "checkpoint")
+        settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+        with (
+            progress_bar("replaying the topic's events") as report,
+            told(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
+        ):
+            stream(
+                bootstrap_servers,
+                tables,
+                str(checkpoint),
+                trigger="available-now",
+                kafka_config=kafka_config,
+                learn_seconds=learn_seconds,
+                window_seconds=config.window_seconds,
+                burst_windows=config.burst_windows,
+            )
+        rows = query(tables, _REFUSED, datetime.now(timezone.utc), config).rows
+    return {principal: Refusals(refused_pids, throttles) for principal, refused_pids, throttles in rows}
+
+
+@contextmanager
+def told(progress: StreamProgress, report: Report) -> Iterator[None]:
+    """Tell how many of a topic's records a stream has read, as long as it runs."""
+    stop = threading.Event()
+    watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def _tell(progress: StreamProgress, report: Report, stop: threading.Event) -> None:
+    try:
+        extents = progress.extents()
+    except KafkaException:
+        # The stream says what is wrong, and a bar is not worth an error.
+        return
+    total = sum(end - begin for begin, end in extents.values())
+    while not stop.wait(_LOOK_EVERY_S):
+        committed = progress.committed() or {}
+        report(sum(committed.get(number, begin) - begin for number, (begin, _) in extents.items()), total)

@@ -1,0 +1,1 @@
+"""The tables for people: SQL over them, their views, and their upkeep."""

@@ -1,0 +1,173 @@
+"""SQL on the tables of a catalog (`--tables catalog.schema`), wherever that SQL can run.
+
+In a Databricks runtime its own Spark session answers; anywhere else a SQL warehouse, by databricks-sql-connector.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jobs.errors import CatalogError
+from jobs.tables.answer import Answer
+from streaming.table_ddl import databricks_literal
+
+if TYPE_CHECKING:
+    from databricks.sql.client import Connection
+    from pyspark.sql import SparkSession
+
+RUNTIME = "DATABRICKS_RUNTIME_VERSION"
+"""Set by Databricks on its clusters."""
+
+_MARKER = re.compile(r":(\w+)")
+_HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
+
+
+class Engine(Protocol):
+    """Runs statements in Databricks SQL."""
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """Run one statement and return its rows, if it has any.
+
+        Args:
+            statement: With markers `:name` for the parameters.
+            parameters: Values of the markers; texts, numbers, aware datetimes or None.
+
+        Raises:
+            CatalogError: If it fails.
+        """
+
+
+@contextmanager
+def engine(tables: str = "") -> Iterator[Engine]:
+    """Connect; `tables` (`catalog.schema`) is where names without a schema are looked up.
+
+    Raises:
+        CatalogError: If there is neither a runtime nor a warehouse to connect to.
+    """
+    if RUNTIME in os.environ:
+        from pyspark.sql import SparkSession
+
+        spark = SparkEngine(SparkSession.builder.getOrCreate())
+        if tables:
+            spark.execute(f"USE {quoted(tables)}")
+        yield spark
+        return
+    connection = _connect(tables)
+    try:
+        yield WarehouseEngine(connection)
+    finally:
+        connection.close()
+
+
+def quoted(name: str) -> str:
+    """Return a dotted name with each part in backquotes.
+
+    Examples:
+        >>> quoted("my-catalog.pid_quota")
+        '`my-catalog`.`pid_quota`'
+    """
+    return ".".join(f"`{part.strip('`')}`" for part in name.split("."))
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Runs statements in a Spark session.
+
+    Attributes:
+        spark: Classic or Spark Connect.
+    """
+
+    spark: SparkSession
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = self.spark.sql(_with_literals(statement, parameters or {}))
+            return Answer(tuple(frame.columns), tuple(tuple(map(_aware, row)) for row in frame.collect()))
+        except PySparkException as error:
+            raise _failed(error) from error
+
+
+@dataclass(frozen=True)
+class WarehouseEngine:
+    """Runs statements in a SQL warehouse.
+
+    Attributes:
+        connection: To it; not closed here.
+    """
+
+    connection: Connection
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        from databricks.sql.exc import Error
+
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(statement, dict(parameters or {}))
+                if not cursor.description:
+                    return Answer((), ())
+                columns = tuple(column[0] for column in cursor.description)
+                return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
+        except Error as error:
+            raise _failed(error) from error
+
+
+def _connect(tables: str) -> Connection:
+    try:
+        from databricks import sql
+        from databricks.sql.exc import Error
+    except ImportError as error:
+        msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: pip install 'pid-quota[databricks]'"
+        raise CatalogError(msg) from error
+    host, http_path = os.environ.get(_HOST, ""), os.environ.get(_HTTP_PATH, "")
+    if not (host and http_path):
+        missing = _HTTP_PATH if host else _HOST
+        msg = (
+            f"{tables or 'a catalog'} is reached by a SQL warehouse, but {missing} is not set. "
+            f"Set {_HOST}, {_HTTP_PATH} (on the warehouse's connection page) and {_TOKEN}; or give --tables a path"
+        )
+        raise CatalogError(msg)
+    catalog, _, schema = tables.partition(".")
+    token = os.environ.get(_TOKEN)
+    try:
+        return sql.connect(
+            host.removeprefix("https://").rstrip("/"),
+            http_path,
+            token,
+            catalog=catalog or None,
+            schema=schema or None,
+            # Without a token the browser asks, as it does for Databricks' own command line.
+            **({} if token else {"auth_type": "databricks-oauth"}),
+        )
+    except (Error, OSError) as error:
+        raise _failed(error) from error
+
+
+def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:
+    """Put values in the place of their markers: below Delta's parser Spark 4.2 leaves parameters unbound.
+
+    Examples:
+        >>> _with_literals("SELECT :a, ':b', x::INT", {"a": "its"})
+        "SELECT 'its', ':b', x::INT"
+    """
+    return _MARKER.sub(
+        lambda marker: databricks_literal(parameters[marker[1]]) if marker[1] in parameters else marker[0], statement
+    )
+
+
+def _aware(value: Any) -> Any:
+    return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
+
+
+def _failed(error: Exception) -> CatalogError:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return CatalogError(f"the catalog refused: {reason}. Check --tables, the warehouse and your grants")

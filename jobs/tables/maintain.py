@@ -1,0 +1,125 @@
+"""`pid-quota maintain`: keeps the tables small, beside a running stream."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from jobs.errors import CatalogError
+from jobs.progress import Report, progress_bar
+from jobs.tables import catalog, table_catalog
+from jobs.tables.answer import Answer
+from jobs.tables.sql import TablesOption
+from jobs.tables_out import CsvOption, JsonOption, form, show
+from streaming.errors import TableError, TableNotFoundError
+from streaming.retention import days_to_keep
+from streaming.tables import TABLES, TableSpec, is_catalog
+from streaming.upkeep import Plan, Upkeep, alone, keep_up
+
+_LEAST_VACUUM_HOURS = 1
+_COLUMNS = (
+    "table",
+    "rows_before",
+    "rows",
+    "files_before",
+    "files",
+    "bytes_before",
+    "bytes",
+    "deleted_rows",
+    "merged_files",
+    "vacuumed_files",
+    "log_files",
+)
+
+
+def maintain(
+    tables: TablesOption,
+    retention: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE=DAYS", help="Keep a table's rows so long; 0 is for ever. May be repeated."),
+    ] = None,
+    vacuum_hours: Annotated[
+        int, typer.Option(min=0, help="Keep files of older versions so long, for those who still read them.")
+    ] = 168,
+    allow_short_vacuum: Annotated[
+        bool, typer.Option("--allow-short-vacuum", help="Take --vacuum-hours 0: when nothing reads or writes.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """Delete old rows, merge small files, and drop files and log entries that nobody needs any more."""
+    if vacuum_hours < _LEAST_VACUUM_HOURS and not allow_short_vacuum:
+        msg = (
+            f"--vacuum-hours {vacuum_hours} is less than {_LEAST_VACUUM_HOURS}: a running stream or a reader may lose "
+            "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
+        )
+        raise typer.BadParameter(msg)
+    plan = Plan(days_to_keep(retention or ()), vacuum_hours, dry_run)
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    with progress_bar("keeping up the tables") as report:
+        done, failed = (_of_catalog if is_catalog(tables) else _of_paths)(tables, plan, report)
+    show(Answer(_COLUMNS, tuple(map(_row, done))), wanted)
+    if failed:
+        raise TableError("; ".join(failed))
+
+
+def _of_paths(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
+    now = datetime.now(timezone.utc)
+    missing: list[TableNotFoundError] = []
+
+    def each(spec: TableSpec) -> Upkeep | None:
+        try:
+            return keep_up(tables, spec, plan, now)
+        except TableNotFoundError as error:
+            # An earlier version of the stream may not have made it.
+            missing.append(error)
+            return None
+
+    with nullcontext() if plan.dry_run else alone(tables):
+        done, failed = _each(list(TABLES.values()), each, report)
+    if not done and not failed:
+        raise missing[0]
+    return done, failed
+
+
+def _of_catalog(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
+    now = datetime.now(timezone.utc)
+    with catalog.engine(tables) as engine:
+        there = [TABLES[name] for name in table_catalog.existing_tables(engine, tables)]
+        if not there:
+            msg = f"none of the tables is in {tables}. Check --tables; `pid-quota tables create` makes them"
+            raise TableNotFoundError(msg)
+        return _each(there, lambda spec: table_catalog.keep_up(engine, tables, spec, plan, now), report)
+
+
+def _each(
+    specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: Report
+) -> tuple[list[Upkeep], list[str]]:
+    """Do all tables: one that fails must not keep the others from being kept up."""
+    done, failed = [], []
+    for number, spec in enumerate(specs):
+        report(number, len(specs))
+        try:
+            upkeep = step(spec)
+        except TableNotFoundError:
+            raise
+        except (TableError, CatalogError) as error:
+            failed.append(str(error))
+        else:
+            done += [upkeep] if upkeep else []
+    return done, failed
+
+
+def _row(done: Upkeep) -> tuple[object, ...]:
+    before, after = done.before, done.after
+    sizes = (before.rows, after.rows, before.files, after.files, before.size_bytes, after.size_bytes)
+    return (after.table, *sizes, done.deleted_rows, done.merged_files, done.vacuumed_files, done.log_files)
+
+
+if __name__ == "__main__":
+    from jobs.cli import run_command
+
+    run_command(maintain)

@@ -1,0 +1,1 @@
+"""`pid-quota tap` and its sub-commands."""

@@ -1,0 +1,114 @@
+"""`pid-quota tap`: turns brokers' logs into produce events, until it is told to stop. `tap status`: who is watched."""
+
+import json
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.kafka_config import KafkaConfig
+from broker.log_topic import TopicSource
+from broker.sources import FileSource, Source
+from broker.tap import SourceTap
+from broker.tap_metrics import TapMetrics
+from broker.topics import PRODUCE_EVENTS, ensure_topics
+from jobs.console import output
+from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
+from jobs.tables_out import JsonOption
+from jobs.tap.broker_logging import disable_logging, enable_logging
+from jobs.tap.poll import poll_producers
+from jobs.tap.status import status
+
+app = typer.Typer()
+app.command("status")(status)
+app.command("enable-logging")(enable_logging)
+app.command("disable-logging")(disable_logging)
+app.command("poll")(poll_producers)
+
+
+@app.callback(invoke_without_command=True)
+def tap(
+    context: typer.Context,
+    log_file: Annotated[
+        Path | None, typer.Option(help="What the broker's appender writes; it may appear later.")
+    ] = None,
+    from_topic: Annotated[
+        str | None, typer.Option(help="Read the lines from this topic instead, where a log shipper puts them.")
+    ] = None,
+    broker_id: Annotated[
+        int | None,
+        typer.Option(min=0, help="Node id of the broker whose log it is; records of a topic tell it themselves."),
+    ] = None,
+    bootstrap_servers: Annotated[str | None, typer.Option(help="Brokers, as host:port,host:port.")] = None,
+    topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    kafka_config: Annotated[
+        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
+    ] = None,
+    position_file: Annotated[
+        Path | None, typer.Option(help="Where the position is kept over restarts. [default: none is kept]")
+    ] = None,
+    from_end: Annotated[
+        bool, typer.Option("--from-end", help="Without a saved position, begin at the end of the log.")
+    ] = False,
+    every_batch: Annotated[
+        bool,
+        typer.Option("--every-batch", help="Also send repeats of a producer id within a second, which change nothing."),
+    ] = False,
+    learn_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="Mark what comes so soon after the watch began as not to be charged; the window."),
+    ] = 3600.0,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = LOOPBACK,
+    as_json: JsonOption = False,
+) -> None:
+    """Turn the log of one broker into produce events, until Ctrl-C or SIGTERM; the topics are made if missing."""
+    if context.invoked_subcommand is not None:
+        return
+    if bootstrap_servers is None:
+        msg = "Missing option '--bootstrap-servers'."
+        raise typer.BadParameter(msg)
+    settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+    source, name = _source(log_file, from_topic, broker_id, settings, from_end=from_end)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    ensure_topics(settings)
+    metrics = TapMetrics()
+    running = SourceTap(
+        source,
+        settings,
+        topic=topic,
+        position_file=position_file,
+        every_batch=every_batch,
+        learn_seconds=learn_seconds,
+        on_heartbeat=metrics.note,
+    )
+    if not as_json:
+        output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
+    with serving(metrics, metrics_port, metrics_host):
+        running.run(stop)
+    counters = asdict(running.counters)
+    if as_json:
+        typer.echo(json.dumps(counters))
+    else:
+        output().print(", ".join(f"{name} {count}" for name, count in counters.items()))
+
+
+def _source(
+    log_file: Path | None, from_topic: str | None, broker_id: int | None, settings: Mapping[str, str], *, from_end: bool
+) -> tuple[Source, str]:
+    """What is to be read, and its name for the user."""
+    if (log_file is None) == (from_topic is None):
+        msg = "name either --log-file with --broker-id, or --from-topic"
+        raise typer.BadParameter(msg)
+    if from_topic is not None:
+        return TopicSource(settings, from_topic, broker_id=broker_id, from_end=from_end), f"topic {from_topic}"
+    if log_file is None or broker_id is None:
+        msg = "--log-file needs --broker-id, the node id of the broker that writes it"
+        raise typer.BadParameter(msg)
+    return FileSource(log_file, broker_id, from_end=from_end), f"{log_file} of broker {broker_id}"

@@ -1,0 +1,1 @@
+"""`pid-quota top`: the principals live in a terminal."""

@@ -1,0 +1,224 @@
+"""The live screens of `pid-quota top`: a list of principals, and one of them in full."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, Input, Static
+
+from jobs.console import OUR_ERRORS, one_line, printable
+from jobs.top.data import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
+from jobs.top.view import COLUMNS, cells, detail_view, summary
+from quota.config import QuotaConfig
+
+_DIAGNOSES_EVERY = 15
+"""Looks at the tables from one diagnosis to the next: it reads a day of requests."""
+
+
+class Rows(DataTable[Text]):
+    """The list; its footer says what Enter does."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "in full")]
+
+
+class TopApp(App[None]):
+    """The list of principals; a worker thread reads the tables, so that keys are answered meanwhile."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #status { height: 1; text-style: bold; }
+    Rows { height: 1fr; border-bottom: solid $primary; }
+    Input { height: 1; border: none; display: none; }
+    Input.shown { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit"),
+        Binding("s", "sort", "sort"),
+        Binding("slash", "filter", "filter"),
+        Binding("escape", "clear", "all", show=False),
+    ]
+
+    def __init__(
+        self,
+        tables: str,
+        config: QuotaConfig,
+        *,
+        clock: Callable[[], datetime],
+        seconds: float,
+        sort: str = "used",
+        text: str = "",
+        principal: str | None = None,
+        limit: int = 1000,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            tables: Folder of the tables, or `catalog.schema`.
+            config: The window and the burst of the stream.
+            clock: The time.
+            seconds: From one look at the tables to the next.
+            sort: Order of the rows, one of `SORTS`.
+            text: Only principals with this in their name.
+            principal: Shown in full at once.
+            limit: Most rows.
+        """
+        super().__init__()
+        self.tables, self.config, self.clock, self.seconds = tables, config, clock, seconds
+        self.sort, self.text, self._principal, self._limit = sort, text, principal, limit
+        self.rows: list[TopRow] = []
+        self._shown: list[TopRow] = []
+        self._diagnoses: dict[str, str] = {}
+        self._looks = 0
+
+    def compose(self) -> ComposeResult:
+        """Make the screen."""
+        yield Static(id="status")
+        yield Input(self.text, placeholder="part of a name", compact=True)
+        yield Rows(cursor_type="row", cell_padding=0, zebra_stripes=True)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to look at the tables."""
+        table = self.query_one(Rows)
+        for column in COLUMNS:
+            table.add_column(column.aligned(column.name), width=column.width + 1, key=column.name)
+        table.focus()
+        self.look()
+        self.set_interval(self.seconds, self.look)
+        if self._principal is not None:
+            self.push_screen(DetailScreen(self._principal))
+
+    @work(thread=True, exclusive=False, group="rows")
+    def look(self) -> None:
+        """Read the tables, unless that is still being done."""
+        if sum(worker.group == "rows" and worker.is_running for worker in self.workers) > 1:
+            return
+        now = self.clock()
+        try:
+            rows = read_rows(self.tables, now, self.config)
+            if self._looks % _DIAGNOSES_EVERY == 0:
+                self._diagnoses = read_diagnoses(self.tables, now)
+        except OUR_ERRORS as error:
+            self.call_from_thread(self.say, one_line(str(error)))
+            return
+        self._looks += 1
+        self.rows = [row.diagnosed(self._diagnoses) for row in rows]
+        self.call_from_thread(self.show_rows)
+
+    def say(self, text: str) -> None:
+        """Show a line above the table."""
+        self.screen_stack[0].query_one("#status", Static).update(printable(text))
+
+    def show_rows(self) -> None:
+        """Show what was read, sorted and filtered, with the cursor where it was."""
+        table = self.screen_stack[0].query_one(Rows)
+        chosen, at = self.chosen, table.cursor_row
+        found = arranged(self.rows, self.sort, self.text)
+        self._shown = found[: self._limit]
+        # A wide terminal is for long names.
+        others = sum(column.width + 1 for column in COLUMNS[1:])
+        table.ordered_columns[0].width = max(COLUMNS[0].width + 1, table.size.width - others)
+        table.clear()
+        for row in self._shown:
+            table.add_row(*cells(row))
+        names = [row.name for row in self._shown]
+        where = names.index(chosen.name) if chosen and chosen.name in names else at
+        table.move_cursor(row=min(where, max(0, len(names) - 1)), animate=False)
+        filtered = f", {len(found):,} with {self.text}" if self.text else ""
+        self.say(summary(self.rows, self.clock()))
+        table.border_subtitle = Content(f"by {self.sort}{filtered}")
+
+    @property
+    def chosen(self) -> TopRow | None:
+        """The row under the cursor."""
+        at = self.screen_stack[0].query_one(Rows).cursor_row
+        return self._shown[at] if 0 <= at < len(self._shown) else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is for the list does nothing elsewhere."""
+        return action not in ("sort", "filter", "clear") or self.screen is self.screen_stack[0]
+
+    def action_sort(self) -> None:
+        """Take the next order."""
+        names = list(SORTS)
+        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+        self.show_rows()
+
+    def action_filter(self) -> None:
+        """Ask for a part of a name."""
+        field = self.query_one(Input)
+        field.add_class("shown")
+        field.focus()
+
+    def action_clear(self) -> None:
+        """Show all again."""
+        field = self.query_one(Input)
+        field.value = ""
+        field.remove_class("shown")
+        self.query_one(Rows).focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        self.text = event.value
+        self.show_rows()
+
+    def on_input_submitted(self) -> None:
+        """Go back to the rows."""
+        self.query_one(Input).remove_class("shown")
+        self.query_one(Rows).focus()
+
+    def on_data_table_row_selected(self) -> None:
+        """Show one in full."""
+        if self.chosen:
+            self.push_screen(DetailScreen(self.chosen.principal))
+
+
+class DetailScreen(Screen[None]):
+    """One principal in full."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace", "app.pop_screen", "back"),
+        Binding("q", "app.quit", "quit"),
+    ]
+    app: TopApp
+
+    def __init__(self, principal: str) -> None:
+        """Read nothing yet."""
+        super().__init__()
+        self._principal = principal
+
+    def compose(self) -> ComposeResult:
+        """Make the screen."""
+        with VerticalScroll():
+            yield Static("reading…", id="detail")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to look at the tables."""
+        self.look()
+        self.set_interval(self.app.seconds, self.look)
+
+    @work(thread=True, exclusive=False, group="detail")
+    def look(self) -> None:
+        """Read the tables, unless that is still being done."""
+        app: Any = self.app
+        if sum(worker.group == "detail" and worker.is_running for worker in app.workers) > 1:
+            return
+        try:
+            detail = read_detail(app.tables, self._principal, app.clock(), app.config)
+        except OUR_ERRORS as error:
+            app.call_from_thread(self.show, printable(one_line(str(error))))
+            return
+        app.call_from_thread(self.show, detail_view(detail))
+
+    def show(self, what: Any) -> None:
+        """Show it."""
+        if self.is_mounted:
+            self.query_one("#detail", Static).update(what)

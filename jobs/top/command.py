@@ -1,0 +1,83 @@
+"""`pid-quota top`: the principals as they are now, live in a terminal; reads the tables only, without a JVM."""
+
+import json
+import sys
+from datetime import datetime, timezone
+from typing import Annotated, Literal
+
+import typer
+
+from jobs.console import output
+from jobs.tables.answer import Answer
+from jobs.tables.sql import TablesOption
+from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
+from jobs.top.data import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
+from jobs.top.view import detail_view, rows_table, summary
+from quota.config import QuotaConfig
+
+Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
+
+
+def top(
+    tables: TablesOption,
+    once: Annotated[bool, typer.Option("--once", help="Print the principals once; also if nobody watches.")] = False,
+    sort: Annotated[Sort, typer.Option(help="What comes first; used: throttled, then the nearest to its quota.")] = (
+        "used"
+    ),
+    text: Annotated[str, typer.Option("--filter", help="Only principals with this in their name.")] = "",
+    principal: Annotated[str | None, typer.Option(help="Show one in full, such as User:mallory.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
+    seconds: Annotated[float, typer.Option(min=0.2, help="How often the tables are looked at.")] = 2.0,
+    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
+    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+) -> None:
+    """Show who makes new producer ids, live: s sorts, / filters, Enter shows one in full, q quits."""
+    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    name = principal if principal is None or ":" in principal else f"User:{principal}"
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        _print_once(tables, config, sort, text, name, limit, wanted)
+        return
+    from jobs.top.app import TopApp
+
+    # A first look here: what is wrong with the tables is one line, not a screen.
+    read_rows(tables, _now(), config)
+    TopApp(tables, config, clock=_now, seconds=seconds, sort=sort, text=text, principal=name, limit=limit).run()
+
+
+def _print_once(
+    tables: str, config: QuotaConfig, sort: str, text: str, principal: str | None, limit: int, wanted: Form
+) -> None:
+    now, console = _now(), output()
+    if principal is not None:
+        if wanted == "csv":
+            msg = "--principal shows several tables, which are no CSV: give --json"
+            raise typer.BadParameter(msg)
+        detail = read_detail(tables, principal, now, config)
+        typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
+        return
+    rows = read_rows(tables, now, config)
+    diagnoses = read_diagnoses(tables, now)
+    shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
+    if wanted != "table":
+        show(_answer(shown), wanted)
+        return
+    console.print(summary(rows, now), markup=False)
+    console.print(rows_table(shown, narrow=console.is_terminal))
+
+
+def _answer(rows: list[TopRow]) -> Answer:
+    columns = tuple(TopRow.__dataclass_fields__)
+    return Answer(columns, tuple(tuple(getattr(row, name) for name in columns) for row in rows))
+
+
+def _detail_json(detail: Detail) -> str:
+    columns = tuple(Detail.__dataclass_fields__)
+    (record,) = json.loads(to_json(Answer(columns, (tuple(getattr(detail, name) for name in columns),))))
+    return json.dumps(record, ensure_ascii=False, indent=2)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

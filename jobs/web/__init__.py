@@ -1,0 +1,1 @@
+"""`pid-quota console`: the tables in the browser."""

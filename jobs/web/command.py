@@ -1,0 +1,249 @@
+"""`pid-quota console`: one read-only page in the browser, over the tables and nothing else."""
+
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from importlib import import_module, resources
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from jobs.console import OUR_ERRORS, one_line
+from jobs.tables.sql import TablesOption
+from jobs.web.data import SPANS_HOURS, ConsoleData
+from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
+from quota.config import QuotaConfig
+
+if TYPE_CHECKING:
+    import uvicorn
+
+VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
+"""Environment variable of the token."""
+
+FRESH_S = 2.0
+"""So long an answer is given again: many open browsers ask the tables as often as one."""
+REFRESH_S = 10.0
+"""So often a page that somebody looks at asks again."""
+_ANSWERS = 64
+_END_WITHIN_S = 3
+
+
+def console(
+    tables: TablesOption,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; with any but this machine's own a token is needed.")
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(envvar=VARIABLE, help="What visitors must show; made up and printed if it is needed."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Another host name it is reached by, such as a proxy's; repeatable.")
+    ] = None,
+    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
+    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
+) -> None:
+    """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
+    if token is not None and len(token) < LEAST_TOKEN_LENGTH:
+        msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
+        raise typer.BadParameter(msg)
+    data = ConsoleData(tables, QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows))
+    with listening(host, port) as listener:
+        bound = listener.getsockname()[1]
+        made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
+        access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
+        # They take a second or two to load: not the first visitor's.
+        for library in ("deltalake", "duckdb", "pyarrow"):
+            import_module(library)
+        typer.echo(f"pid-quota console: {_address(host, bound)}{_with_token(access, made)}  (Ctrl-C ends it)")
+        _serve(application(data, access), listener)
+
+
+def application(
+    data: ConsoleData,
+    access: Access,
+    clock: Callable[[], datetime] | None = None,
+    fresh_s: float = FRESH_S,
+    refresh_s: float = REFRESH_S,
+) -> Guard:
+    """Make the application.
+
+    Args:
+        data: Reads the tables.
+        access: Who may see it.
+        clock: The present; the machine's by default.
+        fresh_s: So many seconds an answer is given again.
+        refresh_s: Seconds after which a page asks again.
+    """
+    clock = clock or (lambda: datetime.now(timezone.utc))
+    static = resources.files("jobs.web").joinpath("static")
+    answers = _Answers(data, clock, fresh_s, refresh_s)
+    routes = [
+        Route("/", _page(static.joinpath("index.html").read_text(encoding="utf-8"))),
+        *(Route(f"/api/{name}", answers.endpoint(name)) for name in _QUERIES),
+        Mount("/static", StaticFiles(packages=[("jobs.web", "static")])),
+    ]
+    handlers: Any = {HTTPException: _http_error, Exception: _bug} | dict.fromkeys(OUR_ERRORS, _our_error)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
+    return Guard(app, access, static.joinpath("signin.html").read_text(encoding="utf-8"))
+
+
+def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+    name = query.get("name", "")
+    if not name:
+        raise HTTPException(400, "no principal is named. Ask with ?name=User:alice")
+    spans = {f"{hours:g}": hours for hours in SPANS_HOURS}
+    asked = query.get("hours") or "24"
+    if asked not in spans:
+        raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
+    return data.principal(now, name, spans[asked], _number(query, "broker"))
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise HTTPException(400, f"{name} is {text[:20]!r}. Give a whole number")
+    return int(text)
+
+
+_QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]] = {
+    "overview": lambda data, now, _: data.overview(now),
+    "offenders": lambda data, now, _: data.offenders(now),
+    "headroom": lambda data, now, _: data.headroom(now),
+    "occupancy": lambda data, now, _: data.occupancy(now),
+    "principal": _principal,
+}
+
+
+@dataclass
+class _Answers:
+    """The answers of the last seconds; each question is asked once at a time, however many want it."""
+
+    data: ConsoleData
+    clock: Callable[[], datetime]
+    fresh_s: float
+    refresh_s: float
+    kept: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in _QUERIES})
+
+    def endpoint(self, name: str) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            body = await run_in_threadpool(self.get, name, dict(request.query_params))
+            return Response(body, media_type="application/json")
+
+        return answer
+
+    def get(self, name: str, query: Mapping[str, str]) -> bytes:
+        key = json.dumps([name, sorted(query.items())])
+        with self.locks[name]:
+            found = self.kept.get(key)
+            if found is None or time.monotonic() - found[0] > self.fresh_s:
+                page = _QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
+                body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+                found = (time.monotonic(), body)
+                self._keep(key, found)
+        return found[1]
+
+    def _keep(self, key: str, answer: tuple[float, bytes]) -> None:
+        self.kept.pop(key, None)
+        self.kept[key] = answer
+        for old in list(self.kept)[:-_ANSWERS]:
+            self.kept.pop(old, None)
+
+
+def _page(html: str) -> Callable[[Request], Any]:
+    async def page(_request: Request) -> Response:
+        return Response(html, media_type="text/html")
+
+    return page
+
+
+async def _our_error(_request: Request, error: Exception) -> Response:
+    return _error_line(503, str(error))
+
+
+async def _http_error(_request: Request, error: HTTPException) -> Response:
+    detail = "there is no such page. Start at /" if error.status_code == 404 else error.detail
+    return _error_line(error.status_code, detail)
+
+
+async def _bug(_request: Request, error: Exception) -> Response:
+    return _error_line(500, f"{type(error).__name__}. This is a bug: see the console's own output and report it")
+
+
+def _error_line(status: int, message: str) -> Response:
+    # Our messages say what is wrong, then what to do.
+    error, _, remedy = one_line(message).partition(". ")
+    return refusal(status, error, remedy or "See `pid-quota console --help`.")
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Listen; who calls from now on waits until the console answers.
+
+    Raises:
+        BadParameter: If the port is taken, or the address is not this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        # Before the address is told: who calls at once waits, and is not refused.
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        msg = f"can't listen on {host} port {port}: {error.strerror}. Choose others with --host and --port"
+        raise typer.BadParameter(msg) from error
+    return listener
+
+
+def _address(host: str, port: int) -> str:
+    shown = socket.gethostname() if is_everywhere(host) else host
+    return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
+
+
+def _with_token(access: Access, made: str | None) -> str:
+    if made is not None:
+        return f"?token={made}"
+    return f" with the token of {VARIABLE}" if access.token is not None else ""
+
+
+def server(app: Guard) -> "uvicorn.Server":
+    """Return a server, to be run on a listening socket."""
+    import uvicorn
+
+    settings = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=200,
+        timeout_graceful_shutdown=_END_WITHIN_S,
+    )
+    return uvicorn.Server(settings)
+
+
+def _serve(app: Guard, listener: socket.socket) -> None:
+    try:
+        server(app).run(sockets=[listener])
+    except KeyboardInterrupt:
+        # The way to end it.
+        return
