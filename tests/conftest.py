@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from broker.jars import ensure_jars, jars_folder
 from broker.local import LocalBroker
+
+# A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
+settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("pid-quota")
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.attribution import Attribution
@@ -326,7 +326,6 @@ CRAFTED = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None)
 @given(client_id=CRAFTED, transactional_id=CRAFTED)
 @example(client_id=PARTS[2] * 20, transactional_id=PARTS[2] * 20)
 def test_no_text_of_a_client_hides_whom_its_producer_id_was_handed_out_to(

@@ -231,7 +231,7 @@ def test_the_layout_of_kafka_3_is_cut_at_its_own_ends(path: Path, follow: Callab
 OPERATIONS = st.lists(st.sampled_from(["write", "write", "rotate", "compress", "copytruncate", "restart", "read"]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operations=OPERATIONS)
 def test_whatever_happens_to_the_file_each_line_is_read_once(
     operations: list[str], tmp_path_factory: pytest.TempPathFactory

@@ -171,7 +171,7 @@ HISTORIES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HISTORIES)
 def test_the_views_say_what_the_model_says(tmp_path_factory, history):
     tables = tmp_path_factory.mktemp("tables")

@@ -6,7 +6,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from group_state_kit import State
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
@@ -113,7 +113,6 @@ def without_forgetting(said: Rows) -> Rows:
     return sorted(kept, key=str)
 
 
-@settings(deadline=None)
 @given(batches=BATCHES)
 def test_a_bucket_says_what_a_state_each_says(batches: list[tuple[int, list[tuple[str, int]]]]) -> None:
     assert without_forgetting(said_by(Bucket(), batches)) == without_forgetting(said_by(OneEach(), batches))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.decision import Decision
@@ -83,7 +83,6 @@ def tallied(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     return unpack(packed) if packed else None
 
 
-@settings(deadline=None)
 @given(batches=BATCHES, rate=st.sampled_from([2.0, 700.0]))
 def test_whoever_reads_a_batch_and_however_often_the_ledger_is_the_same(
     batches: list[tuple[list[Event], int, str]], rate: float
