@@ -29,6 +29,7 @@ class Journal:
         metrics: One row per interval with something to say.
         late_pids: Late events since the last row.
         row_due: Whether something happened that the last row does not tell.
+        changed: Whether the ledger differs from what is stored.
     """
 
     principal: str
@@ -40,14 +41,20 @@ class Journal:
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
     row_due: bool = False
+    changed: bool = False
 
     @property
     def interval_ticks(self) -> int:
         """Length of a metrics interval in ticks."""
         return self.timeline.ticks_in(self.config.metrics_interval_seconds * 1000)
 
+    def touch(self) -> None:
+        """Note a change: the ledger is to be stored, and a row is to tell what it is now."""
+        self.changed = self.row_due = True
+
     def decide(self, action: Action, episode: Episode, state: LedgerState, budget: Budget) -> None:
         """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
+        self.touch()
         self.settle(episode)
         release = action == "RELEASE"
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms

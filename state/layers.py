@@ -139,6 +139,7 @@ class LayeredBloomFilter:
         ]
         self._quantum = quantum
         self._current: list[Bloom] = []
+        self._before: list[Bloom] = []
         self._newest_first: list[tuple[Bloom, Quantum]] = []
         self.advance(quantum)
 
@@ -154,6 +155,13 @@ class LayeredBloomFilter:
         # Asked for every event: where there are several layers, a generator would cost twice as much.
         held = False
         for bloom in self._current:
+            held = held or pid in bloom
+        return held
+
+    def holds_before(self, pid: int) -> bool:
+        """Say whether a quantum before the current holds the PID."""
+        held = False
+        for bloom in self._before:
             held = held or pid in bloom
         return held
 
@@ -251,3 +259,4 @@ class LayeredBloomFilter:
             (layer.bloom(), each) for each in reversed(self._quanta) for layer in reversed(each.layers)
         ]
         self._current = [bloom for bloom, each in self._newest_first if each.number == self._quantum]
+        self._before = [bloom for bloom, each in self._newest_first if each.number < self._quantum]

@@ -7,15 +7,14 @@ and no token comes back. So a repeat of a PID within a tick changes nothing, and
 from collections.abc import Callable
 
 from quota.config import TICKS_PER_QUANTUM
-from quota.decision import Action
-from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, decode, encode
-from state.events import CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
 from state.journal import Journal
 from state.layers import LayeredBloomFilter
+from state.refusals import NO_TICK, Refusals
 from state.window import WindowCounts
 
 
@@ -55,6 +54,7 @@ class Ledger:
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
         self._budget = Budget(self._config, self._timeline, self._state.bucket)
         self._window = WindowCounts(self._state.counts, self._config.layer_count)
+        self._refusals = Refusals(self._config, self._timeline, self._state, self._window)
         self.begin(Limit(*self._state.limit) if self._state.limit else UNLIMITED)
 
     def to_bytes(self) -> bytes:
@@ -121,7 +121,7 @@ class Ledger:
             events: As in `process`.
             knows_elsewhere: Asked with a PID and its time in milliseconds; one that is known elsewhere is not charged.
         """
-        salt, holds_in_current = self._deployment.salt, self._seen.holds_in_current
+        salt, seen, refusals = self._deployment.salt, self._seen, self._refusals
         tick = begin_ms = end_ms = -1
         columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
         for pid, timestamp_ms, client_id, kind in columns:
@@ -132,7 +132,12 @@ class Ledger:
                 self._advance(tick)
             if tick < self._late_before:
                 self._observe_late(pid ^ salt, tick)
-            elif not holds_in_current(pid ^ salt):
+            elif seen.holds_in_current(pid ^ salt):
+                # Nothing new.
+                continue
+            elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid ^ salt)):
+                refusals.add_again(pid, client_id)
+            else:
                 is_free = knows_elsewhere is not None and knows_elsewhere(pid, timestamp_ms)
                 counted = CORRECTION if is_free else kind
                 self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, counted)
@@ -148,7 +153,8 @@ class Ledger:
         self._journal = Journal(self._principal, self._broker_id, self._config, self._timeline, limit)
         self._limit = limit
         self._budget.apply(limit)
-        self._changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
+        self._journal.changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
+        self._refusals.begin(self._journal)
         self._batch_tick = self._state.clock_tick
         self._keep_late_bound()
 
@@ -179,13 +185,10 @@ class Ledger:
                 self._report(self._row_tick())
             self._state.interval = interval
             self._state.interval_admitted, self._state.interval_refused = 0, 0.0
-            self._touch()
+            self._journal.touch()
         if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
             self._move_clock(tick)
-        episode = self._state.episode
-        if episode and episode.is_over(tick, self._timeline):
-            self._decide("RELEASE", episode)
-            self._state.episode = None
+        self._refusals.end_if_over(tick, self._budget)
 
     def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, kind: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
@@ -205,7 +208,7 @@ class Ledger:
             self._store(salted, quantum)
             self._count_admitted(timestamp_ms, tick)
         else:
-            self._refuse(pid, self._effective_ms(timestamp_ms, tick), tick, client_id)
+            self._refusals.add(pid, self._effective_ms(timestamp_ms, tick), tick, client_id, self._budget)
 
     def _observe_late(self, salted: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
@@ -218,11 +221,11 @@ class Ledger:
         if newest is None:
             self._store(salted, quantum)
         elif newest.number < quantum:
-            self._changed |= self._seen.renew(salted, newest, quantum)
+            self._journal.changed |= self._seen.renew(salted, newest, quantum)
 
     def _store(self, salted: int, quantum: int) -> None:
         self._seen.store(salted, quantum)
-        self._touch()
+        self._journal.touch()
 
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
@@ -238,34 +241,8 @@ class Ledger:
         counts = self._window.of(self._timeline.quantum(tick))
         if self._window.add_unstored(counts, salted):
             counts.saturated = True
-            self._touch()
+            self._journal.touch()
         return False
-
-    def _refuse(self, pid: int, now_ms: int, tick: int, client_id: str) -> None:
-        throttle_time_ms = self._budget.throttle_time_ms(tick)
-        counts = self._window.of(self._timeline.quantum(tick))
-        if counts.count_throttle(tick, throttle_time_ms):
-            self._touch()
-        weight = self._window.add_unstored(counts, pid)
-        if weight:
-            self._state.interval_refused += weight
-            self._touch()
-        episode = self._state.episode
-        if episode is None:
-            episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
-            # A PID refused before this episode began is nothing new to the sketch, but it is why we throttle.
-            episode.add_refused(pid, client_id, weight or 1.0)
-            self._decide("THROTTLE", episode)
-            return
-        if weight:
-            episode.add_refused(pid, client_id, weight)
-        if episode.renewal_is_due(tick, self._config, self._timeline):
-            episode.renew(now_ms, tick, throttle_time_ms, self._config)
-            self._decide("THROTTLE", episode)
-
-    def _decide(self, action: Action, episode: Episode) -> None:
-        self._touch()
-        self._journal.decide(action, episode, self._state, self._budget)
 
     def end(self) -> Outcome:
         """End a batch and return what it did."""
@@ -273,11 +250,7 @@ class Ledger:
         journal.settle(self._state.episode)
         if journal.row_due:
             self._report(self._row_tick())
-        return Outcome(tuple(journal.decisions), tuple(journal.metrics), self._changed)
-
-    def _touch(self) -> None:
-        """Note a change: the ledger is to be stored, and a row is to tell what it is now."""
-        self._changed = self._journal.row_due = True
+        return Outcome(tuple(journal.decisions), tuple(journal.metrics), journal.changed)
 
     def _row_tick(self) -> int:
         """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
@@ -305,7 +278,8 @@ class Ledger:
         if tick <= self._state.clock_tick:
             return
         before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
-        self._touch()
+        self._refusals.tick = NO_TICK
+        self._journal.touch()
         self._keep_late_bound()
         quantum = self._timeline.quantum(tick)
         if quantum > before:

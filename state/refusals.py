@@ -1,0 +1,71 @@
+"""Refused PIDs of one principal, and the throttle that they bring about and hold."""
+
+from quota.config import QuotaConfig
+from quota.episode import Episode
+from quota.timeline import Timeline
+from state.budget import Budget
+from state.codec import LedgerState
+from state.journal import Journal
+from state.window import WindowCounts
+
+NO_TICK = -1
+
+
+class Refusals:
+    """What comes of the PIDs of a batch that get no token.
+
+    Attributes:
+        tick: The ledger's tick, if a PID was refused in it in this batch; else `NO_TICK`. In such a tick no token comes
+            back and nothing is decided twice, so that `add_again` is all there is to do about another unseen PID.
+    """
+
+    def __init__(self, config: QuotaConfig, timeline: Timeline, state: LedgerState, window: WindowCounts) -> None:
+        """Stand before what is remembered of a principal, and its counts."""
+        self._config, self._timeline = config, timeline
+        self._state, self._window = state, window
+        self.tick = NO_TICK
+
+    def begin(self, journal: Journal) -> None:
+        """Begin a batch, whose quota may be another."""
+        self._journal = journal
+        self.tick = NO_TICK
+
+    def add(self, pid: int, now_ms: int, tick: int, client_id: str, budget: Budget) -> None:
+        """Refuse a PID at a tick: begin a throttle, or hold the one in force if that is due."""
+        throttle_time_ms = budget.throttle_time_ms(tick)
+        if self._window.of(self._timeline.quantum(tick)).count_throttle(tick, throttle_time_ms):
+            self._journal.touch()
+        self.tick = tick
+        episode = self._state.episode
+        if episode is None:
+            episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
+            # A PID refused before this episode began is nothing new to the sketch, but it is why we throttle.
+            episode.add_refused(pid, client_id, self._count(pid) or 1.0)
+        else:
+            self.add_again(pid, client_id)
+            if not episode.renewal_is_due(tick, self._config, self._timeline):
+                return
+            episode.renew(now_ms, tick, throttle_time_ms, self._config)
+        self._journal.decide("THROTTLE", episode, self._state, budget)
+
+    def add_again(self, pid: int, client_id: str) -> None:
+        """Refuse a PID in a tick that has refused one."""
+        weight = self._count(pid)
+        if weight and self._state.episode:
+            self._state.episode.add_refused(pid, client_id, weight)
+
+    def end_if_over(self, tick: int, budget: Budget) -> None:
+        """Say the release if the throttle has ended by a tick."""
+        episode = self._state.episode
+        if episode and episode.is_over(tick, self._timeline):
+            self._journal.decide("RELEASE", episode, self._state, budget)
+            self._state.episode = None
+            self.tick = NO_TICK
+
+    def _count(self, pid: int) -> float:
+        """Count a PID, and return for how many distinct ones it stands."""
+        weight = self._window.add_unstored(self._window.of(self._timeline.quantum(self.tick)), pid)
+        if weight:
+            self._state.interval_refused += weight
+            self._journal.touch()
+        return weight
