@@ -34,6 +34,8 @@ from streaming.tables import create_missing, table_path
 QUOTA = 100
 PIDS_EACH = 5
 LIMIT_S = 300.0
+WARM_UPS = 10
+"""Decisions before those that count: the first of a fresh JVM take several times as long as all later ones."""
 
 
 def main() -> None:
@@ -69,7 +71,9 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
     with Child("stream", arguments, folder / "stream.log") as stream:
         load.start()
         try:
-            provoke(broker, tables, checkpoint, "User:warm-up")
+            for number in range(WARM_UPS):
+                stream.require_alive()
+                provoke(broker, tables, checkpoint, f"User:warm-up-{number}")
             found = []
             for trial in range(asked.trials):
                 stream.require_alive()
