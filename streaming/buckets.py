@@ -18,6 +18,7 @@ from streaming.quotas import OpenQuotas, no_quotas
 from streaming.roster import Roster, no_roster
 from streaming.rows import Rows, pack
 from streaming.slots import GroupSlot
+from streaming.tasks import keep_modules
 
 BUCKET_COLUMN = "bucket"
 
@@ -71,6 +72,7 @@ def operate_bucket(
         Rows of `streaming.rows.OUTPUT_SCHEMA`.
     """
     del key
+    keep_modules()
     spark_slot = GroupSlot(state)
     content = spark_slot.get()
     stored: _Stored = _decoder.decode(content) if content else {}

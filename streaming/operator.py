@@ -21,6 +21,7 @@ from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no
 from streaming.rows import Rows, pack
 from streaming.slots import GroupSlot, Slot
 from streaming.tally import QUARANTINE_PREFIX, PackedEvents
+from streaming.tasks import keep_modules
 
 STATE_SCHEMA = "ledger BINARY"
 NO_BROKER = -1
@@ -56,6 +57,7 @@ def operate(
     Yields:
         Rows of `streaming.rows.OUTPUT_SCHEMA`.
     """
+    keep_modules()
     slot = GroupSlot(state)
     if state.hasTimedOut:
         output = expire(key[0], deployment, slot)

@@ -17,6 +17,7 @@ from streaming.forwarded import PartitionMemory, Recall, memory_of_worker, newes
 from streaming.overflow import Gate, no_limit
 from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
+from streaming.tasks import keep_modules
 
 TALLY_SCHEMA = "principal STRING, packed BINARY"
 """`principal` is an overflow entry for those that can't be tracked."""
@@ -70,6 +71,7 @@ def tally(
     Yields:
         Rows of `TALLY_SCHEMA`.
     """
+    keep_modules()
     gate, sampler, recall = open_gate(), Sampler(), open_memory()
     for each in blocks(batches, BLOCK_BYTES):
         # Told here, it costs nothing per record on the way into Python.

@@ -1,5 +1,8 @@
 """What a task knows of the micro-batch that it belongs to."""
 
+import gc
+import sys
+
 from pyspark import TaskContext
 
 from streaming.checkpoint import newest_batch
@@ -20,3 +23,27 @@ def attempt_id() -> int | None:
     """Return what names this run of the task, and no other of the application; None outside of Spark."""
     task = TaskContext.get()
     return task.taskAttemptId() if task else None
+
+
+class Kept:
+    """What a worker has taken out of the garbage collector's sight: all that was loaded with so many modules."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.modules = 0
+
+
+_kept = Kept()
+
+
+def keep_modules() -> None:
+    """Take what this worker has loaded out of the garbage collector's sight, whenever it has loaded more.
+
+    PySpark collects all garbage after every task (`manager` in `pyspark/daemon.py`), and its worker takes no other task
+    before that: it walks through all that pandas, pyarrow and we have loaded, for some 100 ms. What is kept here is
+    hardly ever garbage; all that comes later is collected as before.
+    """
+    if len(sys.modules) > _kept.modules and TaskContext.get():
+        _kept.modules = len(sys.modules)
+        gc.collect()
+        gc.freeze()
