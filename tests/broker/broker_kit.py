@@ -113,8 +113,12 @@ def running(tap: SourceTap, ended: threading.Event | None = None) -> Iterator[So
 
 
 def wait_until_idle(tap: SourceTap, rounds: int = 3) -> None:
-    """Until the tap has found nothing new that often in a row, all events delivered."""
-    wait_until(lambda: tap.idle_rounds >= rounds, f"{tap} idle")
+    """Until the tap has found nothing new that often in a row from now on, all events delivered.
+
+    It may have been idle for long before what it is to find was written.
+    """
+    before = tap.idle_rounds
+    wait_until(lambda: rounds <= tap.idle_rounds < before or tap.idle_rounds >= before + rounds, f"{tap} idle")
 
 
 @contextmanager
