@@ -146,6 +146,7 @@ def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is
         wait_until(lambda: not held_of(census_of(broker.admin_servers), topic) & foretold, "the broker forgets")
         wait_for_expirations(broker, [(NEW_EXPIRATION_MS, False)])
         after = census_of(broker.admin_servers)
+        assert after.expirations[0].producer_id_ms == NEW_EXPIRATION_MS
         # Those and no others; the open transaction stays.
         assert before - held_of(after, topic) == foretold
         assert (len(foretold), freed.freed_pids, freed.kept_open) == (25, 25, 1)
@@ -165,8 +166,12 @@ def test_a_broker_with_a_setting_of_its_own_gets_a_command_that_reaches_it(broke
         _, of_its_own = report.what_if.commands
         run_as_told(of_its_own, jars)
         wait_for_expirations(broker, [(NEW_EXPIRATION_MS, True)])
+        now = census_of(broker.admin_servers)
     finally:
         set_own_expiration(broker, None)
+
+    assert expirations_of(taken) == [(5 * HOUR_MS, True)]
+    assert [each.producer_id_ms for each in now.expirations] == [NEW_EXPIRATION_MS]
 
 
 def test_the_command_names_owners_that_a_tap_has_seen_and_keeps_the_sweep(
