@@ -1,6 +1,7 @@
 """Settings of the quota rules, with the KIP-936 names they stand for."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from quota.errors import InvalidConfigError
 
@@ -60,12 +61,12 @@ class QuotaConfig:
             )
             raise InvalidConfigError(msg)
 
-    @property
+    @cached_property
     def window_ms(self) -> int:
         """Length of the window in milliseconds."""
         return self.window_seconds * 1000
 
-    @property
+    @cached_property
     def quantum_ms(self) -> int:
         """Length of a quantum, the time one layer is written to, in milliseconds."""
         return self.window_ms // self.layer_count

@@ -1,7 +1,10 @@
 """What goes into a ledger and what comes out of it, as plain values."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
+
+import msgspec
 
 from quota.config import QuotaConfig
 from quota.decision import Decision
@@ -36,10 +39,21 @@ class Deployment:
     learn_until_ms: int = 0
     scope: Scope = "cluster"
 
-    @property
+    # Kept: all ledgers of a batch ask for these.
+    @cached_property
     def timeline(self) -> Timeline:
         """The timeline of the configuration."""
         return Timeline.of(self.config)
+
+    @cached_property
+    def interval_ticks(self) -> int:
+        """Length of a metrics interval in ticks."""
+        return self.timeline.ticks_in(self.config.metrics_interval_seconds * 1000)
+
+    @cached_property
+    def late_grace_ms(self) -> int:
+        """How much older than the clock an event may be and still be counted, in milliseconds."""
+        return round(self.config.late_grace_seconds * 1000)
 
 
 @dataclass(frozen=True)
@@ -61,11 +75,11 @@ class Events:
     broker_ids: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class MetricsRow:
+class MetricsRow(msgspec.Struct, frozen=True, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
 
-    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window.
+    Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window. Encoded, it has the columns of
+    `producer_id_metrics` (a struct is made and encoded in a third of the time of a dataclass and a dict).
     """
 
     principal: str

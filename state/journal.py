@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from quota.config import QuotaConfig
 from quota.decision import Action, Decision, Evidence, decision_id
 from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
-from quota.timeline import Timeline
 from state.budget import Budget
 from state.codec import LedgerState
-from state.events import MetricsRow
+from state.events import Deployment, MetricsRow
 from state.layers import LayeredBloomFilter
 from state.window import QuantumCounts, new_pids_in_window, throttle_time_avg_ms
 
@@ -22,8 +20,7 @@ class Journal:
     Attributes:
         principal: KafkaPrincipal the ledger belongs to.
         broker_id: Broker that the budget is for, None if it is for the cluster.
-        config: Settings of the rules.
-        timeline: Of that configuration.
+        deployment: What all ledgers share.
         limit: The quota in force.
         decisions: In the order they were taken.
         metrics: One row per interval with something to say.
@@ -34,19 +31,13 @@ class Journal:
 
     principal: str
     broker_id: int | None
-    config: QuotaConfig
-    timeline: Timeline
+    deployment: Deployment
     limit: Limit = UNLIMITED
     decisions: list[Decision] = field(default_factory=list)
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
     row_due: bool = False
     changed: bool = False
-
-    @property
-    def interval_ticks(self) -> int:
-        """Length of a metrics interval in ticks."""
-        return self.timeline.ticks_in(self.config.metrics_interval_seconds * 1000)
 
     def touch(self) -> None:
         """Note a change: the ledger is to be stored, and a row is to tell what it is now."""
@@ -67,8 +58,8 @@ class Journal:
                 decided_at_ms=decided_at_ms,
                 throttle_time_ms=0 if release else episode.throttle_time_ms,
                 throttled_until_ms=episode.throttled_until_ms,
-                tokens=budget.tokens(self.timeline.tick(decided_at_ms)),
-                rate=state.rate.measure(self.config, decided_at_ms),
+                tokens=budget.tokens(self.deployment.timeline.tick(decided_at_ms)),
+                rate=state.rate.measure(self.deployment.config, decided_at_ms),
                 quota=self.limit.producer_ids_rate,
                 quota_source=self.limit.source,
                 quota_updated_at_ms=self.limit.updated_at_ms,
@@ -93,18 +84,19 @@ class Journal:
         is_learning: bool,
     ) -> None:
         """Add the metrics row of the current interval, as of a tick; `counts` are those of the live quanta."""
-        as_of_ms = self.timeline.tick_start_ms(tick)
+        config, timeline = self.deployment.config, self.deployment.timeline
+        as_of_ms = timeline.tick_start_ms(tick)
         self.metrics.append(
             MetricsRow(
                 principal=self.principal,
                 broker_id=self.broker_id,
-                window_end_ms=self.timeline.tick_start_ms((state.interval + 1) * self.interval_ticks),
+                window_end_ms=timeline.tick_start_ms((state.interval + 1) * self.deployment.interval_ticks),
                 as_of_ms=as_of_ms,
-                rate=state.rate.measure(self.config, as_of_ms),
+                rate=state.rate.measure(config, as_of_ms),
                 tokens=budget.tokens(tick),
                 throttle_time_ms=budget.throttle_time_ms(tick),
                 throttle_time_avg_ms=throttle_time_avg_ms(counts),
-                new_pids_window=new_pids_in_window(counts, as_of_ms, self.config.window_ms, self.timeline),
+                new_pids_window=new_pids_in_window(counts, as_of_ms, config.window_ms, timeline),
                 quota=self.limit.producer_ids_rate,
                 quota_source=self.limit.source,
                 admitted_pids=state.interval_admitted,

@@ -55,10 +55,14 @@ class Ledger:
         self._budget = Budget(self._config, self._timeline, self._state.bucket)
         self._window = WindowCounts(self._state.counts, self._config.layer_count)
         self._refusals = Refusals(self._config, self._timeline, self._state, self._window)
-        self.begin(Limit(*self._state.limit) if self._state.limit else UNLIMITED)
+        self._limit = Limit(*self._state.limit) if self._state.limit else UNLIMITED
+        self._budget.apply(self._limit)
+        self._content: bytes | None = None
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
+        if self._content is not None:
+            return self._content
         self._state.counts = self._window.close()
         self._state.quanta = self._seen.state()
         self._state.bucket = self._budget.parts()
@@ -68,6 +72,7 @@ class Ledger:
 
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
+        self._content = None
         self._state.learn_until_ms = max(self._state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
@@ -150,9 +155,11 @@ class Ledger:
 
     def begin(self, limit: Limit) -> None:
         """Begin a batch under the quota in force."""
-        self._journal = Journal(self._principal, self._broker_id, self._config, self._timeline, limit)
+        self._journal = Journal(self._principal, self._broker_id, self._deployment, limit)
+        self._content = None
+        if limit.producer_ids_rate != self._limit.producer_ids_rate:
+            self._budget.apply(limit)
         self._limit = limit
-        self._budget.apply(limit)
         self._journal.changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
         self._refusals.begin(self._journal)
         self._batch_tick = self._state.clock_tick
@@ -178,7 +185,7 @@ class Ledger:
 
     def _pass(self, tick: int) -> None:
         self._batch_tick = tick
-        interval = tick // self._journal.interval_ticks
+        interval = tick // self._deployment.interval_ticks
         if interval > self._state.interval:
             # Before a new quantum drops layers: the row is of what the interval left.
             if self._journal.row_due:
@@ -249,23 +256,26 @@ class Ledger:
         journal = self._journal
         journal.settle(self._state.episode)
         if journal.row_due:
-            self._report(self._row_tick())
+            # The bytes that the row measures are those that the caller will store.
+            self._content = self._report(self._row_tick())
         return Outcome(tuple(journal.decisions), tuple(journal.metrics), journal.changed)
 
     def _row_tick(self) -> int:
         """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
-        return max(self._state.clock_tick, self._state.interval * self._journal.interval_ticks)
+        return max(self._state.clock_tick, self._state.interval * self._deployment.interval_ticks)
 
-    def _report(self, tick: int) -> None:
+    def _report(self, tick: int) -> bytes:
+        content = self.to_bytes()
         self._journal.report(
             tick,
             self._state,
             self._budget,
             self._seen,
             self._window.live(self._timeline.quantum(tick)),
-            state_bytes=len(self.to_bytes()),
+            state_bytes=len(content),
             is_learning=self._is_learning(tick),
         )
+        return content
 
     def _is_learning(self, tick: int) -> bool:
         until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)
@@ -288,5 +298,4 @@ class Ledger:
 
     def _keep_late_bound(self) -> None:
         clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
-        grace_ms = round(self._config.late_grace_seconds * 1000)
-        self._late_before = self._timeline.tick(max(0, clock_ms - grace_ms))
+        self._late_before = self._timeline.tick(max(0, clock_ms - self._deployment.late_grace_ms))

@@ -33,7 +33,9 @@ class Refusals:
     def add(self, pid: int, now_ms: int, tick: int, client_id: str, budget: Budget) -> None:
         """Refuse a PID at a tick: begin a throttle, or hold the one in force if that is due."""
         throttle_time_ms = budget.throttle_time_ms(tick)
-        if self._window.of(self._timeline.quantum(tick)).count_throttle(tick, throttle_time_ms):
+        # Another quantum would end the tick.
+        self._counts = self._window.of(self._timeline.quantum(tick))
+        if self._counts.count_throttle(tick, throttle_time_ms):
             self._journal.touch()
         self.tick = tick
         episode = self._state.episode
@@ -64,7 +66,7 @@ class Refusals:
 
     def _count(self, pid: int) -> float:
         """Count a PID, and return for how many distinct ones it stands."""
-        weight = self._window.add_unstored(self._window.of(self._timeline.quantum(self.tick)), pid)
+        weight = self._window.add_unstored(self._counts, pid)
         if weight:
             self._state.interval_refused += weight
             self._journal.touch()

@@ -103,6 +103,8 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
             partial.append(each)
             share = (begins_ms + timeline.quantum_ms - start_ms) / timeline.quantum_ms
     whole = _new_pids(inside)
+    if not partial:
+        return round(whole)
     return round(whole + share * (_new_pids(inside + partial) - whole))
 
 

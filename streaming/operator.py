@@ -13,7 +13,7 @@ from quota.limits import UNLIMITED, Limit
 from quota.principals import OVERFLOW_PRINCIPALS
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
-from state.events import Deployment, Events, MetricsRow, Outcome
+from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
 from streaming.quotas import OpenQuotas, no_quotas
 from streaming.records import Quarantined
@@ -177,6 +177,8 @@ def _learn_after_overflow(
 def unpack(packed: Iterable[bytes]) -> Events:
     """Join the tallies of a principal into its events in partition and offset order."""
     tallies = [_packed_decoder.decode(each) for each in packed]
+    if len(tallies) == 1:
+        return _in_order(tallies[0])
     names: list[str] = []
     columns: list[list[np.ndarray]] = []
     for tally in tallies:
@@ -198,6 +200,16 @@ def unpack(packed: Iterable[bytes]) -> Events:
         kinds=kind[order].tolist(),
         broker_ids=broker[order].tolist(),
     )
+
+
+def _in_order(tally: PackedEvents) -> Events:
+    """Return the events of one tally, which is in offset order: most principals write to one partition."""
+    pids, timestamps_ms, clients, kinds = (
+        memoryview(column).cast("q").tolist()
+        for column in (tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
+    )
+    broker_ids = memoryview(tally.brokers).cast("q").tolist() if tally.brokers else [NO_BROKER] * len(pids)
+    return Events(pids, timestamps_ms, [tally.client_ids[code] for code in clients], kinds, broker_ids)
 
 
 def _open_ledger(
@@ -223,7 +235,7 @@ def _lost(principal: str, stored: bytes, error: LedgerCodecError, now_ms: int) -
 
 def _rows(outcome: Outcome) -> Rows:
     decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
-    return decisions + [("producer_id_metrics", metrics_row(row)) for row in outcome.metrics]
+    return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
 
 
 def decision_row(decision: Decision) -> dict[str, Any]:
@@ -231,12 +243,6 @@ def decision_row(decision: Decision) -> dict[str, Any]:
     row = asdict(decision)
     evidence = row.pop("evidence")
     return _without_unit(row) | evidence
-
-
-def metrics_row(metrics: MetricsRow) -> dict[str, Any]:
-    """Return metrics as a row of `producer_id_metrics`, times still in milliseconds."""
-    row = dict(vars(metrics))
-    return row | {"window_end": row.pop("window_end_ms"), "as_of": row.pop("as_of_ms")}
 
 
 def quarantined_row(record: Quarantined) -> dict[str, Any]:

@@ -27,6 +27,7 @@ QUARANTINE_PREFIX = "\x00quarantine/"
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS = 1 << 40
 """More than there are: kind and broker of an event make one number."""
+_LONG_BYTES = 8
 MAX_CLIENT_ID_CHARS = 256
 """Longer client ids are cut: they are evidence in a decision and part of the state, and Kafka allows 32 kB."""
 
@@ -152,19 +153,36 @@ def _tally_partition(
     if memory is not None and len(kept):
         names, how = principals.dictionary.to_pylist(), counted * _BROKERS + brokers
         kept = kept[~memory.repeats(names, owner[kept], pid[kept], tick[kept], how[kept])]
+    if not len(kept):
+        return
     kept = kept[np.argsort(owner[kept], kind="stable")]
-    starts = np.flatnonzero(np.diff(owner[kept], prepend=-1))
-    for rows in np.split(kept, starts[1:]) if len(kept) else []:
-        codes, local = np.unique(clients.indices.to_numpy()[rows], return_inverse=True)
-        packed = PackedEvents(
-            partition,
-            *(column[rows].tobytes() for column in (events["offset"].to_numpy(), pid, timestamp)),
-            local.astype(np.int64).tobytes(),
-            counted[rows].tobytes(),
-            brokers[rows].tobytes() if per_broker else b"",
-            [client_names[code][:MAX_CLIENT_ID_CHARS] for code in codes],
-        )
-        yield principals.dictionary[int(owner[rows[0]])].as_py(), _packer.encode(packed)
+    offset = events["offset"].to_numpy()
+    columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
+    local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
+    columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
+    names = principals.dictionary.to_pylist()
+    starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
+    owners = owner[kept[starts]].tolist()
+    for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
+        own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
+        client_ids = [client_names[client][:MAX_CLIENT_ID_CHARS] for client in own_clients]
+        yield names[code], _packer.encode(PackedEvents(partition, *(column[own] for column in columns), client_ids))
+
+
+def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
+    """Count the clients of each owner on their own: each event's number among them, and the owners' clients.
+
+    Args:
+        owner: Owners of events, ascending; at least one.
+        client: Their clients' codes.
+    """
+    base = int(client.max()) + 1
+    pairs, number = np.unique(owner.astype(np.int64) * base + client, return_inverse=True)
+    starts = np.flatnonzero(np.diff(pairs // base, prepend=-1))
+    first = np.repeat(starts, np.diff(starts, append=len(pairs)))
+    clients = (pairs % base).tolist()
+    begins = starts.tolist()
+    return number - first[number], [clients[i:j] for i, j in zip(begins, [*begins[1:], len(clients)], strict=True)]
 
 
 def _kinds(events: pa.Table) -> np.ndarray:

@@ -1,6 +1,7 @@
 import urllib.request
 from datetime import datetime, timedelta, timezone
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,7 +20,6 @@ from jobs.occupancy.report import BrokerOutlook, Report
 from quota.config import QuotaConfig
 from state.events import MetricsRow
 from streaming.listener import Progress, progress_of
-from streaming.operator import metrics_row
 from streaming.rows import by_kind
 from streaming.sinks import BatchSummary
 
@@ -58,7 +58,7 @@ def row(principal, as_of_ms=NOON_MS, **values):
         "saturated": False,
     }
     assert set(values) <= set(usual)
-    return "producer_id_metrics", metrics_row(MetricsRow(**(usual | values)))
+    return "producer_id_metrics", msgspec.to_builtins(MetricsRow(**(usual | values)))
 
 
 def throttle(principal, until_ms, action="THROTTLE", at_ms=NOON_MS):

@@ -1,9 +1,9 @@
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from quota.limits import Limit
 from state.events import Deployment, Events, MetricsRow

@@ -1,10 +1,9 @@
 """What is expired may be removed or kept: nothing that comes out afterwards tells the difference."""
 
-from dataclasses import asdict
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit

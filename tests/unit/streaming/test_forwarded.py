@@ -1,12 +1,12 @@
 """Repeats of earlier batches that never reach the operator: nothing that is decided or stored changes by it."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from quota.decision import Decision
 from quota.limits import Limit
