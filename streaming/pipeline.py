@@ -31,6 +31,13 @@ from streaming.tables import SinkName
 from streaming.tally import TALLY_SCHEMA, tally
 
 AVAILABLE_NOW = "available-now"
+READING = {
+    # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.
+    "kafka.max.poll.records": "20000",
+    # Those questions wait in line behind a fetch at the end of the log, which waits for records: 500 ms by default.
+    "kafka.fetch.max.wait.ms": "20",
+}
+"""Settings of the Kafka consumer, unless the options have their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +133,7 @@ def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | N
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
     """Read the topic: value, partition, offset and the record's own time in milliseconds."""
-    source = spark.readStream.format("kafka").options(**options.kafka_options)
+    source = spark.readStream.format("kafka").options(**READING | options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)
