@@ -13,7 +13,10 @@ from rbloom import Bloom
 
 from quota.config import QuotaConfig
 
-MIN_LAYER_CAPACITY = 32
+MIN_FIRST_CAPACITY = 16
+"""Of a quantum's first layer: most principals make a handful of PIDs, and keep such a layer per quantum."""
+MIN_EXTENSION = 32
+"""Who makes more than was expected may make many more: each further layer is asked at every look-up."""
 MAX_FIRST_CAPACITY = 1000
 """A first layer is never made larger than this on a promise: a quota is an upper bound, most principals use little."""
 
@@ -240,9 +243,10 @@ class LayeredBloomFilter:
 
     def _next_capacity(self, quantum: Quantum) -> int:
         held = quantum.entries()
+        if held:
+            return max(MIN_EXTENSION, math.ceil(held * EXTENSION_SHARE))
         # A new quantum most likely holds as much as the one before it.
-        wanted = held * EXTENSION_SHARE if held else max(self._entries_before(quantum), self._first_capacity)
-        return max(MIN_LAYER_CAPACITY, math.ceil(wanted))
+        return max(MIN_FIRST_CAPACITY, math.ceil(max(self._entries_before(quantum), self._first_capacity)))
 
     def _entries_before(self, quantum: Quantum) -> int:
         return next((each.entries() for each in reversed(self._quanta) if each.number < quantum.number), 0)

@@ -108,7 +108,8 @@ def test_a_ledger_without_quota_stops_growing_at_its_cap_and_says_so() -> None:
     outcome = principal.produces(list(range(20_000)), 0, UNLIMITED)
 
     assert outcome.metrics[-1].saturated
-    assert outcome.metrics[-1].state_bytes < 6 * 1024
+    # The cap, the last extension of 30 %, and the sketch of what is left out.
+    assert outcome.metrics[-1].state_bytes < 4096 * 1.3 + 1024
     assert outcome.metrics[-1].new_pids_window == pytest.approx(20_000, rel=0.1)
 
 
