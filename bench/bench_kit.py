@@ -36,6 +36,7 @@ PIDS_EACH = 20
 QUOTA = 100.0
 HOUR_MS = 3_600_000
 POLL_S = 0.1
+REMAINDER_SHARE = 0.1
 BENCH = Path(__file__).parent
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -68,7 +69,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Run:
-    """One query over a load, without its first batch, in which everything warms up.
+    """One query over a load, without its first batch, in which everything warms up, and without what is left over.
+
+    Batches don't divide a load evenly: a last one of a few records would only tell what any batch costs.
 
     Attributes:
         events: Records of the other batches.
@@ -165,6 +168,8 @@ def measure(query: StreamingQuery, checkpoint: Path) -> Run:
     query.awaitTermination()
     cpu_seconds = spark_cpu_seconds() - cpu_before
     progress = [each for each in query.recentProgress if each.numInputRows][1:]
+    largest = max((each.numInputRows for each in progress), default=0)
+    progress = [each for each in progress if each.numInputRows >= largest * REMAINDER_SHARE]
     if not progress:
         msg = "the first batch, in which everything warms up, was the only one: give more events or smaller batches"
         raise BenchError(msg)
@@ -208,15 +213,21 @@ def folder_bytes(folder: Path) -> int:
 
 
 def interleaved(variants: dict[str, Callable[[Path], Run]], rounds: int, folder: Path) -> dict[str, list[Run]]:
-    """Run all variants in turn, several times over, so that a noisy machine meets them alike."""
+    """Run all variants in turn, several times over, so that a noisy machine meets them alike.
+
+    There is a round before those that count: the JVM they share takes several runs until it is as fast as it will be,
+    and whoever came first would pay for it.
+    """
     runs: dict[str, list[Run]] = {name: [] for name in variants}
-    for number in range(rounds):
+    for number in range(1 + rounds):
         for name, run in variants.items():
             place = folder / f"{name}-{number}"
             found = run(place)
-            runs[name].append(found)
             shutil.rmtree(place, ignore_errors=True)
-            print(f"  {name:28} {found.rate:>10,.0f} events/s  state {found.state_bytes / 1024:,.0f} KiB", flush=True)
+            if number:
+                runs[name].append(found)
+            note = f"state {found.state_bytes / 1024:,.0f} KiB" if number else "warming up"
+            print(f"  {name:28} {found.rate:>10,.0f} events/s  {note}", flush=True)
     return runs
 
 

@@ -93,7 +93,7 @@ def _load(load: dict[str, Any]) -> str:
     flood = f", {load['flood_pids']:,} PIDs of one principal more" if load["flood_pids"] else ""
     rounds = next(iter(load["variants"].values()))["rounds"]
     sizes = f"{load['events']:,} events of {load['principals']:,} principals{flood}, batches of {load['batch']:,}"
-    return f"{sizes}, {rounds} rounds; the first batch of each run does not count:\n"
+    return f"{sizes}, {rounds} rounds after one to warm up; the first batch of each run does not count:\n"
 
 
 def _latency(parts: Parts) -> Iterable[str]:

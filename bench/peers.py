@@ -5,7 +5,7 @@ refusals and no releases. Where they leave out work, it is to their favour.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from streaming.sinks import Commit, TableSink
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
+KAFKA_DEFAULTS = {"kafka.max.poll.records": "500", "kafka.fetch.max.wait.ms": "500"}
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
@@ -43,6 +44,11 @@ def source_only(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     records = read_records(spark, options)
     writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
     return writer.trigger(availableNow=True).start()
+
+
+def source_by_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """The same with Kafka's own settings, as Spark reads if nobody sets any."""
+    return source_only(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
 
 
 def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -192,5 +198,12 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
     return {"principal": row["principal"], "refused_pids": row["new_pids"], **times}
 
 
-PEERS = {"source": source_only, "dedup": dedup, "approximate": approximate, "set": exact_set, "tws": with_state}
+PEERS = {
+    "source": source_only,
+    "source-default": source_by_default,
+    "dedup": dedup,
+    "approximate": approximate,
+    "set": exact_set,
+    "tws": with_state,
+}
 """By the names that `bench/throughput.py` and `bench/peer_stream.py` know them by."""

@@ -29,7 +29,9 @@ RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
 
 Command = tuple[str, ...]
-_PEERS = "source,job,job-each,dedup,approximate,set,tws"
+_PEERS = "source,source-default,job,job-each,dedup,approximate,set,tws"
+_MAIN = "source,job,dedup,set,tws"
+"""What the targets at other sizes are about."""
 _FLOOD = ("throughput.py", "--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
 
@@ -57,7 +59,8 @@ def _latency(rate: int, principals: int, sink: str) -> Command:
 
 def _sustained(trigger_s: int, principals: int, confirm_s: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
-    return ("sustained.py", *of_stream, "--steps", "2", "--trial-seconds", "20", "--confirm-seconds", str(confirm_s))
+    search = ("--first-rate", "80000", "--steps", "1", "--trial-seconds", "20")
+    return ("sustained.py", *of_stream, *search, "--confirm-seconds", str(confirm_s))
 
 
 PARTS = {
@@ -65,8 +68,8 @@ PARTS = {
         (_throughput("2000", 1_000_000, 250_000, 3),),
         (
             _throughput("2000", 2_000_000, 500_000, 3, f"{_PEERS},job-delta-spark"),
-            _throughput("20,200", 1_000_000, 250_000, 2),
-            _throughput("20000", 1_000_000, 250_000, 1),
+            _throughput("20,200", 1_000_000, 250_000, 3, _MAIN),
+            _throughput("20000", 1_000_000, 250_000, 2, _MAIN),
         ),
     ),
     "flood": Part((_FLOOD,), (_FLOOD,)),
@@ -79,13 +82,13 @@ PARTS = {
         ),
     ),
     "sustained": Part(
-        (), (_sustained(1, 200, 300), *(_sustained(*each, 40) for each in ((5, 200), (1, 2000), (5, 2000))))
+        (), (_sustained(1, 200, 300), *(_sustained(*each, 120) for each in ((1, 2000), (5, 200), (5, 2000))))
     ),
     "state": Part(
         (("state_size.py", "--batches", "50", "--variants", "job"),),
         (
             ("state_size.py", "--variants", "job"),
-            ("state_size.py", "--variants", "job-each", "--batches", "200"),
+            ("state_size.py", "--variants", "job-each", "--batches", "100"),
         ),
     ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),

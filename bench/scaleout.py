@@ -2,14 +2,16 @@
 
     .venv/bin/python bench/scaleout.py
 
-The workers take turns: one, two, one, two, on the same load. Driver, broker and workers share this machine, so with two
-cores the second worker has to get by with what they leave. The last line is JSON.
+The workers take turns: one, two, one, two, on the same load. A worker has one task at a time, and with all its
+processes (executor, Python workers) may use one core only, each another. Driver and broker run beside them on this
+machine: with two cores the second worker shares its core with both. The last line is JSON.
 """
 
 import argparse
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -36,9 +38,9 @@ AT_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=2_500_000)
     parser.add_argument("--principals", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=250_000)
+    parser.add_argument("--batch", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--variant", default="job")
     asked = parser.parse_args()
@@ -83,16 +85,25 @@ def cluster(folder: Path, workers: int) -> Iterator[str]:
         for number in range(workers):
             log = folder / f"worker-{number}.log"
             size = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / "work"))
-            stack.enter_context(spark_process(log, f"{DEPLOY}.worker.Worker", *AT_LOOPBACK, *size, master))
+            stack.enter_context(spark_process(log, f"{DEPLOY}.worker.Worker", *AT_LOOPBACK, *size, master, core=number))
             said(log, "(Successfully registered with master)")
         yield master
 
 
 @contextmanager
-def spark_process(log: Path, *arguments: str) -> Iterator[None]:
-    """Run a part of the cluster until the block ends; executors end with their worker."""
+def spark_process(log: Path, *arguments: str, core: int | None = None) -> Iterator[None]:
+    """Run a part of the cluster until the block ends; executors end with their worker.
+
+    Args:
+        log: Where its output goes.
+        arguments: Its class and options.
+        core: The only core that it and its children may use, where util-linux is there to say so; None for all.
+    """
     log.touch()
-    process = start_watched([str(SPARK_CLASS), *arguments], log)
+    cores = sorted(os.sched_getaffinity(0))
+    taskset = shutil.which("taskset")
+    pinned = [taskset, "--cpu-list", str(cores[core])] if taskset and core is not None and core < len(cores) else []
+    process = start_watched([*pinned, str(SPARK_CLASS), *arguments], log)
     try:
         yield
     finally:

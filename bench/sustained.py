@@ -33,6 +33,8 @@ SETTLE_SHARE = 1 / 3
 LAG_TRIGGERS = 3
 LAG_SLACK_S = 5.0
 """Besides the triggers: what a batch may take that meets a collection of garbage, or an upload of state."""
+HOPELESS = 2
+"""A trial ends early when a stream is so many times as far behind as it may be."""
 GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
@@ -108,13 +110,14 @@ class Watched:
     def keeps_up(self, rate: float, seconds: float) -> bool:
         """Run at a rate for so long, and say whether the stream kept up; then let it catch up if it did not."""
         self._traffic.rate = rate
-        lags, written, begin = [], self._traffic.written, time.monotonic()
-        while (elapsed_s := time.monotonic() - begin) < seconds:
+        lags, written, begin = [0.0], self._traffic.written, time.monotonic()
+        most_s = HOPELESS * most_lag_s(self._trigger_s)
+        while (elapsed_s := time.monotonic() - begin) < seconds and lags[-1] <= most_s:
             time.sleep(SAMPLE_S)
             self._stream.require_alive()
             lags.append(self._behind() / rate)
         reached = (self._traffic.written - written) / elapsed_s
-        kept = reached >= rate * SHORTFALL and is_steady(lags, self._trigger_s)
+        kept = elapsed_s >= seconds and reached >= rate * SHORTFALL and is_steady(lags, self._trigger_s)
         lag_s = round(statistics.median(lags[len(lags) // 2 :]), 2)
         self.trials.append({"rate": round(rate), "reached": round(reached), "lag_s": lag_s, "kept_up": kept})
         print(f"    {rate:>10,.0f} events/s for {seconds:.0f} s: {lag_s} s behind", flush=True)
@@ -150,7 +153,12 @@ def is_steady(lags_s: Sequence[float], trigger_s: float) -> bool:
     if not half:
         return False
     first, last = statistics.median(settled[:half]), statistics.median(settled[half:])
-    return last <= LAG_TRIGGERS * trigger_s + LAG_SLACK_S and last <= first * GROWTH + GROWTH_SLACK_S + trigger_s / 2
+    return last <= most_lag_s(trigger_s) and last <= first * GROWTH + GROWTH_SLACK_S + trigger_s / 2
+
+
+def most_lag_s(trigger_s: float) -> float:
+    """Return how many seconds of traffic a stream may be behind."""
+    return LAG_TRIGGERS * trigger_s + LAG_SLACK_S
 
 
 def highest(keeps_up: Callable[[float], bool], first: float, limit: float, steps: int) -> float:
