@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from broker.local import LocalBroker
+from streaming.pipeline import AVAILABLE_NOW, READING, StreamOptions, read_records
+
+
+@pytest.mark.parametrize("setting", READING)
+def test_a_consumer_setting_of_the_operator_goes_before_ours(
+    spark: SparkSession, broker: LocalBroker, tmp_path: Path, setting: str
+) -> None:
+    topic = f"reading-{setting}"
+    admin = AdminClient(broker.admin_config())
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    producer = Producer({"log_level": 0, **broker.admin_config()})
+    producer.produce(topic, b"{}")
+    assert producer.flush(60) == 0
+    options = StreamOptions(
+        topic=topic,
+        kafka_options={"kafka.bootstrap.servers": broker.admin_servers} | {setting: "-1"},
+        tables=str(tmp_path / "tables"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        trigger=AVAILABLE_NOW,
+    )
+
+    writer = read_records(spark, options).writeStream.format("noop").option("checkpointLocation", options.checkpoint)
+
+    # Kafka's consumer refuses what is not allowed, so it was asked with this.
+    with pytest.raises(StreamingQueryException, match=r"Invalid value -1 for configuration"):
+        writer.trigger(availableNow=True).start().awaitTermination()
