@@ -263,7 +263,7 @@ def summary(runs: dict[str, list[Run]], bases: Iterable[str]) -> dict[str, dict[
         for base in bases
         if base in runs
         for name in runs
-        if name not in (base, "source")
+        if name != base and not name.startswith("source")
     }
     return {"variants": variants, "ratios": compared}
 

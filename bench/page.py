@@ -53,17 +53,21 @@ def _headline(result: dict[str, Any]) -> str:
 def _throughput(parts: Parts) -> Iterable[str]:
     for load in loads(parts, "throughput"):
         yield _load(load)
+        heads = ["variant", "events/s", "of the source's rate", "of the tuned source's", "of dedup's"]
         rows = [
             [
                 name,
                 _spread(found["events_per_second"], "{:,.0f}"),
-                *(_spread(load["ratios"].get(f"{name}/{base}"), "{:.2f}") for base in ("source", "dedup")),
+                *(
+                    _spread(load["ratios"].get(f"{name}/{base}"), "{:.2f}")
+                    for base in ("source", "source-tuned", "dedup")
+                ),
                 _spread(found["cpu_us_per_event"], "{:.1f}"),
                 f"{found['state_bytes']['median'] / 1024:,.0f}",
             ]
             for name, found in load["variants"].items()
         ]
-        yield _table(["variant", "events/s", "of the source's rate", "of dedup's", "CPU us/event", "state KiB"], rows)
+        yield _table([*heads, "CPU us/event", "state KiB"], rows)
         job = [[name.removeprefix("job/"), _spread(each, "{:.2f}")] for name, each in _of_job(load)]
         yield _table(["the job against", "times as fast (target: 0.4 of source, above 1 of dedup, set, tws)"], job)
 

@@ -40,15 +40,15 @@ _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
 def source_only(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The roofline: Kafka's records to nowhere."""
+    """The roofline: Kafka's records to nowhere, read as Spark reads them if nobody sets anything."""
+    return source_tuned(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
+
+
+def source_tuned(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """The same, read as the job and its peers read them."""
     records = read_records(spark, options)
     writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
     return writer.trigger(availableNow=True).start()
-
-
-def source_by_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The same with Kafka's own settings, as Spark reads if nobody sets any."""
-    return source_only(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
 
 
 def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -200,7 +200,7 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
 
 PEERS = {
     "source": source_only,
-    "source-default": source_by_default,
+    "source-tuned": source_tuned,
     "dedup": dedup,
     "approximate": approximate,
     "set": exact_set,

@@ -29,8 +29,8 @@ RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
 
 Command = tuple[str, ...]
-_PEERS = "source,source-default,job,job-each,dedup,approximate,set,tws"
-_MAIN = "source,job,dedup,set,tws"
+_PEERS = "source,source-tuned,job,job-each,dedup,approximate,set,tws"
+_MAIN = "source,source-tuned,job,dedup,set,tws"
 """What the targets at other sizes are about."""
 _FLOOD = ("throughput.py", "--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 

@@ -29,8 +29,8 @@ JOB_CHANGES: dict[str, dict[str, object]] = {
     "job-each": {"state_buckets": 0},
     "job-delta-spark": {"sink": "delta-spark"},
 }
-VARIANTS = ("source", "source-default", "job", "job-each", "job-delta-spark", "dedup", "approximate", "set", "tws")
-BASES = ("source", "source-default", "dedup", "set", "tws")
+VARIANTS = ("source", "source-tuned", "job", "job-each", "job-delta-spark", "dedup", "approximate", "set", "tws")
+BASES = ("source", "source-tuned", "dedup", "set", "tws")
 
 
 def main() -> None:

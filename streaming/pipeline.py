@@ -33,7 +33,7 @@ from streaming.tally import TALLY_SCHEMA, tally
 AVAILABLE_NOW = "available-now"
 READING = {
     # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.
-    "kafka.max.poll.records": "20000",
+    "kafka.max.poll.records": "5000",
     # Those questions wait in line behind a fetch at the end of the log, which waits for records: 500 ms by default.
     "kafka.fetch.max.wait.ms": "20",
 }

@@ -27,6 +27,7 @@ def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
         "variants": {"job": variant(4000, 2000), "dedup": variant(2000, 100_000)},
         "ratios": {
             "job/source": spread(0.42, 0.4, 0.45),
+            "job/source-tuned": spread(0.33, 0.3, 0.35),
             "job/dedup": spread(2.0 + flood_pids),
             "job/tws": spread(3.0),
             "job/set": spread(0.9),

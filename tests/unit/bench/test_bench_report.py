@@ -24,6 +24,7 @@ MACHINE = {"cpu": "a cpu", "cores": 2}
 def test_the_top_level_numbers_are_those_of_the_parts() -> None:
     assert headline(every_part()) == {
         "roofline_ratio": 0.42,
+        "roofline_ratio_tuned": 0.33,
         "vs_dedup": 2.0,
         "vs_tws": 3.0,
         "vs_exact_set": 0.9,
