@@ -94,7 +94,7 @@ def test_a_page_of_one_part_says_what_was_not_measured() -> None:
 
     text = page(result, "2026-01-01.json")
 
-    assert text.count(NOT_MEASURED) == len(MEANINGS) - 4
+    assert text.count(NOT_MEASURED) == len(MEANINGS) - 5
     assert "Highest steady rate" not in text
 
 
