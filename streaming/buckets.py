@@ -6,7 +6,6 @@ own ledger here, too.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -80,8 +79,6 @@ def operate_bucket(
     asked = {} if state.hasTimedOut else _by_principal(frames)
     slots: dict[str, BucketSlot] = {}
     output: Rows = []
-    # Asked for each new principal, and it is a look into a folder.
-    get_roster = cache(get_roster)
     quotas = get_quotas() if asked else no_quotas()
     for principal, packed in asked.items():
         slots[principal] = slot = BucketSlot(stored.get(principal))

@@ -7,12 +7,13 @@ must not buy either. Principals with a quota of their own are exempt.
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
 from streaming.checkpoint import batch_offsets
 from streaming.quotas import BatchQuotas, Quotas, no_quotas
 from streaming.roster import Roster, roster_before
-from streaming.tasks import batch_of_task
+from streaming.tasks import attempt_id, batch_of_task
 
 NOBODYS = no_quotas()
 
@@ -92,7 +93,8 @@ class Overflow:
 
     def roster(self) -> Roster:
         """Return the roster that holds for the batch of this task."""
-        return roster_before(self.checkpoint, batch_of_task(self.checkpoint))
+        attempt = attempt_id()
+        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
 
     def gate(self) -> Gate:
         """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
@@ -100,6 +102,16 @@ class Overflow:
         quotas = self.quotas.in_task() if self.quotas else NOBODYS
         partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
         return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions), quotas)
+
+
+@lru_cache(maxsize=4)
+def _of_attempt(checkpoint: str, _attempt_id: int) -> Roster:
+    # By attempt, as quotas are: a task asks for each new principal, and it is a look into a folder.
+    return _of_batch(checkpoint)
+
+
+def _of_batch(checkpoint: str) -> Roster:
+    return roster_before(checkpoint, batch_of_task(checkpoint))
 
 
 def no_limit() -> Gate:

@@ -142,7 +142,7 @@ def _tally_partition(
 ) -> Iterator[tuple[str, bytes]]:
     principals = events["principal"].combine_chunks().dictionary_encode()
     clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
-    client_names = clients.dictionary.to_pylist()
+    names, client_names = principals.dictionary.to_pylist(), clients.dictionary.to_pylist()
     owner = principals.indices.to_numpy()
     pid, timestamp = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy()
     counted = _kinds(events)
@@ -151,7 +151,7 @@ def _tally_partition(
     tick = ticks_of(timestamp, quantum_ms)
     kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, tick, kind))
     if memory is not None and len(kept):
-        names, how = principals.dictionary.to_pylist(), counted * _BROKERS + brokers
+        how = counted * _BROKERS + brokers
         kept = kept[~memory.repeats(names, owner[kept], pid[kept], tick[kept], how[kept])]
     if not len(kept):
         return
@@ -160,7 +160,6 @@ def _tally_partition(
     columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
     local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
     columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
-    names = principals.dictionary.to_pylist()
     starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
     owners = owner[kept[starts]].tolist()
     for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
@@ -178,11 +177,10 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
     """
     base = int(client.max()) + 1
     pairs, number = np.unique(owner.astype(np.int64) * base + client, return_inverse=True)
-    starts = np.flatnonzero(np.diff(pairs // base, prepend=-1))
+    owners, clients = np.divmod(pairs, base)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(pairs)))
-    clients = (pairs % base).tolist()
-    begins = starts.tolist()
-    return number - first[number], [clients[i:j] for i, j in zip(begins, [*begins[1:], len(clients)], strict=True)]
+    return number - first[number], [each.tolist() for each in np.split(clients, starts[1:])]
 
 
 def _kinds(events: pa.Table) -> np.ndarray:
