@@ -25,9 +25,10 @@ from broker.java import find_java
 from broker.local import LocalBroker
 from broker.process import run_to_end
 from quota.config import QuotaConfig
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions
+from streaming.pipeline import StreamOptions
 from streaming.session import stream_session
 from streaming.tables import create_missing
+from streaming.triggers import AVAILABLE_NOW
 
 TOPIC = "bench-events"
 PARTITIONS = 4

@@ -22,7 +22,6 @@ from typing_extensions import override
 from state.events import Deployment
 from streaming.operator import STATE_SCHEMA, apply, unpack
 from streaming.pipeline import (
-    AVAILABLE_NOW,
     StreamOptions,
     open_sink,
     quotas_of,
@@ -32,6 +31,7 @@ from streaming.pipeline import (
 from streaming.quotas import BatchQuotas
 from streaming.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.sinks import Commit, TableSink
+from streaming.triggers import AVAILABLE_NOW
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
 _decoder = msgspec.msgpack.Decoder(dict[int, int])

@@ -57,10 +57,10 @@ def _latency(rate: int, principals: int, sink: str) -> Command:
     return ("latency.py", "--rate", str(rate), "--principals", str(principals), "--sink", sink)
 
 
-def _sustained(trigger_s: int, principals: int, confirm_s: int) -> Command:
+def _sustained(trigger_s: int, principals: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
-    search = ("--first-rate", "80000", "--steps", "1", "--trial-seconds", "20")
-    return ("sustained.py", *of_stream, *search, "--confirm-seconds", str(confirm_s))
+    search = ("--first-rate", "100000", "--steps", "1", "--trial-seconds", "25")
+    return ("sustained.py", *of_stream, *search, "--confirm-seconds", "300")
 
 
 PARTS = {
@@ -81,9 +81,7 @@ PARTS = {
             for sink in ("deltalake", "delta-spark")
         ),
     ),
-    "sustained": Part(
-        (), (_sustained(1, 200, 300), *(_sustained(*each, 120) for each in ((1, 2000), (5, 200), (5, 2000))))
-    ),
+    "sustained": Part((), tuple(_sustained(trigger_s, each) for trigger_s in (1, 5) for each in (200, 2000))),
     "state": Part(
         (("state_size.py", "--batches", "50", "--variants", "job"),),
         (

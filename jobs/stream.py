@@ -23,6 +23,7 @@ from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.tables import TABLES, SinkName, create_missing, is_catalog
+from streaming.triggers import AVAILABLE_NOW, LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +67,14 @@ StateBuckets = Annotated[
         help="Keep all principals in so many states; 0: a state each. For good, per checkpoint.",
     ),
 ]
+MaxOffsets = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        show_default=f"{RECORDS_PER_SECOND} per second of the trigger, {LEAST_RECORDS} to {MOST_RECORDS}",
+        help="Most records of a micro-batch.",
+    ),
+]
 
 
 def stream(
@@ -86,7 +95,7 @@ def stream(
     burst_windows: Annotated[float, typer.Option(help="Full bucket, in windows of quota.")] = 1.0,
     min_throttle_seconds: Annotated[float, typer.Option(help="Shortest throttle.")] = 60.0,
     metrics_interval_seconds: Annotated[float, typer.Option(help="Metrics row of an active principal.")] = 60.0,
-    max_offsets_per_trigger: Annotated[int, typer.Option(min=1, help="Most records of a micro-batch.")] = 500_000,
+    max_offsets_per_trigger: MaxOffsets = None,
     max_principals: MaxPrincipals = 50_000,
     new_checkpoint: NewCheckpoint = False,
     master: Master = "local[2]",
@@ -132,7 +141,7 @@ def stream(
         extent=ExtentReader(kafka.client(), topic),
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
-    if trigger != "available-now":
+    if trigger != AVAILABLE_NOW:
         say(f"from topic {topic} into the tables in {tables}, a batch every {trigger}; Ctrl-C ends it")
     if metrics_port is None:
         run(options, report_topics=reports, master=master, py_files=py_files)
@@ -254,7 +263,7 @@ def _make_relations(spark: SparkSession, options: StreamOptions) -> None:
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
     """Run the queries until the first of them fails, or all have read what there is."""
-    from streaming.pipeline import AVAILABLE_NOW, start
+    from streaming.pipeline import start
     from streaming.reports import start_reports
 
     queries = [start(spark, options)]

@@ -29,8 +29,8 @@ from streaming.rows import OUTPUT_SCHEMA
 from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.tables import SinkName
 from streaming.tally import TALLY_SCHEMA, tally
+from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 
-AVAILABLE_NOW = "available-now"
 READING = {
     # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.
     "kafka.max.poll.records": "5000",
@@ -51,7 +51,7 @@ class StreamOptions:
         checkpoint: Folder of the checkpoint.
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time unseen PIDs are not charged.
-        max_offsets_per_trigger: Most records of a micro-batch.
+        max_offsets_per_trigger: Most records of a micro-batch; None for what suits the trigger (`records_of_a_batch`).
         max_principals: Most principals tracked one by one; others share a few entries that are never enforced.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
         never_enforced: Principals whose quota is never applied.
@@ -71,7 +71,7 @@ class StreamOptions:
     checkpoint: str
     trigger: str = "5 seconds"
     learn_until_ms: int = 0
-    max_offsets_per_trigger: int = 500_000
+    max_offsets_per_trigger: int | None = None
     max_principals: int = 50_000
     max_clock_skew_ms: int = 300_000
     never_enforced: frozenset[str] = NEVER_ENFORCED
@@ -82,6 +82,11 @@ class StreamOptions:
     sink: SinkName | None = None
     state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
+
+    @property
+    def most_records(self) -> int:
+        """Most records of a micro-batch."""
+        return self.max_offsets_per_trigger or records_of_a_batch(self.trigger)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -139,7 +144,7 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
         .option("startingOffsets", starting_offsets)
         # A gap does not end the stream: the watch of each batch says it.
         .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
+        .option("maxOffsetsPerTrigger", options.most_records)
         .load()
     )
     return records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")

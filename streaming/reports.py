@@ -12,10 +12,11 @@ from pyspark.sql.streaming import StreamingQuery
 
 from streaming.identity import load_or_create
 from streaming.kip_reports import block_rows, init_rows
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, open_sink
+from streaming.pipeline import StreamOptions, open_sink
 from streaming.sinks import TableSink
 from streaming.tables import row_schema
 from streaming.tap_reports import status_rows
+from streaming.triggers import AVAILABLE_NOW
 
 TRIGGER = "30 seconds"
 
@@ -70,7 +71,7 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
         .option("startingOffsets", "earliest")
         # What retention took before it was read is gone: these reports say nothing that a decision depends on.
         .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", options.max_offsets_per_trigger)
+        .option("maxOffsetsPerTrigger", options.most_records)
         .load()
     )
     writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))

@@ -29,6 +29,7 @@ from databricks_kit import (
 
 from jobs.cli import application
 from streaming.tables import TABLES, is_catalog
+from streaming.triggers import records_of_a_batch
 
 MODELS = {
     "jobs": Job,
@@ -261,7 +262,8 @@ def test_tables_lie_in_a_schema_of_the_bundle(bundle, name):
 def test_a_growing_backlog_is_unhealthy_and_said(bundle):
     job = bundle.job("stream")
     rules = {rule["metric"]: (rule["op"], rule["value"]) for rule in job["health"]["rules"]}
-    batch = values(bundle.parameters("stream", "stream"))["max_offsets_per_trigger"]
+    given = values(bundle.parameters("stream", "stream"))
+    batch = given["max_offsets_per_trigger"] or records_of_a_batch(given["trigger"])
     assert rules["STREAMING_BACKLOG_RECORDS"] == ("GREATER_THAN", 2 * batch)
     assert "STREAMING_BACKLOG_SECONDS" in rules
     assert job["email_notifications"]["on_streaming_backlog_exceeded"] == GIVEN["mail_to"]

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker.jars import jars_folder, spark_jars
 from streaming import pipeline
-from streaming.pipeline import AVAILABLE_NOW
 from streaming.session import stream_session
 from streaming.sinks import Commit, TableSink
+from streaming.triggers import AVAILABLE_NOW
 
 
 def die() -> None:

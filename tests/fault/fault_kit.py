@@ -26,9 +26,10 @@ from broker.local import LocalBroker
 from quota.config import QuotaConfig
 from streaming.data_loss import Extent, run_through_losses
 from streaming.identity import IDENTITY_FILE, StreamIdentity
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.pipeline import StreamOptions, start
 from streaming.sinks import WRITE_ORDER
 from streaming.tables import TABLES, create_missing
+from streaming.triggers import AVAILABLE_NOW
 
 LIMIT_S = 600.0
 """Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""

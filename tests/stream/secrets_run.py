@@ -6,9 +6,10 @@ from pathlib import Path
 
 from broker.jars import jars_folder, spark_jars
 from broker.kafka_config import KafkaConfig
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.pipeline import StreamOptions, start
 from streaming.session import stream_session
 from streaming.tables import create_missing
+from streaming.triggers import AVAILABLE_NOW
 
 
 def main(servers: str, topic: str, config_file: str, root: str) -> None:

@@ -19,10 +19,11 @@ from broker.local import LocalBroker
 from broker.tap import Tap
 from broker.topics import PRODUCER_INITS, ensure_topics
 from jobs.tables.query import query
-from streaming.pipeline import AVAILABLE_NOW, StreamOptions, start
+from streaming.pipeline import StreamOptions, start
 from streaming.reports import REPORTS, CommitReport, start_reports
 from streaming.sinks import DeltaSink
 from streaming.tables import TABLES, create_missing
+from streaming.triggers import AVAILABLE_NOW
 
 INITS, BLOCKS = REPORTS["producer-inits"], REPORTS["producer-id-blocks"]
 

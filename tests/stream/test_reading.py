@@ -8,7 +8,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from broker.local import LocalBroker
-from streaming.pipeline import AVAILABLE_NOW, READING, StreamOptions, read_records
+from streaming.pipeline import READING, StreamOptions, read_records
+from streaming.triggers import AVAILABLE_NOW
 
 
 @pytest.mark.parametrize("setting", READING)

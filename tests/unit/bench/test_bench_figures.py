@@ -68,6 +68,18 @@ def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[fl
     assert sustained.is_steady(lags_s, trigger_s=1) is steady
 
 
+@pytest.mark.parametrize(
+    ("lags_s", "hopeless"),
+    [
+        ([1.0] * 20 + [30.0] * 20, True),
+        ([30.0] * 19 + [1.0] + [30.0] * 19, False),  # it has caught up in between
+        ([30.0] * 5, False),  # too early to say
+    ],
+)
+def test_a_trial_is_given_up_once_a_stream_has_stayed_too_far_behind(lags_s: list[float], *, hopeless: bool) -> None:
+    assert sustained.is_hopeless(lags_s, trigger_s=1) is hopeless
+
+
 def test_the_fit_finds_what_batches_principals_and_events_cost() -> None:
     noise = np.random.default_rng(1)
     costs = [

@@ -1,0 +1,35 @@
+import pytest
+
+from streaming.pipeline import StreamOptions
+from streaming.triggers import LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND, records_of_a_batch
+
+
+def options(**changes: object) -> StreamOptions:
+    return StreamOptions(**{"topic": "events", "kafka_options": {}, "tables": "t", "checkpoint": "c"} | changes)
+
+
+@pytest.mark.parametrize(
+    "trigger", ["3 seconds", "3 second", "interval 3 seconds", "3000 milliseconds", "0.05 minutes", " 3 Seconds "]
+)
+def test_a_batch_takes_what_two_cores_read_in_a_trigger(trigger: str) -> None:
+    assert records_of_a_batch(trigger) == 3 * RECORDS_PER_SECOND
+
+
+@pytest.mark.parametrize("trigger", ["0 seconds", "100 milliseconds", "1 second", "available-now"])
+def test_a_batch_of_a_short_trigger_may_still_be_large(trigger: str) -> None:
+    assert records_of_a_batch(trigger) == LEAST_RECORDS
+
+
+@pytest.mark.parametrize("trigger", ["10 seconds", "1 minute", "2 hours"])
+def test_a_batch_of_a_long_trigger_has_a_bound(trigger: str) -> None:
+    assert records_of_a_batch(trigger) == MOST_RECORDS
+
+
+@pytest.mark.parametrize("trigger", ["1 minute 30 seconds", "P1D", "soon"])
+def test_a_trigger_that_only_spark_can_read_gets_the_least(trigger: str) -> None:
+    assert records_of_a_batch(trigger) == LEAST_RECORDS
+
+
+def test_what_the_operator_says_goes_before_what_suits_the_trigger() -> None:
+    assert options(trigger="5 seconds").most_records == 5 * RECORDS_PER_SECOND
+    assert options(trigger="5 seconds", max_offsets_per_trigger=7).most_records == 7
