@@ -35,7 +35,8 @@ def page(result: dict[str, Any], source: str, plots: Sequence[str] = ()) -> str:
         if not runs:
             continue
         commands = "\n".join(f"    .venv/bin/python {run['command']}" for run in runs)
-        sections += [f"## {title}\n", commands + "\n", *body(parts)]
+        days = ", ".join(sorted({run["date"] for run in runs}))
+        sections += [f"## {title}\n", commands + "\n", f"Measured on {days}.\n", *body(parts)]
         if name in plots:
             sections.append(f"![{title}](img/perf-{name}.svg)\n")
     return "\n".join(sections)
@@ -128,6 +129,7 @@ def _sustained(parts: Parts) -> Iterable[str]:
             setting = [f"{each['trigger_seconds']:g} s", f"{each['principals']:,}", f"{each['confirm_seconds']:g} s"]
             rows.append([*setting, name, rate, f"{found['batch_median_s']:.2f}", "" if ratio is None else ratio])
     yield _table(["trigger", "principals", "confirmed for", "variant", "events/s", "batch s", "of dedup's (2)"], rows)
+    yield "A stream keeps up if there is a batch per trigger, and what it has not read yet does not grow.\n"
 
 
 def _state(parts: Parts) -> Iterable[str]:

@@ -5,8 +5,8 @@
     .venv/bin/python bench/report.py --parts latency,core       # some of it; the day's other parts stay as they are
     .venv/bin/python bench/report.py --render-only              # only the page and its plots, from the newest results
 
-Each part runs scripts of this folder as processes of their own. Kept are their commands and the JSON of their last
-lines.
+Each part runs scripts of this folder as processes of their own. Kept are their commands, the day, and the JSON of their
+last lines.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def _latency(rate: int, principals: int, sink: str) -> Command:
 
 def _sustained(trigger_s: int, principals: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
-    search = ("--first-rate", "100000", "--steps", "1", "--trial-seconds", "25")
+    search = ("--first-rate", "100000", "--steps", "2", "--trial-seconds", str(20 + 2 * trigger_s))
     return ("sustained.py", *of_stream, *search, "--confirm-seconds", "300")
 
 
@@ -67,9 +67,9 @@ PARTS = {
     "throughput": Part(
         (_throughput("2000", 1_000_000, 250_000, 3),),
         (
-            _throughput("2000", 2_000_000, 500_000, 3, f"{_PEERS},job-delta-spark"),
-            _throughput("20,200", 1_000_000, 250_000, 3, _MAIN),
-            _throughput("20000", 1_000_000, 250_000, 2, _MAIN),
+            _throughput("2000", 2_000_000, 500_000, 3),
+            _throughput("20,200", 1_000_000, 250_000, 2, _MAIN),
+            _throughput("20000", 750_000, 250_000, 2, _MAIN),
         ),
     ),
     "flood": Part((_FLOOD,), (_FLOOD,)),
@@ -86,7 +86,7 @@ PARTS = {
         (("state_size.py", "--batches", "50", "--variants", "job"),),
         (
             ("state_size.py", "--variants", "job"),
-            ("state_size.py", "--variants", "job-each", "--batches", "100"),
+            ("state_size.py", "--variants", "job-each", "--batches", "50"),
         ),
     ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),
@@ -108,15 +108,15 @@ def main() -> None:
         file = max(asked.results.glob("*.json"))
         result = json.loads(file.read_text(encoding="utf-8"))
     else:
-        now = datetime.now(timezone.utc)
-        file = asked.results / f"{now:%Y-%m-%d}.json"
+        today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+        file = asked.results / f"{today}.json"
         result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         for name in asked.parts.split(",") if asked.parts else PARTS:
             part = PARTS[name]
             commands = part.full if asked.full else part.quick
             if commands:
                 # Written after each part: an hour's work does not depend on the last minute.
-                result = merged(result, name, [measured(each) for each in commands], kit.machine(), f"{now:%Y-%m-%d}")
+                result = merged(result, name, [measured(each, today) for each in commands], kit.machine(), today)
                 write(file, result)
     if not result:
         msg = f"bench/report.py without --full measures nothing of {asked.parts}: add --full"
@@ -124,7 +124,7 @@ def main() -> None:
     render(result, asked.docs, file.name)
 
 
-def measured(command: Command) -> dict[str, Any]:
+def measured(command: Command, date: str) -> dict[str, Any]:
     """Run one script, show what it says, and return the JSON of its last line."""
     shown = " ".join(("bench/" + command[0], *command[1:]))
     print(f"== {shown}", flush=True)
@@ -139,7 +139,8 @@ def measured(command: Command) -> dict[str, Any]:
     if code or not last:
         msg = f"{shown} ended with exit code {code}: see above"
         raise kit.BenchError(msg)
-    return {"command": shown, "took_s": round(time.monotonic() - begin), "result": json.loads(last)}
+    took_s = round(time.monotonic() - begin)
+    return {"command": shown, "date": date, "took_s": took_s, "result": json.loads(last)}
 
 
 def merged(

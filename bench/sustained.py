@@ -3,13 +3,15 @@
     .venv/bin/python bench/sustained.py --confirm-seconds 300                       # 1 s, 200 principals, against dedup
     .venv/bin/python bench/sustained.py --trigger-seconds 5 --principals 2000
 
-A stream keeps up if what it has not read yet stays within a few triggers' worth of events and does not grow. The rate
-is doubled until it does not, then bisected; a tenth less than what comes out is run for longer, and again a tenth less
-until that is kept up with. Streams are processes of their own, one at a time, on one broker. The last line is JSON.
+A stream keeps up if it begins a batch per trigger, as one whose batches take no longer does (Spark warns that others
+are falling behind), and if what it has not read yet does not grow. The rate is doubled until it does not, then
+bisected; a twentieth less than what comes out is run for longer, and again so much less until that is kept up with.
+Streams are processes of their own, one at a time, on one broker. The last line is JSON.
 """
 
 import argparse
 import json
+import operator
 import statistics
 import tempfile
 import time
@@ -20,7 +22,7 @@ from typing import Any
 import bench_kit as kit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from process_kit import Place, Traffic, finished_batches, python_path
+from process_kit import Batch, Place, Traffic, finished_batches, python_path
 
 from broker.local import LocalBroker
 from jobs.demo.processes import Child
@@ -35,10 +37,15 @@ LAG_SLACK_S = 5.0
 """Besides the triggers: what a batch may take that meets a collection of garbage, or an upload of state."""
 HOPELESS_SAMPLES = 20
 """So long too far behind, and a trial ends early: no single slow batch is to blame."""
+HOPELESS_S = 60.0
+"""So long not a batch per trigger, likewise."""
+SETTLE_S = 10.0
+LATE = 1.05
+"""Of the trigger, batches may begin so far apart at the median."""
 GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
-CONFIRM_STEP = 0.9
+CONFIRM_STEP = 0.95
 LEAST_RATE = 100
 
 
@@ -87,7 +94,7 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
         found = highest(
             lambda rate: watched.keeps_up(rate, asked.trial_seconds), asked.first_rate, asked.highest_rate, asked.steps
         )
-        # A short trial flatters: what piles up slowly does not show in it.
+        # A short trial flatters.
         rate = found * CONFIRM_STEP
         while rate >= LEAST_RATE and not watched.keeps_up(rate, asked.confirm_seconds):
             rate *= CONFIRM_STEP
@@ -112,23 +119,27 @@ class Watched:
     def keeps_up(self, rate: float, seconds: float) -> bool:
         """Run at a rate for so long, and say whether the stream kept up; then let it catch up if it did not."""
         self._traffic.rate = rate
-        lags, written, begin = [0.0], self._traffic.written, time.monotonic()
-        while (elapsed_s := time.monotonic() - begin) < seconds and not is_hopeless(lags, self._trigger_s):
+        written, begin = self._traffic.written, time.monotonic()
+        trial = Trial(self._trigger_s, settled_s=time.time() + SETTLE_S)
+        while (elapsed_s := time.monotonic() - begin) < seconds and not trial.is_hopeless(elapsed_s):
             time.sleep(SAMPLE_S)
             self._stream.require_alive()
-            lags.append(self._behind() / rate)
+            batches = finished_batches(self._place.checkpoint, self._place.topic)
+            trial.add(self._behind(batches) / rate, batches)
         reached = (self._traffic.written - written) / elapsed_s
-        kept = elapsed_s >= seconds and reached >= rate * SHORTFALL and is_steady(lags, self._trigger_s)
-        lag_s = round(statistics.median(lags[len(lags) // 2 :]), 2)
-        self.trials.append({"rate": round(rate), "reached": round(reached), "lag_s": lag_s, "kept_up": kept})
-        print(f"    {rate:>10,.0f} events/s for {seconds:.0f} s: {lag_s} s behind", flush=True)
+        kept = elapsed_s >= seconds and reached >= rate * SHORTFALL and trial.is_kept_up_with()
+        found = {"rate": round(rate), "reached": round(reached), "seconds": round(elapsed_s)}
+        found |= {"lag_s": trial.lag_s(), "interval_s": trial.interval_s(), "kept_up": kept}
+        self.trials.append(found)
+        verdict = "kept up" if kept else "not kept up"
+        told = f"a batch every {found['interval_s']} s, {found['lag_s']} s behind: {verdict}"
+        print(f"    {rate:>10,.0f} events/s for {elapsed_s:.0f} s: {told}", flush=True)
         if not kept:
             self._traffic.rate = 0
-            self._wait(lambda: self._behind() == 0, DRAIN_S)
+            self._wait(lambda: self._behind(finished_batches(self._place.checkpoint, self._place.topic)) == 0, DRAIN_S)
         return kept
 
-    def _behind(self) -> int:
-        batches = finished_batches(self._place.checkpoint, self._place.topic)
+    def _behind(self, batches: Sequence[Batch]) -> int:
         return self._traffic.written - batches[-1].end_offset if batches else self._traffic.written
 
     def _wait(self, holds: Callable[[], bool], limit_s: float) -> None:
@@ -142,24 +153,47 @@ class Watched:
             time.sleep(SAMPLE_S)
 
 
-def is_steady(lags_s: Sequence[float], trigger_s: float) -> bool:
-    """Say whether a stream kept up: how far it is behind stays within bounds and does not grow.
+class Trial:
+    """What was seen of a stream at one rate."""
 
-    Args:
-        lags_s: Samples in order: the records not read yet, as seconds of traffic.
-        trigger_s: The stream's trigger.
-    """
-    settled = lags_s[int(len(lags_s) * SETTLE_SHARE) :]
-    half = len(settled) // 2
-    if not half:
-        return False
-    first, last = statistics.median(settled[:half]), statistics.median(settled[half:])
-    return last <= most_lag_s(trigger_s) and last <= first * GROWTH + GROWTH_SLACK_S + trigger_s / 2
+    def __init__(self, trigger_s: float, settled_s: float = 0.0) -> None:
+        self._trigger_s, self._settled_s = trigger_s, settled_s
+        self._lags_s: list[float] = []
+        self._begins_s: dict[int, float] = {}
 
+    def add(self, lag_s: float, batches: Sequence[Batch]) -> None:
+        """Add a sample: the records not read yet, as seconds of traffic, and the batches that are still known."""
+        self._lags_s.append(lag_s)
+        self._begins_s |= {each.number: each.begin_s for each in batches if each.begin_s >= self._settled_s}
 
-def is_hopeless(lags_s: Sequence[float], trigger_s: float) -> bool:
-    """Say whether a stream has been too far behind for so long that the rest of a trial would not change it."""
-    return len(lags_s) >= HOPELESS_SAMPLES and min(lags_s[-HOPELESS_SAMPLES:]) > most_lag_s(trigger_s)
+    def lag_s(self) -> float:
+        """Return how far behind the stream was in the second half."""
+        return round(statistics.median(self._lags_s[len(self._lags_s) // 2 :]), 2)
+
+    def interval_s(self) -> float | None:
+        """Return the time from one batch's begin to the next's, at the median; None before there were two."""
+        begins = [begin for _, begin in sorted(self._begins_s.items())]
+        return round(statistics.median(map(operator.sub, begins[1:], begins)), 2) if len(begins) > 1 else None
+
+    def is_kept_up_with(self) -> bool:
+        """Say whether there was a batch per trigger, and the backlog stayed within bounds and did not grow."""
+        settled = self._lags_s[int(len(self._lags_s) * SETTLE_SHARE) :]
+        half = len(settled) // 2
+        if not half or not self._has_a_batch_per_trigger():
+            return False
+        first, last = statistics.median(settled[:half]), statistics.median(settled[half:])
+        return last <= most_lag_s(self._trigger_s) and last <= first * GROWTH + GROWTH_SLACK_S + self._trigger_s / 2
+
+    def is_hopeless(self, elapsed_s: float) -> bool:
+        """Say whether a stream has been too slow for so long that the rest of a trial would not change it."""
+        last = self._lags_s[-HOPELESS_SAMPLES:]
+        if len(last) == HOPELESS_SAMPLES and min(last) > most_lag_s(self._trigger_s):
+            return True
+        return elapsed_s >= HOPELESS_S and not self._has_a_batch_per_trigger()
+
+    def _has_a_batch_per_trigger(self) -> bool:
+        interval_s = self.interval_s()
+        return interval_s is not None and interval_s <= self._trigger_s * LATE
 
 
 def most_lag_s(trigger_s: float) -> float:

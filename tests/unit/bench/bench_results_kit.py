@@ -36,7 +36,7 @@ def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
 
 
 def run(**result: Any) -> list[dict[str, Any]]:
-    return [{"command": "bench/some.py --asked", "took_s": 1, "result": result}]
+    return [{"command": "bench/some.py --asked", "date": "2026-01-01", "took_s": 1, "result": result}]
 
 
 def latency(rate: int, principals: int, sink: str, p50_s: float, p99_s: float) -> list[dict[str, Any]]:

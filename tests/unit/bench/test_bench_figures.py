@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import bench_kit as kit
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import state_size
 import sustained
+from process_kit import Batch
 
 
 def test_a_ratio_compares_runs_of_the_same_round() -> None:
@@ -55,8 +56,16 @@ def _up_to(true_rate: float, asked: list[float]) -> Callable[[float], bool]:
     return keeps_up
 
 
+def trial(lags_s: Sequence[float], interval_s: float = 1.0) -> sustained.Trial:
+    """A trial of a 1 s trigger, of samples that see the last two batches each."""
+    found = sustained.Trial(trigger_s=1)
+    for number, lag_s in enumerate(lags_s):
+        found.add(lag_s, [Batch(n, n * interval_s, n * interval_s + 0.5, 0) for n in (number, number + 1)])
+    return found
+
+
 @pytest.mark.parametrize(
-    ("lags_s", "steady"),
+    ("lags_s", "kept_up"),
     [
         ([5.0] * 10 + [1.0, 1.5] * 10, True),  # a slow start does not count
         ([second * 0.3 for second in range(40)], False),  # it grows
@@ -64,8 +73,13 @@ def _up_to(true_rate: float, asked: list[float]) -> Callable[[float], bool]:
         ([1.0], False),  # too few samples to say
     ],
 )
-def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[float], *, steady: bool) -> None:
-    assert sustained.is_steady(lags_s, trigger_s=1) is steady
+def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[float], *, kept_up: bool) -> None:
+    assert trial(lags_s).is_kept_up_with() is kept_up
+
+
+@pytest.mark.parametrize(("interval_s", "kept_up"), [(1.0, True), (1.04, True), (1.1, False), (1.7, False)])
+def test_a_stream_keeps_up_only_with_a_batch_per_trigger(interval_s: float, *, kept_up: bool) -> None:
+    assert trial([1.0] * 40, interval_s).is_kept_up_with() is kept_up
 
 
 @pytest.mark.parametrize(
@@ -77,7 +91,15 @@ def test_a_stream_keeps_up_if_its_lag_is_small_and_does_not_grow(lags_s: list[fl
     ],
 )
 def test_a_trial_is_given_up_once_a_stream_has_stayed_too_far_behind(lags_s: list[float], *, hopeless: bool) -> None:
-    assert sustained.is_hopeless(lags_s, trigger_s=1) is hopeless
+    assert trial(lags_s).is_hopeless(elapsed_s=len(lags_s)) is hopeless
+
+
+def test_a_trial_is_given_up_once_batches_have_been_too_slow_for_a_minute() -> None:
+    slow = trial([1.0] * 70, interval_s=1.5)
+
+    assert not slow.is_hopeless(elapsed_s=30)
+    assert slow.is_hopeless(elapsed_s=70)
+    assert not trial([1.0] * 70).is_hopeless(elapsed_s=70)
 
 
 def test_the_fit_finds_what_batches_principals_and_events_cost() -> None:

@@ -85,6 +85,7 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
     assert "| job | 4,000 (3,990 to 4,010) | 0.42 (0.40 to 0.45) |" in text
     assert "img/perf-throughput.svg" in text
     assert "img/perf-latency.svg" not in text
+    assert text.count("Measured on 2026-01-01.") == len(parts) - 1
     # Every part but the guard has a section, which begins with its command.
     assert text.count("    .venv/bin/python bench/some.py --asked") == sum(map(len, parts.values())) - 1
 
