@@ -53,8 +53,9 @@ def _throughput(principals: str, events: int, batch: int, rounds: int, variants:
     return ("throughput.py", *sizes, "--rounds", str(rounds), "--variants", variants)
 
 
-def _latency(rate: int, principals: int, sink: str) -> Command:
-    return ("latency.py", "--rate", str(rate), "--principals", str(principals), "--sink", sink)
+def _latency(rate: int, principals: int, sink: str, trials: int = 30) -> Command:
+    of_load = ("--rate", str(rate), "--principals", str(principals))
+    return ("latency.py", *of_load, "--sink", sink, "--trials", str(trials))
 
 
 def _sustained(trigger_s: int, principals: int) -> Command:
@@ -76,8 +77,8 @@ PARTS = {
     "latency": Part(
         (_latency(5_000, 200, "deltalake"),),
         tuple(
-            _latency(rate, principals, sink)
-            for rate, principals in ((5_000, 200), (20_000, 200), (5_000, 2_000))
+            _latency(rate, principals, sink, trials)
+            for rate, principals, trials in ((5_000, 200, 30), (20_000, 200, 30), (5_000, 2_000, 20))
             for sink in ("deltalake", "delta-spark")
         ),
     ),
@@ -90,7 +91,7 @@ PARTS = {
         ),
     ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),
-    "scaleout": Part((), (("scaleout.py",),)),
+    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),)),
     "cost": Part((), (("cost.py", "--batches", "25000,250000"),)),
     "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),)),
 }
