@@ -114,7 +114,7 @@ class Watched:
 
     def wait_for_start(self) -> None:
         """Wait until the stream has finished a few batches."""
-        self._wait(lambda: len(finished_batches(self._place.checkpoint, self._place.topic)) >= 3, START_S)
+        self._wait(lambda: len(self._batches()) >= 3, START_S)
 
     def keeps_up(self, rate: float, seconds: float) -> bool:
         """Run at a rate for so long, and say whether the stream kept up; then let it catch up if it did not."""
@@ -124,7 +124,7 @@ class Watched:
         while (elapsed_s := time.monotonic() - begin) < seconds and not trial.is_hopeless(elapsed_s):
             time.sleep(SAMPLE_S)
             self._stream.require_alive()
-            batches = finished_batches(self._place.checkpoint, self._place.topic)
+            batches = self._batches()
             trial.add(self._behind(batches) / rate, batches)
         reached = (self._traffic.written - written) / elapsed_s
         kept = elapsed_s >= seconds and reached >= rate * SHORTFALL and trial.is_kept_up_with()
@@ -136,8 +136,11 @@ class Watched:
         print(f"    {rate:>10,.0f} events/s for {elapsed_s:.0f} s: {told}", flush=True)
         if not kept:
             self._traffic.rate = 0
-            self._wait(lambda: self._behind(finished_batches(self._place.checkpoint, self._place.topic)) == 0, DRAIN_S)
+            self._wait(lambda: self._behind(self._batches()) == 0, DRAIN_S)
         return kept
+
+    def _batches(self) -> list[Batch]:
+        return finished_batches(self._place.checkpoint, self._place.topic)
 
     def _behind(self, batches: Sequence[Batch]) -> int:
         return self._traffic.written - batches[-1].end_offset if batches else self._traffic.written
