@@ -19,8 +19,10 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from typing_extensions import override
 
+from quota.limits import UNLIMITED
 from state.events import Deployment
-from streaming.operator import STATE_SCHEMA, apply, unpack
+from state.ledger import Ledger
+from streaming.operator import STATE_SCHEMA, in_order, table_bodies
 from streaming.pipeline import (
     StreamOptions,
     open_sink,
@@ -31,6 +33,7 @@ from streaming.pipeline import (
 from streaming.quotas import BatchQuotas
 from streaming.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.sinks import Commit, TableSink
+from streaming.tally import unpack
 from streaming.triggers import AVAILABLE_NOW
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
@@ -92,7 +95,7 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 class LedgerProcessor(StatefulProcessor):
-    """Gives the events of a principal to its ledger, as `streaming.operator.operate` does; it never forgets one."""
+    """Gives the events of a principal to its ledger, as `streaming.operator.Operator` does; it never forgets one."""
 
     def __init__(self, deployment: Deployment, never_enforced: frozenset[str], quotas: BatchQuotas) -> None:
         self.deployment, self.never_enforced, self.quotas = deployment, never_enforced, quotas
@@ -105,28 +108,16 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        packed = [each for frame in rows for each in frame["packed"].tolist()]
-        limit = self.quotas.in_task().limit(key[0])
-        output = apply(self.deployment, self.never_enforced, key[0], packed, limit, ValueSlot(self.ledger))
+        tallies = [unpack(each) for frame in rows for each in frame["packed"].tolist()]
+        limit = UNLIMITED if key[0] in self.never_enforced else self.quotas.in_task().limit(key[0])
+        found = self.ledger.get()
+        stored = None if found is None else bytes(found[0])
+        outcome = Ledger(key[0], self.deployment, stored).process(in_order(tallies), limit)
+        if outcome.content != stored:
+            self.ledger.update((outcome.content,))
+        output = table_bodies(outcome)
         if output:
             yield pack(output)
-
-
-class ValueSlot:
-    """A `ValueState` as a `streaming.slots.Slot`; no timer is set, which saves it a call."""
-
-    def __init__(self, state: Any) -> None:
-        self._state = state
-
-    def get(self) -> bytes | None:
-        found = self._state.get()
-        return None if found is None else bytes(found[0])
-
-    def put(self, content: bytes, look_again_ms: int) -> None:
-        self._state.update((content,))
-
-    def remove(self) -> None:
-        self._state.clear()
 
 
 def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:

@@ -23,7 +23,8 @@ class QuotaConfig:
         min_throttle_seconds: Shortest time a throttle decision holds, and least time between two renewals.
         late_grace_seconds: Events older than the clock by more than this are late: stored, never charged.
         metrics_interval_seconds: A principal with traffic gets a metrics row at least this often.
-        max_uncharged_bytes: Filter bytes beyond which PIDs that no quota holds back are counted, not stored.
+        max_uncharged_bytes: Filter bytes beyond which PIDs that are not charged (late, learning, renewed, without a
+            quota) are counted, not stored. The default holds 100,000 PIDs that are used all the time.
 
     Raises:
         InvalidConfigError: If a value is out of range, or the window can't be cut into whole quanta.
@@ -41,7 +42,7 @@ class QuotaConfig:
     min_throttle_seconds: float = 60.0
     late_grace_seconds: float = 300.0
     metrics_interval_seconds: float = 60.0
-    max_uncharged_bytes: int = 64 * 1024
+    max_uncharged_bytes: int = 2 * 1024 * 1024
 
     def __post_init__(self) -> None:
         _require("window_seconds", self.window_seconds, self.window_seconds >= 1, "at least 1")

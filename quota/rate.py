@@ -58,7 +58,12 @@ class SampledRate(msgspec.Struct, array_like=True):
             return 0.0
         elapsed_ms = now_ms - live[0].start_ms
         # A young sensor is measured as if it had been there for all but one of its samples.
-        missing = config.window_num - 1 - elapsed_ms // config.window_ms
+        missing = config.window_num - 1 - _quotient(elapsed_ms, config.window_ms)
         if missing > 0:
             elapsed_ms += missing * config.window_ms
         return sum(sample.value for sample in live) * config.window_ms / max(1, elapsed_ms)
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Divide as Java does, towards zero: a sample may begin after the time that is asked for."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)

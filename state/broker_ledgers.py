@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from quota.limits import Limit
-from state.codec import decode_brokers, encode_brokers
+from state.codec import BrokersState, decode_brokers, encode_brokers
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
 
@@ -27,47 +27,45 @@ class BrokerLedgers:
         """Open the ledgers; arguments and errors as of `Ledger`."""
         self._principal = principal
         self._deployment = deployment
-        self._learn_until_ms = 0
-        stored = decode_brokers(content) if content else {}
+        stored = decode_brokers(content) if content else BrokersState()
+        self._learn_until_ms = stored.learn_until_ms
         self._ledgers = {
-            broker_id: Ledger(principal, deployment, ledger, broker_id) for broker_id, ledger in stored.items()
+            broker_id: Ledger(principal, deployment, ledger, broker_id) for broker_id, ledger in stored.ledgers.items()
         }
 
     def to_bytes(self) -> bytes:
         """Return the ledgers as they are stored."""
-        return encode_brokers({broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()})
+        ledgers = {broker_id: ledger.to_bytes() for broker_id, ledger in self._ledgers.items()}
+        return encode_brokers(BrokersState(ledgers, self._learn_until_ms))
 
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
-        self._learn_until_ms = until_ms
+        self._learn_until_ms = max(self._learn_until_ms, until_ms)
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
         began: dict[int, Ledger] = {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
+            part = list(rows)
             ledger = began.get(broker_id)
             if ledger is None:
                 ledger = began[broker_id] = self._open(broker_id)
-                ledger.begin(limit)
-            part = list(rows)
+                ledger.begin(limit, events.timestamps_ms[part[0]])
             run = slice(part[0], part[-1] + 1)
             ledger.feed(
                 Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
                 self._knows,
             )
         outcomes = [began[broker_id].end() for broker_id in sorted(began)]
-        return _joined(outcomes)
+        return self._joined(outcomes)
 
     def expires_ms(self) -> int:
         """Return when the last of the ledgers expires; as `Ledger.expires_ms`."""
-        return max((ledger.expires_ms() for ledger in self._ledgers.values()), default=0)
+        return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
-    def expire(self, now_ms: int) -> Outcome | None:
-        """Say the last of all brokers once none of the ledgers is needed; as `Ledger.expire`."""
-        if now_ms < self.expires_ms():
-            return None
-        outcomes = (self._ledgers[broker_id].expire(now_ms) for broker_id in sorted(self._ledgers))
-        return _joined([outcome for outcome in outcomes if outcome])
+    def expire(self) -> Outcome:
+        """Say the last of each broker; as `Ledger.expire`."""
+        return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def _open(self, broker_id: int) -> Ledger:
         ledger = self._ledgers.get(broker_id)
@@ -77,13 +75,12 @@ class BrokerLedgers:
                 ledger.learn_again(self._learn_until_ms)
         return ledger
 
-    def _knows(self, pid: int, timestamp_ms: int) -> bool:
-        return any(ledger.knows(pid, timestamp_ms) for ledger in self._ledgers.values())
+    def _knows(self, pid_hash: int, timestamp_ms: int) -> bool:
+        return any(ledger.knows(pid_hash, timestamp_ms) for ledger in self._ledgers.values())
 
-
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
-    return Outcome(
-        tuple(decision for outcome in outcomes for decision in outcome.decisions),
-        tuple(row for outcome in outcomes for row in outcome.metrics),
-        any(outcome.changed for outcome in outcomes),
-    )
+    def _joined(self, outcomes: Sequence[Outcome]) -> Outcome:
+        return Outcome(
+            tuple(decision for outcome in outcomes for decision in outcome.decisions),
+            tuple(row for outcome in outcomes for row in outcome.metrics),
+            self.to_bytes(),
+        )

@@ -14,11 +14,12 @@ from quota.limits import QuotaSource
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
 from state.layers import QuantumState
-from state.window import QuantumCounts
+from state.sketch import DistinctPids
+from state.window import IntervalCounts, QuantumCounts
 
 MAGIC = b"PQL"
 BROKERS_MAGIC = b"PQB"
-VERSION = 1
+VERSION = 2
 _HEADER_BYTES = len(MAGIC) + 1 + 4
 
 
@@ -27,36 +28,46 @@ class LedgerState(msgspec.Struct, array_like=True):
 
     Attributes:
         clock_tick: Tick of the latest admission, refusal, refresh or quantum edge; -1 before the first event.
-        interval: Metrics interval the counts below belong to; -1 before the first event.
-        interval_admitted: PIDs admitted in it.
-        interval_refused: Distinct PIDs refused in it (an estimate).
+        interval: Counts of the metrics interval.
         learn_until_ms: End of a learning time of this ledger's own, after its predecessor was lost.
         bucket: `TokenBucket.to_parts`; None until a quota first applied.
         rate: The sampled rate.
         quanta: The layered filter.
         counts: Counts of the live quanta.
         episode: The throttle in force.
+        episode_refused: The PIDs refused in it.
         limit: The fields of the `Limit` last in force; None before the first event.
     """
 
     clock_tick: int = -1
-    interval: int = -1
-    interval_admitted: int = 0
-    interval_refused: float = 0.0
+    interval: IntervalCounts = msgspec.field(default_factory=IntervalCounts)
     learn_until_ms: int = 0
     bucket: tuple[int, int, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
     quanta: list[QuantumState] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)
     episode: Episode | None = None
+    episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
     limit: tuple[float | None, QuotaSource, int | None] | None = None
+
+
+class BrokersState(msgspec.Struct, array_like=True):
+    """All that is remembered of one principal in scope `broker`.
+
+    Attributes:
+        ledgers: The encoded ledger of each broker, by broker id.
+        learn_until_ms: End of a learning time of brokers without a ledger, after the ledgers were lost.
+    """
+
+    ledgers: dict[int, bytes] = msgspec.field(default_factory=dict)
+    learn_until_ms: int = 0
 
 
 _T = TypeVar("_T")
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(LedgerState)
-_brokers_decoder = msgspec.msgpack.Decoder(dict[int, bytes])
+_encoder = msgspec.msgpack.Encoder(enc_hook=DistinctPids.to_bytes)
+_decoder = msgspec.msgpack.Decoder(LedgerState, dec_hook=lambda kind, content: kind(content))
+_brokers_decoder = msgspec.msgpack.Decoder(BrokersState)
 
 
 def encode(state: LedgerState) -> bytes:
@@ -69,22 +80,22 @@ def encode(state: LedgerState) -> bytes:
     return _wrap(MAGIC, _encoder.encode(state))
 
 
-def encode_brokers(ledgers: dict[int, bytes]) -> bytes:
-    """Return the encoded ledgers of a principal, one per broker id, as bytes."""
-    return _wrap(BROKERS_MAGIC, _encoder.encode(ledgers))
+def encode_brokers(state: BrokersState) -> bytes:
+    """Return the ledgers of a principal, one per broker, as bytes."""
+    return _wrap(BROKERS_MAGIC, _encoder.encode(state))
 
 
 def decode(content: bytes) -> LedgerState:
     """Return the state that bytes hold.
 
     Raises:
-        LedgerCodecError: If the bytes are truncated, damaged, foreign or of a newer version.
+        LedgerCodecError: If the bytes are truncated, damaged, foreign or of another version.
     """
     return _decoded(_decoder, _unwrap(MAGIC, content))
 
 
-def decode_brokers(content: bytes) -> dict[int, bytes]:
-    """Return the encoded ledgers by broker id; errors as in `decode`."""
+def decode_brokers(content: bytes) -> BrokersState:
+    """Return the state that bytes hold; errors as in `decode`."""
     return _decoded(_brokers_decoder, _unwrap(BROKERS_MAGIC, content))
 
 
@@ -98,9 +109,7 @@ def _unwrap(magic: bytes, content: bytes) -> bytes:
         raise LedgerCodecError(msg)
     version = content[len(MAGIC)]
     if version != VERSION:
-        msg = (
-            f"ledger has version {version}, this release reads {VERSION}: run the release that wrote it, or a newer one"
-        )
+        msg = f"ledger has version {version}, this release reads {VERSION}: it learns anew for a window"
         raise LedgerCodecError(msg)
     body = content[_HEADER_BYTES:]
     if zlib.crc32(body).to_bytes(4, "big") != content[len(MAGIC) + 1 : _HEADER_BYTES]:

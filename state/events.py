@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -29,7 +29,7 @@ class Deployment:
 
     Attributes:
         config: The settings of the rules.
-        salt: XORed onto every PID before it is hashed, so that nobody can choose PIDs that collide. 0 to 2**63 - 1.
+        salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
         learn_until_ms: Until this event time unseen PIDs are stored without charge: they may have been there before.
         scope: What a budget is for.
     """
@@ -75,6 +75,16 @@ class Events:
     broker_ids: list[int] = field(default_factory=list)
 
 
+class Unsettled(NamedTuple):
+    """An event whose PID is not in the current quantum: known from before, admitted or refused."""
+
+    pid: int
+    pid_hash: int
+    timestamp_ms: int
+    client_id: str
+    kind: int
+
+
 class MetricsRow(msgspec.Struct, frozen=True, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
 
@@ -110,9 +120,9 @@ class Outcome:
     Attributes:
         decisions: In the order they were taken.
         metrics: One row per metrics interval with something to say.
-        changed: Whether the ledger differs from before, so that it must be stored.
+        content: The ledger as it is to be stored now.
     """
 
     decisions: tuple[Decision, ...]
     metrics: tuple[MetricsRow, ...]
-    changed: bool
+    content: bytes

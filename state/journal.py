@@ -25,8 +25,6 @@ class Journal:
         decisions: In the order they were taken.
         metrics: One row per interval with something to say.
         late_pids: Late events since the last row.
-        row_due: Whether something happened that the last row does not tell.
-        changed: Whether the ledger differs from what is stored.
     """
 
     principal: str
@@ -36,16 +34,9 @@ class Journal:
     decisions: list[Decision] = field(default_factory=list)
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
-    row_due: bool = False
-    changed: bool = False
-
-    def touch(self) -> None:
-        """Note a change: the ledger is to be stored, and a row is to tell what it is now."""
-        self.changed = self.row_due = True
 
     def decide(self, action: Action, episode: Episode, state: LedgerState, budget: Budget) -> None:
         """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
-        self.touch()
         self.settle(episode)
         release = action == "RELEASE"
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
@@ -90,7 +81,7 @@ class Journal:
             MetricsRow(
                 principal=self.principal,
                 broker_id=self.broker_id,
-                window_end_ms=timeline.tick_start_ms((state.interval + 1) * self.deployment.interval_ticks),
+                window_end_ms=timeline.tick_start_ms((state.interval.number + 1) * self.deployment.interval_ticks),
                 as_of_ms=as_of_ms,
                 rate=state.rate.measure(config, as_of_ms),
                 tokens=budget.tokens(tick),
@@ -99,8 +90,8 @@ class Journal:
                 new_pids_window=new_pids_in_window(counts, as_of_ms, config.window_ms, timeline),
                 quota=self.limit.producer_ids_rate,
                 quota_source=self.limit.source,
-                admitted_pids=state.interval_admitted,
-                refused_pids=round(state.interval_refused),
+                admitted_pids=state.interval.admitted,
+                refused_pids=round(state.interval.refused.estimate()),
                 late_pids=self.late_pids,
                 active_pids=seen.active_pids(),
                 layers=seen.layers(),
@@ -110,4 +101,3 @@ class Journal:
             )
         )
         self.late_pids = 0
-        self.row_due = False

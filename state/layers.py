@@ -2,7 +2,7 @@
 
 Time is cut into quanta of `window / layer_count`. A PID is known if a layer of the current quantum or of the
 `layer_count` quanta before it holds it, so it is remembered for at least one window after it was last seen and for at
-most a window and a quantum. PIDs come salted (see `state.ledger`), so nobody can choose PIDs that collide.
+most a window and a quantum. PIDs come as hashes (see `state.hashing`).
 """
 
 import math
@@ -26,6 +26,9 @@ FIRST_LAYER_SHARE = 0.8
 EXTENSION_SHARE = 0.3
 """A full layer is extended by this share of what its quantum holds: slack costs at most so many bytes."""
 
+_HEADER_BYTES = 8
+"""rbloom stores the number of its hash functions in front of the bits."""
+
 
 class LayerState(NamedTuple):
     """A layer as it is stored: room for `capacity` PIDs, of which `entries` are taken."""
@@ -45,6 +48,16 @@ class QuantumState(NamedTuple):
     renewed: int
     renewals: int
     layers: list[LayerState]
+
+
+def layer_bytes(capacity: int, false_positive_rate: float) -> int:
+    """Return the bytes of a layer: the optimal Bloom filter for so many PIDs at this rate.
+
+    Examples:
+        >>> layer_bytes(1000, 1e-4)
+        2405
+    """
+    return _HEADER_BYTES + math.ceil(-capacity * math.log(false_positive_rate) / math.log(2) ** 2 / 8)
 
 
 class Layer:
@@ -69,9 +82,9 @@ class Layer:
             self._bloom = Bloom.load_bytes(self._bits or b"", index)
         return self._bloom
 
-    def add(self, pid: int) -> None:
+    def add(self, pid_hash: int) -> None:
         """Store a PID."""
-        self.bloom().add(pid)
+        self.bloom().add(pid_hash)
         self.entries += 1
         self._bits = None
 
@@ -83,7 +96,7 @@ class Layer:
 
     def size_bytes(self) -> int:
         """Return the bytes of its bits."""
-        return len(self._bits) if self._bits is not None else self.bloom().size_in_bits // 8
+        return len(self._bits) if self._bits is not None else _HEADER_BYTES + self.bloom().size_in_bits // 8
 
 
 class Quantum:
@@ -144,6 +157,7 @@ class LayeredBloomFilter:
         self._current: list[Bloom] = []
         self._before: list[Bloom] = []
         self._newest_first: list[tuple[Bloom, Quantum]] = []
+        self._size_bytes = 0
         self.advance(quantum)
 
     def advance(self, quantum: int) -> None:
@@ -153,25 +167,25 @@ class LayeredBloomFilter:
         self._quanta = [each for each in self._quanta if each.number >= oldest_live]
         self._keep_lookups()
 
-    def holds_in_current(self, pid: int) -> bool:
+    def holds_in_current(self, pid_hash: int) -> bool:
         """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
         # Asked for every event: where there are several layers, a generator would cost twice as much.
         held = False
         for bloom in self._current:
-            held = held or pid in bloom
+            held = held or pid_hash in bloom
         return held
 
-    def holds_before(self, pid: int) -> bool:
+    def holds_before(self, pid_hash: int) -> bool:
         """Say whether a quantum before the current holds the PID."""
         held = False
         for bloom in self._before:
-            held = held or pid in bloom
+            held = held or pid_hash in bloom
         return held
 
-    def find(self, pid: int) -> Quantum | None:
+    def find(self, pid_hash: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
         for bloom, quantum in self._newest_first:
-            if pid in bloom:
+            if pid_hash in bloom:
                 return quantum
         return None
 
@@ -179,30 +193,48 @@ class LayeredBloomFilter:
         """Say whether a quantum has not expired."""
         return quantum >= self._quantum - self._layer_count
 
-    def store(self, pid: int, quantum: int) -> None:
-        """Write an unseen PID to the newest layer of a live quantum."""
-        self._write(pid, self._open(quantum))
-
-    def renew(self, pid: int, source: Quantum, quantum: int) -> bool:
-        """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
-
-        A quantum takes at most as many renewals as the live quanta before it have entries, by exact counters. So even
-        the false positives of a flood, each of which looks like a known PID, can't grow the state without end.
+    def store(self, pid_hash: int, quantum: int, max_bytes: int | None = None) -> bool:
+        """Write an unseen PID to the newest layer of a live quantum.
 
         Args:
-            pid: The PID.
-            source: What `find` returned.
-            quantum: A live quantum later than the source.
+            pid_hash: Its hash.
+            quantum: The quantum.
+            max_bytes: Bytes that all layers together may take; None for as many as it needs.
 
         Returns:
-            False if that cap was reached and nothing was written.
+            False if there was no room and nothing was written.
         """
         target = self._open(quantum)
-        if target.renewals >= sum(each.entries() for each in self._quanta if each.number < quantum):
+        if not self._make_room(target, max_bytes):
+            return False
+        target.layers[-1].add(pid_hash)
+        return True
+
+    def may_renew(self, quantum: int) -> bool:
+        """Say whether a quantum may take another renewal: as many as the live quanta before it have entries.
+
+        The counters are exact, and no PID is renewed twice in a quantum. So only false positives are ever turned away:
+        those of a flood, each of which looks like a known PID, can't grow the state without end.
+        """
+        renewals = next((each.renewals for each in self._quanta if each.number == quantum), 0)
+        return renewals < sum(each.entries() for each in self._quanta if each.number < quantum)
+
+    def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
+        """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
+
+        Args:
+            pid_hash: Its hash.
+            source: What `find` returned.
+            quantum: A live quantum later than the source, of which `may_renew` is true.
+            max_bytes: As in `store`.
+
+        Returns:
+            False if there was no room and nothing was written.
+        """
+        if not self.store(pid_hash, quantum, max_bytes):
             return False
         source.renewed += 1
-        target.renewals += 1
-        self._write(pid, target)
+        self._open(quantum).renewals += 1
         return True
 
     def active_pids(self) -> int:
@@ -215,7 +247,11 @@ class LayeredBloomFilter:
 
     def size_bytes(self) -> int:
         """Return the bytes of all layers."""
-        return sum(layer.size_bytes() for quantum in self._quanta for layer in quantum.layers)
+        return self._size_bytes
+
+    def bytes_of(self, pids: float) -> int:
+        """Return bytes that are enough to hold so many PIDs that are used all the time: a copy in each live quantum."""
+        return math.ceil(pids * (self._layer_count + 1) * layer_bytes(1000, self._rate_of_layer(8)) / 1000)
 
     def state(self) -> list[QuantumState]:
         """Return the filter as it is stored."""
@@ -225,21 +261,26 @@ class LayeredBloomFilter:
         ]
 
     def _open(self, number: int) -> Quantum:
+        """Return a quantum; a new one is not kept before it holds something."""
         for quantum in reversed(self._quanta):
             if quantum.number == number:
                 return quantum
-        quantum = Quantum(number, 0, 0, [])
-        self._quanta.append(quantum)
-        # Late PIDs may open a quantum that is not the newest.
-        self._quanta.sort(key=lambda each: each.number)
-        return quantum
+        return Quantum(number, 0, 0, [])
 
-    def _write(self, pid: int, quantum: Quantum) -> None:
+    def _make_room(self, quantum: Quantum, max_bytes: int | None) -> bool:
+        """Extend a quantum whose newest layer is full, unless all layers would then take more bytes than that."""
         layers = quantum.layers
-        if not layers or layers[-1].entries >= layers[-1].capacity:
-            layers.append(Layer.empty(self._next_capacity(quantum), self._rate_of_layer(len(layers))))
-            self._keep_lookups()
-        layers[-1].add(pid)
+        if layers and layers[-1].entries < layers[-1].capacity:
+            return True
+        capacity, rate = self._next_capacity(quantum), self._rate_of_layer(len(layers))
+        if max_bytes is not None and self._size_bytes + layer_bytes(capacity, rate) > max_bytes:
+            return False
+        if not layers:
+            # Late PIDs may open a quantum that is not the newest.
+            self._quanta = sorted([*self._quanta, quantum], key=lambda each: each.number)
+        layers.append(Layer.empty(capacity, rate))
+        self._keep_lookups()
+        return True
 
     def _next_capacity(self, quantum: Quantum) -> int:
         held = quantum.entries()
@@ -264,3 +305,4 @@ class LayeredBloomFilter:
         ]
         self._current = [bloom for bloom, each in self._newest_first if each.number == self._quantum]
         self._before = [bloom for bloom, each in self._newest_first if each.number < self._quantum]
+        self._size_bytes = sum(layer.size_bytes() for each in self._quanta for layer in each.layers)

@@ -2,6 +2,9 @@
 
 Everything is decided per tick: within a tick a PID that was admitted is known, a PID that was refused stays refused,
 and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
+
+Nothing here notes that the ledger has changed. A batch ends with the bytes to store; whether they differ from those
+before, and whether a metrics row is due, follows from comparing them.
 """
 
 from collections.abc import Callable
@@ -11,11 +14,13 @@ from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, decode, encode
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome, Unsettled
+from state.hashing import hash_pids
 from state.journal import Journal
 from state.layers import LayeredBloomFilter
 from state.refusals import NO_TICK, Refusals
-from state.window import WindowCounts
+from state.uncharged import Uncharged
+from state.window import IntervalCounts, WindowCounts
 
 
 class Ledger:
@@ -55,15 +60,14 @@ class Ledger:
         self._budget = Budget(self._config, self._timeline, self._state.bucket)
         self._window = WindowCounts(self._state.counts, self._config.layer_count)
         self._refusals = Refusals(self._config, self._timeline, self._state, self._window)
+        self._uncharged = Uncharged(self._config, self._seen, self._window, self._refusals)
         self._limit = Limit(*self._state.limit) if self._state.limit else UNLIMITED
         self._budget.apply(self._limit)
-        self._content: bytes | None = None
+        self._uncharged.put_in_force(self._limit)
+        self._told = content
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
-        if self._content is not None:
-            return self._content
-        self._state.counts = self._window.close()
         self._state.quanta = self._seen.state()
         self._state.bucket = self._budget.parts()
         limit = self._limit
@@ -72,7 +76,6 @@ class Ledger:
 
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
-        self._content = None
         self._state.learn_until_ms = max(self._state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
@@ -93,19 +96,9 @@ class Ledger:
         # All rules go by whole ticks.
         return self._timeline.tick_start_ms(self._timeline.tick(max(ends_ms)) + 1)
 
-    def expire(self, now_ms: int) -> Outcome | None:
-        """Say the last of a principal that has been silent for so long that its ledger can go.
-
-        Args:
-            now_ms: An event time that has been reached, in milliseconds since the epoch.
-
-        Returns:
-            The pending RELEASE, if any, and a last metrics row with a rate of 0; None if the ledger is still needed.
-        """
-        if now_ms < self.expires_ms():
-            return None
-        self.begin(self._limit)
-        self._expire()
+    def expire(self) -> Outcome:
+        """Say the last of a principal, as of `expires_ms`: a pending RELEASE, and a metrics row with a rate of 0."""
+        self.begin(self._limit, self.expires_ms())
         return self.end()
 
     def process(self, events: Events, limit: Limit) -> Outcome:
@@ -115,7 +108,7 @@ class Ledger:
             events: The events; repeats of a PID within a tick may be left out.
             limit: The quota in force for the whole batch.
         """
-        self.begin(limit)
+        self.begin(limit, events.timestamps_ms[0] if events.pids else 0)
         self.feed(events)
         return self.end()
 
@@ -124,46 +117,65 @@ class Ledger:
 
         Args:
             events: As in `process`.
-            knows_elsewhere: Asked with a PID and its time in milliseconds; one that is known elsewhere is not charged.
+            knows_elsewhere: Says of a PID's hash and a time in milliseconds whether it is known elsewhere: then it is
+                not charged.
         """
-        salt, seen, refusals = self._deployment.salt, self._seen, self._refusals
+        seen, refusals = self._seen, self._refusals
         tick = begin_ms = end_ms = -1
-        columns = zip(events.pids, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
-        for pid, timestamp_ms, client_id, kind in columns:
+        hashes = hash_pids(events.pids, self._deployment.salt)
+        columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
+        for pid, pid_hash, timestamp_ms, client_id, kind in columns:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = self._timeline.tick(timestamp_ms)
                 begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
             if tick > self._batch_tick:
                 self._advance(tick)
             if tick < self._late_before:
-                self._observe_late(pid ^ salt, tick)
-            elif seen.holds_in_current(pid ^ salt):
+                self._observe_late(pid_hash, tick)
+            elif seen.holds_in_current(pid_hash):
                 # Nothing new.
                 continue
-            elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid ^ salt)):
-                refusals.add_again(pid, client_id)
+            elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid_hash)):
+                refusals.add_again(pid, pid_hash, client_id)
             else:
-                is_free = knows_elsewhere is not None and knows_elsewhere(pid, timestamp_ms)
-                counted = CORRECTION if is_free else kind
-                self._observe(pid, timestamp_ms, max(tick, self._state.clock_tick), client_id, counted)
+                is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, timestamp_ms)
+                event = Unsettled(pid, pid_hash, timestamp_ms, client_id, CORRECTION if is_free else kind)
+                self._observe(event, max(tick, self._state.clock_tick))
 
-    def knows(self, pid: int, timestamp_ms: int) -> bool:
+    def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
         """Say whether a PID is remembered at a time, which may be later than this ledger's own."""
-        newest = self._seen.find(pid ^ self._deployment.salt)
+        newest = self._seen.find(pid_hash)
         quantum = self._timeline.quantum(self._timeline.tick(timestamp_ms))
         return newest is not None and newest.number >= quantum - self._config.layer_count
 
-    def begin(self, limit: Limit) -> None:
-        """Begin a batch under the quota in force."""
-        self._journal = Journal(self._principal, self._broker_id, self._deployment, limit)
-        self._content = None
-        if limit.producer_ids_rate != self._limit.producer_ids_rate:
-            self._budget.apply(limit)
-        self._limit = limit
-        self._journal.changed = self._state.learn_until_ms > 0 and self._state.clock_tick < 0
+    def begin(self, limit: Limit, first_ms: int) -> None:
+        """Begin a batch under the quota in force.
+
+        Args:
+            limit: The quota.
+            first_ms: Time of the first event, in milliseconds since the epoch.
+        """
+        self._journal = Journal(self._principal, self._broker_id, self._deployment, self._limit)
         self._refusals.begin(self._journal)
         self._batch_tick = self._state.clock_tick
         self._keep_late_bound()
+        # What ended before ended under the quota of its time, whether somebody came to remove the ledger or not.
+        first_tick = self._timeline.tick(first_ms)
+        if first_tick > self._batch_tick:
+            self._advance(first_tick)
+        self._put_in_force(limit)
+
+    def _put_in_force(self, limit: Limit) -> None:
+        if limit.producer_ids_rate != self._limit.producer_ids_rate:
+            self._budget.apply(limit)
+            self._uncharged.put_in_force(limit)
+            if self._limit.producer_ids_rate is None:
+                # To excuse what a flood without a quota left out would shelter it from the quota set against it.
+                self._window.excuse_nobody()
+        if limit != self._limit:
+            self._limit = self._journal.limit = limit
+            # The change alone makes no row, least of all one of an interval that ended before it.
+            self._told = self._told and self.to_bytes()
 
     def _advance(self, tick: int) -> None:
         """Let the time of an event come: close what ended before it."""
@@ -178,94 +190,82 @@ class Ledger:
         """Begin afresh, as if never seen; what removes idle ledgers in between can then not change what comes out."""
         tick = self._timeline.tick(self.expires_ms())
         self._pass(tick)
-        self._report(tick)
         self._budget = Budget(self._config, self._timeline, None)
         self._budget.apply(self._limit)
         self._state.rate, self._state.learn_until_ms = SampledRate(), 0
+        self._report(tick, self.to_bytes())
 
     def _pass(self, tick: int) -> None:
         self._batch_tick = tick
         interval = tick // self._deployment.interval_ticks
-        if interval > self._state.interval:
+        if interval > self._state.interval.number:
             # Before a new quantum drops layers: the row is of what the interval left.
-            if self._journal.row_due:
-                self._report(self._row_tick())
-            self._state.interval = interval
-            self._state.interval_admitted, self._state.interval_refused = 0, 0.0
-            self._journal.touch()
+            if self._state.interval.number >= 0:
+                self._report_news()
+            self._state.interval = IntervalCounts(interval)
         if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
             self._move_clock(tick)
         self._refusals.end_if_over(tick, self._budget)
 
-    def _observe(self, pid: int, timestamp_ms: int, tick: int, client_id: str, kind: int) -> None:
+    def _observe(self, event: Unsettled, tick: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
-        salted = pid ^ self._deployment.salt
-        source, quantum = self._seen.find(salted), self._timeline.quantum(tick)
+        pid_hash = event.pid_hash
+        source, quantum = self._seen.find(pid_hash), self._timeline.quantum(tick)
         self._move_clock(tick)
         if source is not None:
-            self._seen.renew(salted, source, quantum)
-        elif kind == CORRECTION:
-            self._store(salted, quantum)
-        elif kind == LEARNING or self._is_learning(tick):
-            self._store_uncharged(salted, tick)
+            self._uncharged.renew(pid_hash, source, quantum, quantum)
+        elif event.kind in (CORRECTION, LEARNING) or self._is_learning(tick):
+            self._uncharged.store(pid_hash, quantum, quantum)
         elif not self._budget.is_limited:
-            if self._store_uncharged(salted, tick):
-                self._count_admitted(timestamp_ms, tick)
+            if self._uncharged.store(pid_hash, quantum, quantum):
+                self._count_admitted(event.timestamp_ms, tick)
+        elif self._window.is_saturated():
+            # It may be one of those that were left out: reported, not enforced. Nor stored, or a flood would keep out
+            # those that are known, and so never be judged.
+            self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
-            self._store(salted, quantum)
-            self._count_admitted(timestamp_ms, tick)
+            self._seen.store(pid_hash, quantum)
+            self._count_admitted(event.timestamp_ms, tick)
         else:
-            self._refusals.add(pid, self._effective_ms(timestamp_ms, tick), tick, client_id, self._budget)
+            self._refusals.add(event, self._effective_ms(event.timestamp_ms, tick), tick, self._budget)
 
-    def _observe_late(self, salted: int, tick: int) -> None:
+    def _observe_late(self, pid_hash: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
         self._journal.late_pids += 1
-        self._journal.row_due = True
         quantum = self._timeline.quantum(tick)
-        newest = self._seen.find(salted)
         if not self._seen.is_live(quantum):
             return
+        newest, current = self._seen.find(pid_hash), self._timeline.quantum(self._state.clock_tick)
         if newest is None:
-            self._store(salted, quantum)
+            self._uncharged.store(pid_hash, quantum, current)
         elif newest.number < quantum:
-            self._journal.changed |= self._seen.renew(salted, newest, quantum)
-
-    def _store(self, salted: int, quantum: int) -> None:
-        self._seen.store(salted, quantum)
-        self._journal.touch()
+            self._uncharged.renew(pid_hash, newest, quantum, current)
 
     def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
         self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
         self._window.of(self._timeline.quantum(tick)).admitted += 1
-        self._state.interval_admitted += 1
-
-    def _store_uncharged(self, salted: int, tick: int) -> bool:
-        """Store a PID that no quota holds back, unless the filter has grown to its cap."""
-        enough = max(self._limit.producer_ids_rate or 0, 1)
-        if self._seen.size_bytes() < self._config.max_uncharged_bytes or self._seen.active_pids() < enough:
-            self._store(salted, self._timeline.quantum(tick))
-            return True
-        counts = self._window.of(self._timeline.quantum(tick))
-        if self._window.add_unstored(counts, salted):
-            counts.saturated = True
-            self._journal.touch()
-        return False
+        self._state.interval.admitted += 1
 
     def end(self) -> Outcome:
         """End a batch and return what it did."""
         journal = self._journal
         journal.settle(self._state.episode)
-        if journal.row_due:
-            # The bytes that the row measures are those that the caller will store.
-            self._content = self._report(self._row_tick())
-        return Outcome(tuple(journal.decisions), tuple(journal.metrics), journal.changed)
+        content = self._report_news()
+        return Outcome(tuple(journal.decisions), tuple(journal.metrics), content)
+
+    def _report_news(self) -> bytes:
+        """Return the ledger as bytes, after a metrics row if that differs from what the last row told."""
+        content = self.to_bytes()
+        if content != self._told or self._journal.late_pids:
+            self._report(self._row_tick(), content)
+        return content
 
     def _row_tick(self) -> int:
         """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
-        return max(self._state.clock_tick, self._state.interval * self._deployment.interval_ticks)
+        return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
 
-    def _report(self, tick: int) -> bytes:
-        content = self.to_bytes()
+    def _report(self, tick: int, content: bytes) -> None:
+        self._told = content
         self._journal.report(
             tick,
             self._state,
@@ -275,7 +275,6 @@ class Ledger:
             state_bytes=len(content),
             is_learning=self._is_learning(tick),
         )
-        return content
 
     def _is_learning(self, tick: int) -> bool:
         until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)
@@ -289,7 +288,6 @@ class Ledger:
             return
         before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
         self._refusals.tick = NO_TICK
-        self._journal.touch()
         self._keep_late_bound()
         quantum = self._timeline.quantum(tick)
         if quantum > before:

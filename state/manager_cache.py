@@ -1,10 +1,12 @@
 """The KIP's own class: a map of principals to layered Bloom filters, for use in one process."""
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
 
 from quota.config import QuotaConfig
+from state.hashing import hash_pid
 from state.layers import LayeredBloomFilter
 
 
@@ -12,7 +14,8 @@ class ProducerIdQuotaManagerCache:
     """Tracks which PIDs each principal used in the last window (KIP-936, "New ProducerIdQuotaManagerCache").
 
     Thread-safe. Bounded: a principal's filter holds what was admitted in a window and a quantum, and a principal whose
-    layers all expired is forgotten.
+    layers all expired is forgotten. Time is what the clock goes forward between calls: one that leaps ahead and comes
+    back expires layers early, once, and one that is set back brings none of them back.
 
     Args:
         false_positive_rate: Share of unseen PIDs reported as found, over all layers together.
@@ -43,7 +46,9 @@ class ProducerIdQuotaManagerCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._filters: dict[str, LayeredBloomFilter] = {}
-        self._quantum = 0
+        self._salt = secrets.randbits(63)
+        self._clock_ms = self._time_ms = self._read_clock_ms()
+        self._quantum = self._time_ms // self._config.quantum_ms
 
     def track(
         self, principal: str, producer_ids_rate: float, pid: int, *, admit: Callable[[], bool] = lambda: True
@@ -60,15 +65,16 @@ class ProducerIdQuotaManagerCache:
             True if the PID was found.
         """
         with self._lock:
-            seen = self._seen(principal, producer_ids_rate)
-            if seen.holds_in_current(pid):
+            seen, pid_hash = self._seen(principal, producer_ids_rate), hash_pid(pid, self._salt)
+            if seen.holds_in_current(pid_hash):
                 return True
-            source = seen.find(pid)
+            source = seen.find(pid_hash)
             if source is not None:
-                seen.renew(pid, source, self._quantum)
+                if seen.may_renew(self._quantum):
+                    seen.renew(pid_hash, source, self._quantum)
                 return True
             if admit():
-                seen.store(pid, self._quantum)
+                seen.store(pid_hash, self._quantum)
             return False
 
     def __len__(self) -> int:
@@ -86,11 +92,16 @@ class ProducerIdQuotaManagerCache:
         return seen
 
     def _advance(self) -> None:
-        # A clock that is set back must not bring expired layers back.
-        quantum = max(self._quantum, int(self._clock() * 1000) // self._config.quantum_ms)
+        clock_ms = self._read_clock_ms()
+        self._time_ms += max(0, clock_ms - self._clock_ms)
+        self._clock_ms = clock_ms
+        quantum = self._time_ms // self._config.quantum_ms
         if quantum == self._quantum:
             return
         self._quantum = quantum
         for seen in self._filters.values():
             seen.advance(quantum)
         self._filters = {name: seen for name, seen in self._filters.items() if seen.layers()}
+
+    def _read_clock_ms(self) -> int:
+        return int(self._clock() * 1000)

@@ -5,7 +5,9 @@ from quota.episode import Episode
 from quota.timeline import Timeline
 from state.budget import Budget
 from state.codec import LedgerState
+from state.events import Unsettled
 from state.journal import Journal
+from state.sketch import DistinctPids
 from state.window import WindowCounts
 
 NO_TICK = -1
@@ -30,29 +32,28 @@ class Refusals:
         self._journal = journal
         self.tick = NO_TICK
 
-    def add(self, pid: int, now_ms: int, tick: int, client_id: str, budget: Budget) -> None:
+    def add(self, event: Unsettled, now_ms: int, tick: int, budget: Budget) -> None:
         """Refuse a PID at a tick: begin a throttle, or hold the one in force if that is due."""
         throttle_time_ms = budget.throttle_time_ms(tick)
         # Another quantum would end the tick.
         self._counts = self._window.of(self._timeline.quantum(tick))
-        if self._counts.count_throttle(tick, throttle_time_ms):
-            self._journal.touch()
+        self._counts.count_throttle(tick, throttle_time_ms)
         self.tick = tick
-        episode = self._state.episode
+        episode, is_due = self._state.episode, True
         if episode is None:
             episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
-            # A PID refused before this episode began is nothing new to the sketch, but it is why we throttle.
-            episode.add_refused(pid, client_id, self._count(pid) or 1.0)
-        else:
-            self.add_again(pid, client_id)
-            if not episode.renewal_is_due(tick, self._config, self._timeline):
-                return
+            self._state.episode_refused = DistinctPids()
+        elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(now_ms, tick, throttle_time_ms, self._config)
-        self._journal.decide("THROTTLE", episode, self._state, budget)
+        self.add_again(event.pid, event.pid_hash, event.client_id)
+        if is_due:
+            self._journal.decide("THROTTLE", episode, self._state, budget)
 
-    def add_again(self, pid: int, client_id: str) -> None:
+    def add_again(self, pid: int, pid_hash: int, client_id: str) -> None:
         """Refuse a PID in a tick that has refused one."""
-        weight = self._count(pid)
+        self._counts.unstored.add(pid_hash)
+        self._state.interval.refused.add(pid_hash)
+        weight = self._state.episode_refused.add(pid_hash)
         if weight and self._state.episode:
             self._state.episode.add_refused(pid, client_id, weight)
 
@@ -61,13 +62,5 @@ class Refusals:
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._journal.decide("RELEASE", episode, self._state, budget)
-            self._state.episode = None
+            self._state.episode, self._state.episode_refused = None, DistinctPids()
             self.tick = NO_TICK
-
-    def _count(self, pid: int) -> float:
-        """Count a PID, and return for how many distinct ones it stands."""
-        weight = self._window.add_unstored(self._counts, pid)
-        if weight:
-            self._state.interval_refused += weight
-            self._journal.touch()
-        return weight

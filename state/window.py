@@ -1,4 +1,4 @@
-"""What is counted per quantum beside the filter: admissions, refusals, throttle time."""
+"""What is counted beside the filter, per quantum and per metrics interval: admissions, refusals, throttle time."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         throttle_ms_sum: Sum of their throttle times in milliseconds.
         last_throttled_tick: The latest of them.
         saturated: Whether PIDs were left out because the filter had grown to its cap.
-        unstored: Sketch of the PIDs that were refused or left out (`DistinctPids.to_bytes`).
+        unstored: The PIDs that were refused or left out.
     """
 
     quantum: int
@@ -27,7 +27,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     throttle_ms_sum: int = 0
     last_throttled_tick: int = -1
     saturated: bool = False
-    unstored: bytes = b""
+    unstored: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def count_throttle(self, tick: int, throttle_time_ms: int) -> bool:
         """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
@@ -39,16 +39,26 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         return True
 
 
-class WindowCounts:
-    """The counts of the live quanta, oldest first.
+class IntervalCounts(msgspec.Struct, array_like=True):
+    """Counts of one metrics interval.
 
-    The sketch that is written to stays open, so that a flood does not write its bytes for every PID: `close` does.
+    Attributes:
+        number: Of the interval; -1 before the first event.
+        admitted: New PIDs admitted in it.
+        refused: The PIDs refused in it.
     """
+
+    number: int = -1
+    admitted: int = 0
+    refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
+
+
+class WindowCounts:
+    """The counts of the live quanta, oldest first."""
 
     def __init__(self, counts: list[QuantumCounts], layer_count: int) -> None:
         self._counts = counts
         self._layer_count = layer_count
-        self._open: tuple[QuantumCounts, DistinctPids] | None = None
 
     def of(self, quantum: int) -> QuantumCounts:
         """Return the counts of the current quantum, which may be a new one."""
@@ -57,28 +67,21 @@ class WindowCounts:
         return self._counts[-1]
 
     def live(self, quantum: int) -> list[QuantumCounts]:
-        """Return the counts that are live when a quantum is the current one, their sketches written."""
-        self.close()
+        """Return the counts that are live when a quantum is the current one."""
         return [each for each in self._counts if each.quantum >= quantum - self._layer_count]
 
     def advance(self, quantum: int) -> None:
         """Drop the counts of quanta that expired."""
-        self._counts = self.live(quantum)
+        self._counts[:] = self.live(quantum)
 
-    def add_unstored(self, counts: QuantumCounts, pid: int) -> float:
-        """Count a PID that is not stored; return its weight (see `DistinctPids.add`)."""
-        if self._open is None or self._open[0] is not counts:
-            self.close()
-            self._open = counts, DistinctPids(counts.unstored)
-        return self._open[1].add(pid)
+    def is_saturated(self) -> bool:
+        """Say whether PIDs were left out in a live quantum: then an unseen PID may be one of them."""
+        return any(each.saturated for each in self._counts)
 
-    def close(self) -> list[QuantumCounts]:
-        """Write the open sketch and return all counts, as they are stored."""
-        if self._open:
-            counts, sketch = self._open
-            counts.unstored = sketch.to_bytes()
-            self._open = None
-        return self._counts
+    def excuse_nobody(self) -> None:
+        """Forget that PIDs were left out: what is unseen from now on is new."""
+        for each in self._counts:
+            each.saturated = False
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
@@ -109,6 +112,5 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
 
 
 def _new_pids(counts: list[QuantumCounts]) -> float:
-    sketches = [DistinctPids(each.unstored) for each in counts if each.unstored]
-    unstored = estimate_union(sketches) if sketches else 0.0
-    return sum(each.admitted for each in counts) + unstored
+    sketches = [each.unstored for each in counts if each.unstored]
+    return sum(each.admitted for each in counts) + (estimate_union(sketches) if sketches else 0.0)

@@ -45,6 +45,18 @@ def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
     return parse_offsets(lines[-1] if lines else "")
 
 
+def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
+    """Return the driver's clock at the begin of a batch, in ms since the epoch; None if the batch never began.
+
+    Spark writes it down with the offsets, so a batch that is repeated has the time of its first begin.
+    """
+    try:
+        lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
+        return int(json.loads(lines[1])["batchTimestampMs"])
+    except (FileNotFoundError, IndexError, ValueError, KeyError, TypeError):
+        return None
+
+
 def parse_offsets(text: str) -> Offsets:
     """Return offsets out of Spark's JSON for them; empty if it is of another source than Kafka.
 

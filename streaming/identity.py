@@ -30,7 +30,7 @@ class StreamIdentity:
         scope: As above.
         starting_offsets: From where the stream reads at its first start, in the words of Spark's option; empty until
             that is decided.
-        state_buckets: See `streaming.buckets`.
+        state_buckets: See `streaming.ledger_group`.
     """
 
     stream_id: str

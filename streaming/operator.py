@@ -1,184 +1,178 @@
 """The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
-import msgspec
 import numpy as np
 import pandas as pd
 
 from quota.decision import Decision
-from quota.limits import UNLIMITED, Limit
+from quota.limits import UNLIMITED
 from quota.principals import OVERFLOW_PRINCIPALS
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
+from streaming.event_times import REACHED, EventTimes, no_times
+from streaming.ledger_group import Held, LedgerGroup
 from streaming.quotas import OpenQuotas, no_quotas
 from streaming.records import Quarantined
 from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
 from streaming.rows import Rows, pack
-from streaming.slots import GroupSlot, Slot
-from streaming.tally import QUARANTINE_PREFIX, PackedEvents
+from streaming.tally import PackedEvents, unpack
 from streaming.tasks import keep_modules
 
 STATE_SCHEMA = "ledger BINARY"
 NO_BROKER = -1
 """Stands for the broker in scope `cluster`, where nobody asks for it."""
-
-_EXPIRED = b"PQX"
-"""Stands before an event time (8 bytes) and the bytes of a ledger that had expired by then."""
-
-_packed_decoder = msgspec.msgpack.Decoder(PackedEvents)
-_quarantine_decoder = msgspec.msgpack.Decoder(list[Quarantined])
+OVERFLOW_BYTES = 64 * 1024
+"""Of PIDs in an overflow entry: many share one, none of them is enforced."""
 
 
-def operate(
-    deployment: Deployment,
-    never_enforced: frozenset[str],
-    key: tuple[str],
-    frames: Iterator[pd.DataFrame],
-    state: Any,
-    get_roster: Callable[[], Roster] = no_roster,
-    get_quotas: OpenQuotas = no_quotas,
-) -> Iterator[pd.DataFrame]:
-    """Give the events of one principal and batch to its ledger; the function of `applyInPandasWithState`.
+@dataclass(frozen=True)
+class Operator:
+    """The function of `applyInPandasWithState`: gives the events of a group of principals to their ledgers.
 
-    Args:
+    Attributes:
         deployment: Settings of the rules and of this stream.
         never_enforced: Principals whose quota is never applied.
-        key: The principal.
-        frames: Its tallies.
-        state: Spark's `GroupState` of `STATE_SCHEMA`.
         get_roster: Gives the roster that holds for this batch.
         get_quotas: Gives the quotas that hold for this batch.
-
-    Yields:
-        Rows of `streaming.rows.OUTPUT_SCHEMA`.
+        get_times: Gives how far event time had come before this batch.
     """
-    keep_modules()
-    slot = GroupSlot(state)
-    if state.hasTimedOut:
-        output = expire(key[0], deployment, slot)
-    else:
-        packed = [each for frame in frames for each in frame["packed"].tolist()]
-        limit = get_quotas().limit(key[0])
-        output = apply(deployment, never_enforced, key[0], packed, limit, slot, get_roster)
-    if output:
-        yield pack(output)
+
+    deployment: Deployment
+    never_enforced: frozenset[str] = frozenset()
+    get_roster: Callable[[], Roster] = no_roster
+    get_quotas: OpenQuotas = no_quotas
+    get_times: Callable[[], EventTimes] = no_times
+
+    def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        """Take a group's part of a batch.
+
+        Args:
+            key: The bucket, or the principal.
+            frames: Tallies of `streaming.tally.TALLY_SCHEMA`; none if the group's timeout has fired.
+            state: Spark's `GroupState` of `STATE_SCHEMA`.
+
+        Yields:
+            Rows of `streaming.rows.OUTPUT_SCHEMA`.
+        """
+        keep_modules()
+        tallies, bad = ({}, []) if state.hasTimedOut else _read(frames)
+        times = self.get_times()
+        output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
+        group = self._open_group(key[0], tallies, state, output)
+        for principal, packed in sorted(tallies.items()):
+            output += self._apply(principal, packed, group)
+        for principal in group.expired(times, tallies):
+            output += self._forget(principal, group)
+        output += _reached(tallies, times, self.deployment.config.quantum_ms)
+        group.store(times, self.deployment.config.quantum_ms)
+        if output:
+            yield pack(output)
+
+    def _open_group(
+        self, name: object, tallies: dict[str, list[PackedEvents]], state: Any, output: Rows
+    ) -> LedgerGroup:
+        """Open a group; one that can't be read is said in one line, and its ledgers learn for a window."""
+        try:
+            return LedgerGroup(state)
+        except LedgerCodecError as error:
+            newest_ms = max((each.newest_ms() for packed in tallies.values() for each in packed), default=0)
+            output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
+            return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
+
+    def _apply(self, principal: str, packed: list[PackedEvents], group: LedgerGroup) -> Rows:
+        """Give the events of one principal to its ledger, and return the rows that this makes."""
+        events, stored = in_order(packed), group.get(principal)
+        ledger, output = self._open_ledger(principal, stored, events)
+        if principal in OVERFLOW_PRINCIPALS:
+            output.append((OVERFLOWED, max(events.timestamps_ms)))
+        elif stored is None:
+            output.append((TRACKED, code_of(principal)))
+            self._learn_at_first(ledger, events, group)
+        limit = UNLIMITED if principal in self.never_enforced else self.get_quotas().limit(principal)
+        outcome = ledger.process(events, limit)
+        # A window more than the rules need: events may be as late as that, where taps fall behind one another.
+        forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
+        group.put(principal, Held(forget_ms, max(each.partition for each in packed), outcome.content))
+        return output + table_bodies(outcome)
+
+    def _forget(self, principal: str, group: LedgerGroup) -> Rows:
+        """Remove the ledger of a principal that has been silent for so long, and say its last."""
+        stored = group.get(principal) or b""
+        group.put(principal, None)
+        forgotten: Rows = [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
+        try:
+            return [*table_bodies(self._ledger(principal, stored).expire()), *forgotten]
+        except LedgerCodecError as error:
+            return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
+
+    def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
+        """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
+        try:
+            return self._ledger(principal, stored), []
+        except LedgerCodecError as error:
+            ledger = self._ledger(principal, None)
+            ledger.learn_again(events.timestamps_ms[0] + self.deployment.config.window_ms)
+            return ledger, [_lost(f"ledger of {principal} lost: {error}", events.timestamps_ms[0], stored or b"")]
+
+    def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> None:
+        """Charge nothing at first if the principal's PIDs may have been there, but were not remembered."""
+        if group.learn_until_ms:
+            ledger.learn_again(group.learn_until_ms)
+        # The principal may have been in an overflow entry.
+        first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
+        overflowed_ms = self.get_roster().overflowed_ms
+        if overflowed_ms and first_ms < overflowed_ms + window_ms:
+            ledger.learn_again(first_ms + window_ms)
+
+    def _ledger(self, principal: str, stored: bytes | None) -> Ledger | BrokerLedgers:
+        kind = BrokerLedgers if self.deployment.scope == "broker" else Ledger
+        return kind(principal, self._overflow if principal in OVERFLOW_PRINCIPALS else self.deployment, stored)
+
+    @cached_property
+    def _overflow(self) -> Deployment:
+        config = self.deployment.config
+        most = min(OVERFLOW_BYTES, config.max_uncharged_bytes)
+        return replace(self.deployment, config=replace(config, max_uncharged_bytes=most))
 
 
-def apply(
-    deployment: Deployment,
-    never_enforced: frozenset[str],
-    principal: str,
-    packed: list[bytes],
-    limit: Limit,
-    slot: Slot,
-    get_roster: Callable[[], Roster] = no_roster,
-) -> Rows:
-    """Give the events of one principal and batch to its ledger, and return the rows that this makes.
-
-    Args:
-        deployment: As of `operate`.
-        never_enforced: As of `operate`.
-        principal: Whose events they are, or the key of quarantined records.
-        packed: Its tallies.
-        limit: The quota in force.
-        slot: Where its ledger is stored.
-        get_roster: As of `operate`.
-    """
-    if principal.startswith(QUARANTINE_PREFIX):
-        records = [record for each in packed for record in _quarantine_decoder.decode(each)]
-        return [("quarantined_events", quarantined_row(record)) for record in records]
-    content = slot.get()
-    stored = None if content is None else _marked(content)[1]
-    events = unpack(packed)
-    ledger, output = _open_ledger(principal, deployment, stored, events)
-    newest_ms = max(events.timestamps_ms, default=0)
-    if principal in OVERFLOW_PRINCIPALS:
-        output.append((OVERFLOWED, newest_ms))
-    elif stored is None:
-        output.append((TRACKED, code_of(principal)))
-        _learn_after_overflow(ledger, deployment, events, get_roster().overflowed_ms)
-    outcome = ledger.process(events, UNLIMITED if principal in never_enforced else limit)
-    reached.note(newest_ms)
-    if outcome.changed:
-        _store(ledger, deployment, slot)
-    return output + _rows(outcome)
+def _read(frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[PackedEvents]], list[Quarantined]]:
+    """Return the tallies of a group by principal, and the bad records that came with them."""
+    tallies: dict[str, list[PackedEvents]] = {}
+    bad: list[Quarantined] = []
+    for frame in frames:
+        for principal, packed in zip(frame["principal"].tolist(), frame["packed"].tolist(), strict=True):
+            content = unpack(packed)
+            if isinstance(content, PackedEvents):
+                tallies.setdefault(principal, []).append(content)
+            else:
+                bad += content.records
+    return tallies, bad
 
 
-class EventTime:
-    """The newest event time this process has met. Spark shows it the data of a batch before its timeouts."""
-
-    def __init__(self) -> None:
-        self.newest_ms = 0
-
-    def note(self, timestamp_ms: int) -> None:
-        """Take note of an event's time, in ms since the epoch."""
-        self.newest_ms = max(self.newest_ms, timestamp_ms)
+def _place(record: Quarantined) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
 
 
-reached = EventTime()
+def _reached(tallies: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
+    """Return the partitions that have come to a quantum in which nothing was committed."""
+    newest: dict[int, int] = {}
+    for packed in tallies.values():
+        for each in packed:
+            newest[each.partition] = max(each.newest_ms(), newest.get(each.partition, 0))
+    begins = {partition: newest_ms // quantum_ms * quantum_ms for partition, newest_ms in sorted(newest.items())}
+    return [(REACHED, (partition, ms)) for partition, ms in begins.items() if ms > times.reached_ms.get(partition, 0)]
 
 
-def _store(ledger: Ledger | BrokerLedgers, deployment: Deployment, slot: Slot) -> None:
-    """Write the ledger, and ask to be called when it may have expired, should nothing change it until then."""
-    left_ms = ledger.expires_ms() - reached.newest_ms
-    slot.put(ledger.to_bytes(), max(left_ms, deployment.config.quantum_ms))
-
-
-def expire(principal: str, deployment: Deployment, slot: Slot) -> Rows:
-    """Remove the ledger of a principal that has been silent for so long, if event time is as far as the clock.
-
-    A process that has met no later event yet (after a restart, while catching up) is asked again. So what a process has
-    met must not show in the output, which a repeated batch has to give again: it is noted in the state first, and acted
-    on in a later batch.
-    """
-    expired_ms, stored = _marked(slot.get() or b"")
-    try:
-        ledger = _ledger(principal, deployment, stored)
-    except LedgerCodecError as error:
-        slot.remove()
-        return [_lost(principal, stored, error, reached.newest_ms), *_forgotten(principal)]
-    outcome = None if expired_ms is None else ledger.expire(expired_ms)
-    if outcome is None:
-        if reached.newest_ms < ledger.expires_ms():
-            _store(ledger, deployment, slot)
-        else:
-            slot.put(_EXPIRED + reached.newest_ms.to_bytes(8, "big") + stored, 1)
-        return []
-    slot.remove()
-    return [*_rows(outcome), *_forgotten(principal)]
-
-
-def _marked(content: bytes) -> tuple[int | None, bytes]:
-    """Return the event time at which a ledger was found to have expired, if it was, and the ledger's bytes."""
-    if not content.startswith(_EXPIRED):
-        return None, content
-    begin = len(_EXPIRED)
-    return int.from_bytes(content[begin : begin + 8], "big"), content[begin + 8 :]
-
-
-def _forgotten(principal: str) -> Rows:
-    return [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
-
-
-def _learn_after_overflow(
-    ledger: Ledger | BrokerLedgers, deployment: Deployment, events: Events, overflowed_ms: int
-) -> None:
-    """Charge nothing at first if the principal may have been in an overflow entry: its PIDs were not remembered."""
-    first_ms, window_ms = events.timestamps_ms[0], deployment.config.window_ms
-    if overflowed_ms and first_ms < overflowed_ms + window_ms:
-        ledger.learn_again(first_ms + window_ms)
-
-
-def unpack(packed: Iterable[bytes]) -> Events:
+def in_order(tallies: Sequence[PackedEvents]) -> Events:
     """Join the tallies of a principal into its events in partition and offset order."""
-    tallies = [_packed_decoder.decode(each) for each in packed]
     if len(tallies) == 1:
-        return _in_order(tallies[0])
+        return _of_one(tallies[0])
     names: list[str] = []
     columns: list[list[np.ndarray]] = []
     for tally in tallies:
@@ -202,7 +196,7 @@ def unpack(packed: Iterable[bytes]) -> Events:
     )
 
 
-def _in_order(tally: PackedEvents) -> Events:
+def _of_one(tally: PackedEvents) -> Events:
     """Return the events of one tally, which is in offset order: most principals write to one partition."""
     pids, timestamps_ms, clients, kinds = (
         memoryview(column).cast("q").tolist()
@@ -212,28 +206,12 @@ def _in_order(tally: PackedEvents) -> Events:
     return Events(pids, timestamps_ms, [tally.client_ids[code] for code in clients], kinds, broker_ids)
 
 
-def _open_ledger(
-    principal: str, deployment: Deployment, stored: bytes | None, events: Events
-) -> tuple[Ledger | BrokerLedgers, Rows]:
-    """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
-    try:
-        return _ledger(principal, deployment, stored), []
-    except LedgerCodecError as error:
-        ledger = _ledger(principal, deployment, None)
-        ledger.learn_again(events.timestamps_ms[0] + deployment.config.window_ms)
-        return ledger, [_lost(principal, stored or b"", error, events.timestamps_ms[0])]
+def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str, Any]]:
+    return "quarantined_events", quarantined_row(Quarantined(stored, reason, "", -1, -1, now_ms))
 
 
-def _ledger(principal: str, deployment: Deployment, stored: bytes | None) -> Ledger | BrokerLedgers:
-    return (BrokerLedgers if deployment.scope == "broker" else Ledger)(principal, deployment, stored)
-
-
-def _lost(principal: str, stored: bytes, error: LedgerCodecError, now_ms: int) -> tuple[str, dict[str, Any]]:
-    lost = Quarantined(stored, f"ledger of {principal} lost: {error}", "", -1, -1, now_ms)
-    return "quarantined_events", quarantined_row(lost)
-
-
-def _rows(outcome: Outcome) -> Rows:
+def table_bodies(outcome: Outcome) -> Rows:
+    """Return what a ledger said as rows of tables, decisions first."""
     decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
     return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
 

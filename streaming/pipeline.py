@@ -6,7 +6,6 @@ Kafka ─▶ decode and tally ─▶ one ledger per principal, with its quota �
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
@@ -15,20 +14,21 @@ from pyspark.sql.streaming import StreamingQuery
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
-from streaming.buckets import BUCKET_COLUMN, operate_bucket
 from streaming.data_loss import Extent, LossWatch, load_book
 from streaming.databricks import is_local
 from streaming.deltalake_sink import DeltalakeSink
-from streaming.operator import STATE_SCHEMA, operate
+from streaming.event_times import TaskTimes
+from streaming.forwarded import WorkerMemory
+from streaming.operator import STATE_SCHEMA, Operator
 from streaming.overflow import Overflow
 from streaming.quotas import BatchQuotas
 from streaming.records import Contract
 from streaming.recovery import EARLIEST, open_identity
-from streaming.roster import ensure_roster
 from streaming.rows import OUTPUT_SCHEMA
 from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.tables import SinkName
-from streaming.tally import TALLY_SCHEMA, tally
+from streaming.tally import TALLY_SCHEMA, Tally
+from streaming.tasks import BatchClock
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 
 READING = {
@@ -38,6 +38,8 @@ READING = {
     "kafka.fetch.max.wait.ms": "20",
 }
 """Settings of the Kafka consumer, unless the options have their own."""
+
+BUCKET_COLUMN = "bucket"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +112,6 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = watch_losses(options, identity.starting_offsets)
-    if not identity.state_buckets:
-        # Releases without a roster had no buckets either.
-        ensure_roster(spark, options.checkpoint)
 
     records = read_records(spark, options, identity.starting_offsets)
     tallies = tally_records(records, options)
@@ -153,10 +152,16 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
 def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
     """Decode the records and tally them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
-    function = partial(
-        tally, options.config.quantum_ms, contract, open_gate=overflow_of(options).gate, topic=options.topic
+    tally = Tally(
+        options.config.quantum_ms,
+        contract,
+        late_grace_ms=round(options.config.late_grace_seconds * 1000),
+        topic=options.topic,
+        open_gate=overflow_of(options).gate,
+        open_memory=WorkerMemory(options.checkpoint),
+        get_begin_ms=BatchClock(options.checkpoint),
     )
-    return records.select("value", "partition", "offset", "record_ms").mapInArrow(function, TALLY_SCHEMA)
+    return records.select("value", "partition", "offset", "record_ms").mapInArrow(tally, TALLY_SCHEMA)
 
 
 def overflow_of(options: StreamOptions) -> Overflow:
@@ -171,15 +176,19 @@ def quotas_of(options: StreamOptions) -> BatchQuotas:
 
 def apply_rules(tallies: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    never_enforced = options.never_enforced | NEVER_ENFORCED
-    get_roster, get_quotas = overflow_of(options).roster, quotas_of(options).in_task
+    operator = Operator(
+        deployment,
+        options.never_enforced | NEVER_ENFORCED,
+        get_roster=overflow_of(options).roster,
+        get_quotas=quotas_of(options).in_task,
+        get_times=TaskTimes(options.checkpoint),
+    )
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
-        grouped, function = tallies.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN), operate_bucket
+        grouped = tallies.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)
     else:
-        grouped, function = tallies.groupBy("principal"), operate
-    rules = partial(function, deployment, never_enforced, get_roster=get_roster, get_quotas=get_quotas)
-    return grouped.applyInPandasWithState(rules, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
+        grouped = tallies.groupBy("principal")
+    return grouped.applyInPandasWithState(operator, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:

@@ -47,6 +47,9 @@ class _Event(msgspec.Struct):
     broker_id: int | None = None
 
 
+_decoder = msgspec.json.Decoder(_Event)
+
+
 class Quarantined(NamedTuple):
     """A record that is not a produce event: where it is, what it held, and what is wrong with it."""
 
@@ -84,18 +87,19 @@ class Contract:
     needs_broker: bool = False
 
 
-def decode(records: pa.Table, contract: Contract) -> DecodedBlock:
+def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -> DecodedBlock:
     """Take a block of Kafka records apart.
 
     Args:
         records: Columns `value` (binary), `topic`, `partition`, `offset`, `record_ms` (int64, the record's own time).
         contract: What events must satisfy.
+        begin_ms: The driver's clock at the begin of the batch, in ms since the epoch; None if nobody knows.
     """
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
-        return _decode_one_by_one(records, contract)
+        return _decode_one_by_one(records, contract, begin_ms)
     events = _with_source(parsed, records)
-    reasons = _reasons(events, contract)
+    reasons = _reasons(events, contract, begin_ms)
     if reasons.null_count == len(reasons):
         return DecodedBlock(events, [])
     is_good = pc.is_null(reasons)
@@ -133,9 +137,10 @@ def _joined(values: pa.Array) -> bytes:
     return pc.binary_join(together, b"\n")[0].as_py()
 
 
-def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
+def _reasons(events: pa.Table, contract: Contract, begin_ms: int | None) -> pa.ChunkedArray:
     """Return per row what is wrong with it, null where nothing is."""
     time, principal, pid = events["timestamp_ms"], events["principal"], events["producer_id"]
+    earliest, clock_ms = pc.subtract(time, contract.max_clock_skew_ms), MAX_INT64 if begin_ms is None else begin_ms
     checks = [
         (pc.is_null(time), "timestamp_ms is missing"),
         (pc.is_null(principal), "principal is missing"),
@@ -147,9 +152,10 @@ def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
             pc.greater(pc.binary_length(principal), MAX_PRINCIPAL_BYTES),
             f"principal is longer than {MAX_PRINCIPAL_BYTES} bytes",
         ),
+        (pc.greater(earliest, events["record_ms"]), "timestamp_ms is in the future"),
         (
-            pc.greater(pc.subtract(time, contract.max_clock_skew_ms), events["record_ms"]),
-            "timestamp_ms is in the future",
+            pc.greater(earliest, clock_ms),
+            "timestamp_ms is ahead of the stream's clock",
         ),
         (pc.and_(pc.is_null(events["broker_id"]), contract.needs_broker), "broker_id is missing"),
     ]
@@ -157,27 +163,39 @@ def _reasons(events: pa.Table, contract: Contract) -> pa.ChunkedArray:
     return pc.case_when(conditions, *[pa.scalar(reason) for _, reason in checks])
 
 
-def _decode_one_by_one(records: pa.Table, contract: Contract) -> DecodedBlock:
-    decoder = msgspec.json.Decoder(_Event)
-    rows, positions, quarantined = [], [], []
+def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
+    found, positions, quarantined = [], [], []
     columns = records.select(["value", "topic", "partition", "offset", "record_ms"])
-    for position, row in enumerate(columns.to_pylist()):
-        try:
-            event = decoder.decode(row["value"] or b"")
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            quarantined.append(_quarantined(row, "value is empty" if not row["value"] else f"not an event: {error}"))
-            continue
-        if not _fits(event):
-            quarantined.append(_quarantined(row, "a number is out of the range of int64, broker_id of int32"))
-            continue
-        rows.append(msgspec.structs.asdict(event))
-        positions.append(position)
-    events = _with_source(pa.Table.from_pylist(rows, EVENT_SCHEMA), records.take(pa.array(positions, pa.int64())))
-    reasons = _reasons(events, contract)
+    for position, value in enumerate(columns["value"].to_pylist()):
+        event, reason = _decode_one(value)
+        if event is None:
+            quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
+        else:
+            found.append(event)
+            positions.append(position)
+    parsed = pa.table(
+        [pa.array([getattr(event, each.name) for event in found], each.type) for each in EVENT_SCHEMA],
+        schema=EVENT_SCHEMA,
+    )
+    events = _with_source(parsed, records.take(pa.array(positions, pa.int64())))
+    reasons = _reasons(events, contract, begin_ms)
     for position, reason in zip(positions, reasons.to_pylist(), strict=True):
         if reason:
             quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
     return DecodedBlock(events.filter(pc.is_null(reasons)), quarantined)
+
+
+def _decode_one(value: bytes | None) -> tuple[_Event | None, str]:
+    """Return the event that a value holds, or None and why it is none."""
+    if not value:
+        return None, "value is empty"
+    try:
+        event = _decoder.decode(value)
+    except RecursionError:
+        return None, "not an event: nested too deep"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return None, f"not an event: {error}"
+    return (event, "") if _fits(event) else (None, "a number is out of the range of int64, broker_id of int32")
 
 
 def _fits(event: _Event) -> bool:

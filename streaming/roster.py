@@ -8,14 +8,11 @@ finds what it found the first time.
 import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 import numpy as np
-from pyspark.sql import SparkSession
 
 from streaming.batch_files import BatchFiles
-from streaming.checkpoint import newest_batch
 
 TRACKED = "tracked"
 FORGOTTEN = "forgotten"
@@ -81,16 +78,6 @@ def roster_before(checkpoint: str, batch_id: int) -> Roster:
 def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
     """Keep the roster of a batch, and drop those that no batch needs any more."""
     BatchFiles(checkpoint, FOLDER).write(batch_id, roster)
-
-
-def ensure_roster(spark: SparkSession, checkpoint: str) -> None:
-    """Make the roster of a checkpoint that was written without one, from the state itself."""
-    begun = newest_batch(checkpoint)
-    done = [int(file.name) for file in Path(checkpoint, "commits").glob("*") if file.name.isdecimal()]
-    if begun is None or not done or BatchFiles(checkpoint, FOLDER).newest(begun) is not None:
-        return
-    keys = spark.read.format("statestore").load(checkpoint).select("key.principal").collect()
-    save_roster(checkpoint, max(done), Roster().changed((code_of(row[0]) for row in keys), (), 0))
 
 
 def keep_roster(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:

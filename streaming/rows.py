@@ -14,7 +14,8 @@ OUTPUT_SCHEMA = "packed BINARY"
 """Rows of one principal and batch: one column and one row, since each costs time per principal."""
 
 Row = tuple[str, Any]
-"""A table's name and its row with times still in milliseconds; or one of `streaming.roster.NOTES` and a number.
+"""A table's name and its row with times still in milliseconds; or a note for the driver: one of
+`streaming.roster.NOTES` and a number, or `streaming.event_times.REACHED` and a partition and its time.
 
 Rows are dicts, or structs that are dicts once they are packed and read again.
 """

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint import batch_offsets
+from streaming.event_times import REACHED, keep_times
 from streaming.marks import BatchMark
 from streaming.roster import keep_roster
 from streaming.rows import by_kind, table_rows, unpack_rows
@@ -165,9 +166,11 @@ class Commit:
         if self.observer:
             said = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
-        # Step 6. Note who is tracked now. Spark then commits the offsets: until then a crash repeats steps 1 to 6.
+        # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
+        # crash repeats steps 1 to 6.
         if self.checkpoint:
             keep_roster(self.checkpoint, batch_id, bodies)
+            keep_times(self.checkpoint, batch_id, bodies.get(REACHED, ()))
 
     def _mark(self, batch_id: int, tables: Sequence[str]) -> str:
         if not (self.stream_id and tables):

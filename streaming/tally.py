@@ -6,33 +6,35 @@ remembers them (see `streaming.forwarded`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
+from quota.decision import OTHER_CLIENTS
 from state.events import CHARGED, CORRECTION, LEARNING
-from streaming.forwarded import PartitionMemory, Recall, memory_of_worker, newest_before
+from streaming.forwarded import PartitionMemory, Recall, Sighted, no_memory, repeats_in_block
 from streaming.overflow import Gate, no_limit
 from streaming.quarantine import Sampler
 from streaming.records import Contract, Quarantined, blocks, decode
-from streaming.tasks import keep_modules
+from streaming.tasks import keep_modules, nobody_knows
 
 TALLY_SCHEMA = "principal STRING, packed BINARY"
 """`principal` is an overflow entry for those that can't be tracked."""
 BLOCK_BYTES = 16 * 1024 * 1024
-QUARANTINE_PREFIX = "\x00quarantine/"
-"""No principal starts so: rows under it carry quarantined records past the quota rules."""
+QUARANTINE_KEY = "quarantine/"
+"""Rows of quarantined records have such a key to spread them over the tasks. What a row is stands in the row itself."""
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS = 1 << 40
 """More than there are: kind and broker of an event make one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_ID_CHARS = 256
-"""Longer client ids are cut: they are evidence in a decision and part of the state, and Kafka allows 32 kB."""
+"""Longer client ids count as `other`: they are part of the state, and Kafka allows 32 kB."""
 
 
-class PackedEvents(msgspec.Struct, array_like=True):
+class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     """Events of one principal and partition as columns of int64 (`clients`: codes into `client_ids`).
 
     `brokers` is empty in scope `cluster`.
@@ -47,49 +49,127 @@ class PackedEvents(msgspec.Struct, array_like=True):
     brokers: bytes
     client_ids: list[str]
 
+    def newest_ms(self) -> int:
+        """Return the time of the newest of them, in milliseconds since the epoch."""
+        return max(memoryview(self.timestamps_ms).cast("q"))
+
+
+class PackedQuarantine(msgspec.Struct, array_like=True, tag=1):
+    """Bad records, on their way past the quota rules."""
+
+    records: list[Quarantined]
+
 
 _packer = msgspec.msgpack.Encoder()
+_unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
 
 
-def tally(
-    quantum_ms: int,
-    contract: Contract,
-    batches: Iterator[pa.RecordBatch],
-    open_gate: Callable[[], Gate] = no_limit,
-    open_memory: Callable[[], Recall | None] = memory_of_worker,
-    topic: str = "produce-events",
-) -> Iterator[pa.RecordBatch]:
-    """Decode and tally the Kafka records of one task; the function of `mapInArrow`.
+def unpack(packed: bytes) -> PackedEvents | PackedQuarantine:
+    """Return what a row of `TALLY_SCHEMA` carries."""
+    return _unpacker.decode(packed)
 
-    Args:
+
+@dataclass(frozen=True)
+class Tally:
+    """The function of `mapInArrow`: decodes and tallies the Kafka records of one task.
+
+    Attributes:
         quantum_ms: Length of a quantum in milliseconds.
         contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
-        batches: Columns as in `streaming.records.decode`, but for the topic.
+        late_grace_ms: Events older than their principal's time by more than this are late.
+        topic: Where the records come from.
         open_gate: Gives what decides which principals are tracked.
         open_memory: Gives what the worker remembers of earlier batches, None for nothing.
-        topic: Where the records come from.
-
-    Yields:
-        Rows of `TALLY_SCHEMA`.
+        get_begin_ms: Gives the driver's clock at the begin of this batch, in ms since the epoch; None if nobody knows.
     """
-    keep_modules()
-    gate, sampler, recall = open_gate(), Sampler(), open_memory()
-    for each in blocks(batches, BLOCK_BYTES):
-        # Told here, it costs nothing per record on the way into Python.
-        block = each.append_column("topic", pa.repeat(topic, len(each)))
-        decoded = decode(block, contract)
-        memories = _recalled(topic, block, recall) if recall else {}
-        rows = list(tally_events(decoded.events, quantum_ms, per_broker=contract.needs_broker, memories=memories))
-        beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
-        for principal in beyond:
-            # Its PIDs are known to an overflow entry, which does not help it once it is tracked.
-            for memory in memories.values():
-                memory.forget(principal)
-        yield from _batch(
-            [(beyond.get(principal, principal), packed) for principal, packed in rows],
-            sampler.sample(decoded.quarantined),
+
+    quantum_ms: int
+    contract: Contract
+    late_grace_ms: int = 0
+    topic: str = "produce-events"
+    open_gate: Callable[[], Gate] = no_limit
+    open_memory: Callable[[], Recall | None] = no_memory
+    get_begin_ms: Callable[[], int | None] = nobody_knows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take the records of a task.
+
+        Args:
+            batches: Columns as in `streaming.records.decode`, but for the topic.
+
+        Yields:
+            Rows of `TALLY_SCHEMA`.
+        """
+        keep_modules()
+        gate, sampler, recall, begin_ms = self.open_gate(), Sampler(), self.open_memory(), self.get_begin_ms()
+        for each in blocks(batches, BLOCK_BYTES):
+            # Told here, it costs nothing per record on the way into Python.
+            block = each.append_column("topic", pa.repeat(self.topic, len(each)))
+            decoded = decode(block, self.contract, begin_ms)
+            memories = _recalled(self.topic, block, recall) if recall else {}
+            rows = list(self.events(decoded.events, memories))
+            beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
+            for principal in beyond:
+                # Its PIDs are known to an overflow entry, which does not help it once it is tracked.
+                for memory in memories.values():
+                    memory.forget(principal)
+            yield from _batch(
+                [(beyond.get(principal, principal), packed) for principal, packed in rows],
+                sampler.sample(decoded.quarantined),
+            )
+        yield from _batch([], sampler.left_out())
+
+    def events(
+        self, events: pa.Table, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield principal and `PackedEvents` for each principal and partition of a block.
+
+        Args:
+            events: Columns of `streaming.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
+            memories: What is remembered of earlier batches, by partition.
+        """
+        partitions = events["partition"].to_numpy()
+        for partition in np.unique(partitions):
+            part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
+            memory = memories.get(int(partition))
+            yield from self._partition(part.sort_by("offset"), int(partition), memory)
+
+    def _partition(
+        self, events: pa.Table, partition: int, memory: PartitionMemory | None
+    ) -> Iterator[tuple[str, bytes]]:
+        principals = events["principal"].combine_chunks().dictionary_encode()
+        clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
+        names, client_names = principals.dictionary.to_pylist(), clients.dictionary.to_pylist()
+        per_broker = self.contract.needs_broker
+        pid, timestamp, counted = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy(), _kinds(events)
+        brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
+        seen = Sighted(
+            principals.indices.to_numpy(), pid, ticks_of(timestamp, self.quantum_ms), counted * _BROKERS + brokers
         )
-    yield from _batch([], sampler.left_out())
+        late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
+        kept = np.flatnonzero(pid >= 0)
+        kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
+        if memory is not None and len(kept):
+            kept = kept[~memory.repeats(names, seen.take(kept), late_ticks)]
+        if not len(kept):
+            return
+        owner = seen.owner
+        kept = kept[np.argsort(owner[kept], kind="stable")]
+        offset = events["offset"].to_numpy()
+        columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
+        local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
+        columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
+        starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
+        owners = owner[kept[starts]].tolist()
+        for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
+            own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
+            client_ids = [_client_id(client_names[client]) for client in own_clients]
+            yield names[code], _packer.encode(PackedEvents(partition, *(column[own] for column in columns), client_ids))
+
+
+def _client_id(client_id: str) -> str:
+    """Return a client id as decisions name it: one too long to be kept can't be told from others, nor throttled."""
+    return client_id if len(client_id) <= MAX_CLIENT_ID_CHARS else OTHER_CLIENTS
 
 
 def _recalled(topic: str, block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
@@ -106,66 +186,13 @@ def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Ite
     if quarantined:
         # A key of its own per block, so that bad input is spread over the tasks.
         first = quarantined[0]
-        key = f"{QUARANTINE_PREFIX}{first.topic}/{first.partition}/{first.offset}"
-        rows.append((key, _packer.encode(quarantined)))
+        key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
+        rows.append((key, _packer.encode(PackedQuarantine(quarantined))))
     if rows:
         principals, packed = zip(*rows, strict=True)
         yield pa.record_batch(
             [pa.array(principals, pa.string()), pa.array(packed, pa.binary())], ["principal", "packed"]
         )
-
-
-def tally_events(
-    events: pa.Table,
-    quantum_ms: int,
-    *,
-    per_broker: bool = False,
-    memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED,
-) -> Iterator[tuple[str, bytes]]:
-    """Yield principal and `PackedEvents` for each principal and partition of a block.
-
-    Args:
-        events: Columns of `streaming.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
-        quantum_ms: Length of a quantum in milliseconds.
-        per_broker: Whether each broker has a time and ledgers of its own (scope `broker`).
-        memories: What is remembered of earlier batches, by partition.
-    """
-    partitions = events["partition"].to_numpy()
-    for partition in np.unique(partitions):
-        part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
-        memory = memories.get(int(partition))
-        yield from _tally_partition(part.sort_by("offset"), int(partition), quantum_ms, per_broker, memory)
-
-
-def _tally_partition(
-    events: pa.Table, partition: int, quantum_ms: int, per_broker: bool, memory: PartitionMemory | None
-) -> Iterator[tuple[str, bytes]]:
-    principals = events["principal"].combine_chunks().dictionary_encode()
-    clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
-    names, client_names = principals.dictionary.to_pylist(), clients.dictionary.to_pylist()
-    owner = principals.indices.to_numpy()
-    pid, timestamp = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy()
-    counted = _kinds(events)
-    brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
-    kind = np.stack([counted, brokers])
-    tick = ticks_of(timestamp, quantum_ms)
-    kept = np.flatnonzero((pid >= 0) & ~_repeats(owner, pid, tick, kind))
-    if memory is not None and len(kept):
-        how = counted * _BROKERS + brokers
-        kept = kept[~memory.repeats(names, owner[kept], pid[kept], tick[kept], how[kept])]
-    if not len(kept):
-        return
-    kept = kept[np.argsort(owner[kept], kind="stable")]
-    offset = events["offset"].to_numpy()
-    columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
-    local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
-    columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
-    starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
-    owners = owner[kept[starts]].tolist()
-    for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
-        own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
-        client_ids = [client_names[client][:MAX_CLIENT_ID_CHARS] for client in own_clients]
-        yield names[code], _packer.encode(PackedEvents(partition, *(column[own] for column in columns), client_ids))
 
 
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
@@ -193,24 +220,3 @@ def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
     """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does for one."""
     quantum, rest = np.divmod(timestamps_ms, quantum_ms)
     return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
-
-
-def _repeats(owner: np.ndarray, pid: np.ndarray, tick: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Mark events that change nothing, because their PID's event just before them was of the same tick and kind.
-
-    Only the one just before counts: an event of another tick, a correction, or one on another broker may have changed
-    what is known of the PID. And only while the principal's time stood still on all brokers: an older event counts for
-    the time that has come since.
-    """
-    newest = newest_before(owner, tick)
-    by_pid = np.lexsort((np.arange(len(pid)), pid, owner))
-    here, before = by_pid[1:], by_pid[:-1]
-    repeats = np.zeros(len(pid), dtype=bool)
-    repeats[here] = (
-        (owner[here] == owner[before])
-        & (pid[here] == pid[before])
-        & (tick[here] == tick[before])
-        & (kind[:, here] == kind[:, before]).all(axis=0)
-        & (tick[here] == newest[here])
-    )
-    return repeats

@@ -2,10 +2,11 @@
 
 import gc
 import sys
+from dataclasses import dataclass
 
 from pyspark import TaskContext
 
-from streaming.checkpoint import newest_batch
+from streaming.checkpoint import batch_begin_ms, newest_batch
 
 
 def batch_of_task(checkpoint: str) -> int:
@@ -17,6 +18,25 @@ def batch_of_task(checkpoint: str) -> int:
     task = TaskContext.get()
     told = task and task.getLocalProperty("streaming.sql.batchId")
     return int(told) if told else newest_batch(checkpoint) or 0
+
+
+@dataclass(frozen=True)
+class BatchClock:
+    """Tells a task when its batch began.
+
+    Attributes:
+        checkpoint: Folder of the stream's checkpoint.
+    """
+
+    checkpoint: str
+
+    def __call__(self) -> int | None:
+        """Return the driver's clock at the begin of this task's batch, in ms since the epoch; None if nobody knows."""
+        return batch_begin_ms(self.checkpoint, batch_of_task(self.checkpoint))
+
+
+def nobody_knows() -> None:
+    """Return that there is no such clock."""
 
 
 def attempt_id() -> int | None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 TICK_MS = 10_000
 QUANTUM_MS = 900_000
 WINDOW_MS = 3_600_000
+INTERVAL_MS = 60_000
 GRACE_MS = 300_000
 MIN_THROTTLE_MS = 60_000
 LAYERS = 4
@@ -34,6 +35,8 @@ class Twin:
 
     learn_until_ms: int = 0
     clock_ms: int = 0
+    interval: int = 0
+    quota: Fraction | None = None
     copies: dict[int, set[int]] = field(default_factory=dict)
     tokens: Fraction | None = None
     refilled_ms: int = 0
@@ -48,7 +51,10 @@ class Twin:
         tick_ms = timestamp_ms // TICK_MS * TICK_MS
         if tick_ms // QUANTUM_MS > self.clock_ms // QUANTUM_MS:
             self.clock_ms = tick_ms
-        self._release(tick_ms, quota)
+        self.interval = max(self.interval, tick_ms // INTERVAL_MS)
+        # A quota holds from the first event of its batch on: what ended before ended under the one before.
+        self._release(tick_ms, self.quota)
+        self.quota = quota
         if tick_ms < (self.clock_ms - GRACE_MS) // TICK_MS * TICK_MS:
             self._late(pid, tick_ms)
             return
@@ -110,7 +116,7 @@ class Twin:
         return True
 
     def _refuse(self, pid: int, timestamp_ms: int, now_ms: int, quota: Fraction) -> None:
-        self.refused.append((now_ms // QUANTUM_MS, pid))
+        self.refused.append((self.interval, pid))
         decided_ms = max(timestamp_ms, now_ms)
         if self.episode and now_ms - self.episode[0] // TICK_MS * TICK_MS < MIN_THROTTLE_MS:
             return

@@ -4,7 +4,7 @@ import pytest
 
 from quota.limits import Limit
 from state.broker_ledgers import BrokerLedgers
-from state.codec import encode_brokers
+from state.codec import BrokersState, encode_brokers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 
@@ -66,7 +66,7 @@ def test_the_ledgers_read_back_as_they_were_written() -> None:
     assert BrokerLedgers("User:a", DEPLOYMENT, stored).to_bytes() == stored
 
 
-@pytest.mark.parametrize("stored", [b"PQL\x01nothing", encode_brokers({1: b"damaged"})])
+@pytest.mark.parametrize("stored", [b"PQL\x01nothing", encode_brokers(BrokersState({1: b"damaged"}))])
 def test_ledgers_that_cannot_be_read_are_refused(stored: bytes) -> None:
     with pytest.raises(LedgerCodecError):
         BrokerLedgers("User:a", DEPLOYMENT, stored)
@@ -79,3 +79,15 @@ def test_brokers_that_are_met_after_a_loss_learn_first() -> None:
     outcome = produce(ledgers, list(range(50)), broker_id=3)
 
     assert (outcome.decisions, outcome.metrics[0].phase) == ((), "learning")
+
+
+def test_the_learning_after_a_loss_is_stored_and_so_the_same_in_one_batch_and_in_two() -> None:
+    at_once = BrokerLedgers("User:a", DEPLOYMENT)
+    at_once.learn_again(START_MS + HOUR_MS)
+    produce(at_once, [1], broker_id=1)
+    in_two = BrokerLedgers("User:a", DEPLOYMENT, at_once.to_bytes())
+
+    outcomes = [produce(ledgers, list(range(50)), broker_id=2) for ledgers in (at_once, in_two)]
+
+    assert [(outcome.decisions, outcome.metrics[0].phase) for outcome in outcomes] == [((), "learning")] * 2
+    assert at_once.to_bytes() == in_two.to_bytes()

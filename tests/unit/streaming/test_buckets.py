@@ -4,19 +4,19 @@ from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
-import pytest
 from group_state_kit import State
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming import operator
-from streaming.buckets import operate_bucket
-from streaming.operator import operate
+from streaming.event_times import REACHED, EventTimes
+from streaming.ledger_group import LedgerGroup
+from streaming.operator import Operator
 from streaming.quotas import Quota, Quotas
+from streaming.records import Contract
 from streaming.rows import Rows, unpack_rows
-from streaming.tally import tally_events
+from streaming.tally import Tally
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -46,7 +46,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*tally_events(table, DEPLOYMENT.config.quantum_ms), strict=True)
+    principals, packed = zip(*Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000)).events(table), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 
@@ -58,49 +58,36 @@ def rows_of(parts: Iterator[pd.DataFrame]) -> Rows:
     return [row for part in parts for row in unpack_rows(part["packed"])]
 
 
-class OneEach:
-    """A state for each principal, all looked at when a batch comes, as Spark's timeouts do."""
+class World:
+    """A stream's states, each called when it has events or its time is over, and what the driver keeps of times."""
 
-    def __init__(self) -> None:
-        self.states: dict[str, State] = {}
+    def __init__(self, buckets: bool) -> None:
+        self.buckets = buckets
+        self.states: dict[object, State] = {}
+        self.times = EventTimes()
 
-    def take(self, rows: pd.DataFrame) -> Rows:
+    def take(self, rows: pd.DataFrame, at_ms: int) -> Rows:
         said: Rows = []
-        for principal, part in rows.groupby("principal"):
-            state = self._state(principal)
-            said += rows_of(operate(DEPLOYMENT, frozenset(), (principal,), iter([part]), state, get_quotas=quotas))
-        for principal in sorted(set(self.states) - set(rows["principal"])):
-            # A state is asked when its time is over; asking too early changes nothing that comes out.
-            if self.states[principal].exists:
-                state = self.states[principal] = self.states[principal].times_out()
-                said += rows_of(operate(DEPLOYMENT, frozenset(), (principal,), iter(()), state))
+        operator = Operator(DEPLOYMENT, get_quotas=quotas, get_times=lambda: self.times)
+        called = dict(list(rows.groupby(lambda _: 3) if self.buckets else rows.groupby("principal")))
+        for key, part in called.items():
+            before = self.states.get(key)
+            state = self.states[key] = before.next_call(at_ms) if before else State(now_ms=at_ms)
+            said += rows_of(operator((key,), iter([part]), state))
+        for key, before in self.states.items():
+            if key not in called and before.exists and (before.times_out_ms or 0) <= at_ms:
+                state = self.states[key] = before.times_out(at_ms)
+                said += rows_of(operator((key,), iter(()), state))
+        self.times = self.times.after([body for kind, body in said if kind == REACHED])
         return said
 
-    def _state(self, principal: str) -> State:
-        known = self.states.get(principal)
-        self.states[principal] = known.next_call() if known and known.exists else State()
-        return self.states[principal]
 
-
-class Bucket:
-    """All principals in one state."""
-
-    def __init__(self) -> None:
-        self.state = State()
-
-    def take(self, rows: pd.DataFrame) -> Rows:
-        self.state = self.state.next_call() if self.state.exists else State()
-        return rows_of(operate_bucket(DEPLOYMENT, frozenset(), (3,), iter([rows]), self.state, get_quotas=quotas))
-
-
-def said_by(way: OneEach | Bucket, batches: list[tuple[int, list[tuple[str, int]]]]) -> Rows:
-    with pytest.MonkeyPatch.context() as fresh:
-        fresh.setattr(operator, "reached", operator.EventTime())
-        at_ms, said = NOW_MS, []
-        for step_ms, events in batches:
-            at_ms += step_ms
-            said += way.take(frame(events, at_ms))
-        return said
+def said_by(buckets: bool, batches: list[tuple[int, list[tuple[str, int]]]]) -> Rows:
+    world, at_ms, said = World(buckets), NOW_MS, []
+    for step_ms, events in batches:
+        at_ms += step_ms
+        said += world.take(frame(events, at_ms), at_ms)
+    return said
 
 
 def without_forgetting(said: Rows) -> Rows:
@@ -115,26 +102,26 @@ def without_forgetting(said: Rows) -> Rows:
 
 @given(batches=BATCHES)
 def test_a_bucket_says_what_a_state_each_says(batches: list[tuple[int, list[tuple[str, int]]]]) -> None:
-    assert without_forgetting(said_by(Bucket(), batches)) == without_forgetting(said_by(OneEach(), batches))
+    assert without_forgetting(said_by(True, batches)) == without_forgetting(said_by(False, batches))
 
 
 def test_a_bucket_is_not_written_when_nothing_changed() -> None:
-    bucket = Bucket()
-    bucket.take(frame([("a", 1), ("b", 1)], NOW_MS))
-    assert bucket.state.updates == 1
+    world = World(buckets=True)
+    world.take(frame([("a", 1), ("b", 1)], NOW_MS), NOW_MS)
+    assert world.states[3].updates == 1
 
-    assert bucket.take(frame([("a", 1), ("b", 1)], NOW_MS + 500)) == []
-    assert bucket.state.updates == 0
+    assert world.take(frame([("a", 1), ("b", 1)], NOW_MS + 500), NOW_MS + 500) == []
+    assert world.states[3].updates == 0
 
 
 def test_who_is_silent_for_long_leaves_the_bucket_and_the_others_stay() -> None:
-    bucket = Bucket()
-    bucket.take(frame([("a", 1), ("b", 1)], NOW_MS))
-    for hour in (20, 21, 22):
-        said = bucket.take(frame([("b", 1)], NOW_MS + hour * HOUR_MS))
-        if said and "User:a" in str(said):
-            break
-    assert dict(said)["producer_id_metrics"]["rate"] == 0
-    bucket.take(frame([("b", 2)], NOW_MS + 23 * HOUR_MS))
-    assert b"User:a" not in bucket.state.stored
-    assert b"User:b" in bucket.state.stored
+    world = World(buckets=True)
+    said: Rows = []
+    for hour in (0, 20, 21):
+        at_ms = NOW_MS + hour * HOUR_MS
+        said = world.take(frame([("b", hour)] if hour else [("a", 1), ("b", 1)], at_ms), at_ms)
+
+    (last,) = [body for kind, body in said if kind == "producer_id_metrics" and body["principal"] == "User:a"]
+    assert last["rate"] == 0
+    group = LedgerGroup(world.states[3])
+    assert (group.get("User:a"), group.get("User:b") is None) == (None, False)

@@ -13,12 +13,13 @@ from quota.limits import Limit
 from state.events import CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
 from streaming.forwarded import Attempt, Forwarded, PartitionMemory
-from streaming.operator import unpack
-from streaming.tally import tally_events
+from streaming.operator import in_order
+from streaming.records import Contract
+from streaming.tally import Tally, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
-QUANTUM_MS = DEPLOYMENT.config.quantum_ms
+TALLY = Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000), DEPLOYMENT.late_grace_ms)
 Event = tuple[int, int, int]
 """PID, milliseconds since the event before, kind."""
 
@@ -73,14 +74,13 @@ class Fed:
         self.events += len(events.pids)
         self.decisions += outcome.decisions
         self.metrics += outcome.metrics
-        if outcome.changed:
-            self.stored = ledger.to_bytes()
+        self.stored = outcome.content
 
 
 def tallied(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
-    packed = [packed for _, packed in tally_events(events, QUANTUM_MS, memories=memories)]
-    return unpack(packed) if packed else None
+    packed = [packed for _, packed in TALLY.events(events, memories)]
+    return in_order([unpack(each) for each in packed]) if packed else None
 
 
 @given(batches=BATCHES, rate=st.sampled_from([2.0, 700.0]))

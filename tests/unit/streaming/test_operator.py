@@ -1,5 +1,7 @@
 """The operator with Spark's own `GroupState`."""
 
+import json
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -7,55 +9,63 @@ from group_state_kit import State
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming import operator
-from streaming.operator import operate
+from streaming.event_times import REACHED, EventTimes
+from streaming.ledger_group import Held, LedgerGroup
+from streaming.operator import Operator
 from streaming.quotas import Quota, Quotas
+from streaming.records import Contract
 from streaming.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
 from streaming.rows import unpack_rows
 from streaming.table_specs import TABLES
-from streaming.tally import tally_events
+from streaming.tally import Tally
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = Roster()
 QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
+TALLY = Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000))
+QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
+NOTHING = EventTimes()
 
 
-@pytest.fixture(autouse=True)
-def a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator, "reached", operator.EventTime())
-
-
-def frame(pids: list[int], at_ms: int = 0) -> pd.DataFrame:
+def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0) -> pd.DataFrame:
     size = len(pids)
     events = pa.table(
         {
             "timestamp_ms": pa.array([NOW_MS + at_ms] * size, pa.int64()),
-            "principal": ["User:a"] * size,
+            "principal": [principal] * size,
             "producer_id": pa.array(pids, pa.int64()),
             "client_id": ["app"] * size,
             "correction": [False] * size,
             "learning": [False] * size,
-            "partition": pa.array([0] * size, pa.int32()),
+            "partition": pa.array([partition] * size, pa.int32()),
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    ((_, packed),) = tally_events(events, DEPLOYMENT.config.quantum_ms)
-    return pd.DataFrame({"packed": [packed]})
+    principals, packed = zip(*TALLY.events(events), strict=True)
+    return pd.DataFrame({"principal": principals, "packed": packed})
+
+
+def nothing() -> pd.DataFrame:
+    return pd.DataFrame({"principal": [], "packed": []})
+
+
+def come(ms: int, partition: int = 0) -> EventTimes:
+    """So far a partition had come before the batch."""
+    return EventTimes({partition: (NOW_MS + ms) // QUANTUM_MS * QUANTUM_MS})
 
 
 def say(
-    state: State, rows: pd.DataFrame, principal: str = "User:a", roster: Roster = EMPTY
+    state: State, rows: pd.DataFrame, roster: Roster = EMPTY, times: EventTimes = NOTHING, key: object = 3
 ) -> list[tuple[str, dict[str, object]]]:
-    """All that comes out, notes for the roster too."""
-    never_enforced = frozenset({"User:super"})
-    output = operate(DEPLOYMENT, never_enforced, (principal,), iter([rows]), state, lambda: roster, lambda: QUOTAS)
-    return [row for part in output for row in unpack_rows(part["packed"])]
+    """All that comes out, notes for the driver too."""
+    operator = Operator(DEPLOYMENT, frozenset({"User:super"}), lambda: roster, lambda: QUOTAS, lambda: times)
+    return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
-def run(state: State, rows: pd.DataFrame, principal: str = "User:a") -> list[tuple[str, dict[str, object]]]:
+def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, object]]]:
     """What goes to tables."""
-    return [(kind, body) for kind, body in say(state, rows, principal) if kind not in NOTES]
+    return [(kind, body) for kind, body in say(state, rows, times=times) if kind not in (*NOTES, REACHED)]
 
 
 def test_rows_have_exactly_the_columns_of_their_tables() -> None:
@@ -76,63 +86,101 @@ def test_state_is_not_written_when_nothing_changed() -> None:
 
 
 def test_a_principal_that_is_never_enforced_is_reported_without_a_quota() -> None:
-    ((kind, row),) = run(State(), frame(list(range(50))), principal="User:super")
+    ((kind, row),) = run(State(), frame(list(range(50)), principal="User:super"))
 
     assert (kind, row["quota_source"], row["admitted_pids"]) == ("producer_id_metrics", "none", 50)
 
 
-def test_a_lost_ledger_is_quarantined_and_its_principal_learns_again_instead_of_being_punished() -> None:
-    state = State(b"PQL\x01 damaged beyond repair")
+def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_instead_of_being_punished() -> None:
+    state = State(b"PQL\x01 of an earlier version")
 
     rows = run(state, frame(list(range(500))))
-    later = run(state, frame(list(range(500)), at_ms=DEPLOYMENT.config.window_ms + 1000))
+    other = run(state, frame(list(range(500)), at_ms=WINDOW_MS - 60_000, principal="User:super"))
+    later = run(state, frame(list(range(500)), at_ms=WINDOW_MS + 1000))
+
+    assert [kind for kind, _ in rows] == ["quarantined_events", "producer_id_metrics"]
+    assert str(rows[0][1]["reason"]).startswith("ledgers of group 3 lost: ")
+    assert "\n" not in str(rows[0][1]["reason"])
+    assert [row["phase"] for _, row in rows[1:] + other] == ["learning"] * 2
+    assert [kind for kind, _ in later] == ["producer_id_metrics"]
+
+
+def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
+    group = LedgerGroup(damaged := State())
+    group.put("User:a", Held(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
+    group.store(NOTHING, 1000)
+
+    rows = run(damaged, frame(list(range(500))))
 
     assert [kind for kind, _ in rows] == ["quarantined_events", "producer_id_metrics"]
     assert str(rows[0][1]["reason"]).startswith("ledger of User:a lost: ")
     assert rows[1][1]["phase"] == "learning"
-    assert [kind for kind, _ in later] == ["producer_id_metrics"]
+
+
+FORGOTTEN_AFTER_MS = 13 * WINDOW_MS
+"""Eleven windows of samples, a window for taps that fall behind, and what is left of two quanta."""
 
 
 def test_a_ledger_that_has_expired_is_removed_with_a_last_row_of_rate_0() -> None:
     silent = State()
     run(silent, frame(list(range(50))))
-    run(State(), frame([1], at_ms=12 * DEPLOYMENT.config.window_ms), principal="User:b")
 
-    noted = silent.times_out()
-    assert run(noted, pd.DataFrame()) == []
-    timed_out = noted.times_out()
-    (release, last) = run(timed_out, pd.DataFrame())
+    timed_out = silent.times_out()
+    (release, last) = run(timed_out, nothing(), come(FORGOTTEN_AFTER_MS))
 
     assert not timed_out.exists
     assert release[1]["action"] == "RELEASE"
     assert (last[0], last[1]["rate"], last[1]["tokens"], last[1]["active_pids"]) == ("producer_id_metrics", 0, 10, 0)
 
 
-def test_what_a_process_has_met_never_shows_in_the_output_of_the_same_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = State()
-    run(silent, frame(list(range(50))))
-    run(State(), frame([1], at_ms=12 * DEPLOYMENT.config.window_ms), principal="User:b")
-    noted = silent.times_out()
-    first = run(noted, pd.DataFrame())
+def test_a_ledger_is_forgotten_by_the_time_of_its_own_partition_only() -> None:
+    state = State()
+    run(state, frame([1], partition=4))
+    run(other := state.next_call(), frame([1], principal="User:b", partition=5))
 
-    # Killed before the commit: the batch is repeated by a process that has met nothing.
-    monkeypatch.setattr(operator, "reached", operator.EventTime())
-    assert run(silent.times_out(), pd.DataFrame()) == first == []
-    # Committed, then killed: what was noted is acted on all the same, each time alike.
-    rows = [run(noted.times_out(), pd.DataFrame()) for _ in range(2)]
-    assert rows[0] == rows[1]
-    assert rows[0][-1][1]["rate"] == 0
+    ahead = run(ahead_call := other.next_call(), nothing(), come(1000 * WINDOW_MS, partition=5))
+    own = run(own_call := other.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4))
+
+    assert [row["principal"] for _, row in ahead] == ["User:b"]
+    assert [row["principal"] for _, row in own] == ["User:a"]
+    assert LedgerGroup(ahead_call.next_call()).get("User:a") is not None
+    assert LedgerGroup(own_call.next_call()).get("User:b") is not None
 
 
-def test_a_ledger_noted_as_expired_is_the_same_ledger_if_an_event_comes_after_all() -> None:
-    silent = State()
-    run(silent, frame(list(range(50))))
-    run(State(), frame([1], at_ms=12 * DEPLOYMENT.config.window_ms), principal="User:b")
-    noted = silent.times_out()
-    run(noted, pd.DataFrame())
-    late = frame([1], at_ms=12 * DEPLOYMENT.config.window_ms)
+def test_an_event_of_a_day_ahead_in_the_same_batch_takes_nobodys_ledger() -> None:
+    state = State()
+    run(state, frame(list(range(50))))
 
-    assert run(noted.next_call(), late) == run(silent.next_call(), late)
+    day_ahead = frame([7], at_ms=24 * WINDOW_MS, principal="User:b")
+    said = run(after := state.next_call(), day_ahead, come(0))
+    again = run(after.next_call(), frame(list(range(11)), at_ms=60_000), come(0))
+
+    assert [row["principal"] for _, row in said] == ["User:b"]
+    assert [(kind, row["admitted_pids"]) for kind, row in again] == [("producer_id_metrics", 0)]
+
+
+def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have() -> None:
+    begin_ms = NOW_MS // QUANTUM_MS * QUANTUM_MS
+    batch = pd.concat([frame([1]), frame([2], at_ms=QUANTUM_MS, partition=1), frame([3], partition=1)])
+
+    first = say(State(), batch)
+    again = say(State(), batch, times=EventTimes({0: begin_ms, 1: begin_ms}))
+
+    assert [body for kind, body in first if kind == REACHED] == [[0, begin_ms], [1, begin_ms + QUANTUM_MS]]
+    assert [body for kind, body in again if kind == REACHED] == [[1, begin_ms + QUANTUM_MS]]
+
+
+def test_a_repeated_batch_says_the_same_in_whatever_order_its_tallies_come() -> None:
+    state = State()
+    run(state, pd.concat([frame(list(range(50)), principal=f"User:{name}") for name in "abc"]))
+    parts = [frame([1], FORGOTTEN_AFTER_MS, principal=f"User:{name}", partition=1) for name in "cde"]
+    times = come(FORGOTTEN_AFTER_MS)
+
+    attempts = [run(state.next_call(), pd.concat(order), times) for order in (parts, parts[::-1])]
+
+    assert attempts[0] == attempts[1]
+    forgotten = [row["principal"] for kind, row in attempts[0] if kind == "producer_id_metrics" and not row["rate"]]
+    assert forgotten == ["User:c", "User:a", "User:b"]
 
 
 def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
@@ -141,44 +189,62 @@ def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
 
     timed_out = silent.times_out()
 
-    assert run(timed_out, pd.DataFrame()) == []
+    assert run(timed_out, nothing(), come(10 * WINDOW_MS)) == []
     assert timed_out.stored == silent.stored
     assert timed_out.timeout_ms is not None
 
 
 def test_a_timeout_is_set_with_each_update_and_only_then() -> None:
     state = State()
-    run(state, frame([1]))
-    assert state.timeout_ms == pytest.approx(11 * DEPLOYMENT.config.window_ms, rel=0.01)
+    run(state, frame([1]), come(0))
+    assert state.timeout_ms == pytest.approx(12 * WINDOW_MS, rel=0.05)
 
     unchanged = state.next_call()
     run(unchanged, frame([1], at_ms=500))
     assert (unchanged.updates, unchanged.timeout_ms) == (0, None)
 
 
-def test_an_expired_ledger_that_cannot_be_read_is_removed_and_said() -> None:
+def test_a_state_of_silent_principals_that_cannot_be_read_is_removed_and_said() -> None:
     timed_out = State(b"PQL\x01 damaged beyond repair", timed_out=True)
 
-    ((kind, _),) = run(timed_out, pd.DataFrame())
+    ((kind, _),) = run(timed_out, nothing())
 
     assert (kind, timed_out.exists) == ("quarantined_events", False)
+
+
+@pytest.mark.parametrize("principal", ["\x00quarantine/:x", "quarantine/:produce-events/0/0", "overflow-07:x"])
+def test_no_name_of_a_principal_is_taken_for_anything_else(principal: str) -> None:
+    value = json.dumps({"timestamp_ms": NOW_MS, "principal": principal, "producer_id": 1}).encode()
+    records = pa.record_batch(
+        {
+            "value": pa.array([value, b"bad"]),
+            "partition": pa.array([0, 0], pa.int32()),
+            "offset": pa.array([0, 1], pa.int64()),
+            "record_ms": pa.array([NOW_MS, NOW_MS], pa.int64()),
+        }
+    )
+
+    rows = pd.concat([batch.to_pandas() for batch in TALLY(iter([records]))])
+
+    said = run(State(), rows)
+    assert [(kind, row.get("principal")) for kind, row in said] == [
+        ("quarantined_events", None),
+        ("producer_id_metrics", principal),
+    ]
 
 
 def test_the_roster_is_told_of_a_principals_first_and_last_appearance_and_of_nothing_between() -> None:
     state = State()
     first = say(state, frame([1]))
     between = say(state, frame([2], at_ms=60_000))
-    run(State(), frame([1], at_ms=12 * DEPLOYMENT.config.window_ms), principal="User:b")
-    noted = state.times_out()
-    say(noted, pd.DataFrame())
-    last = say(noted.times_out(), pd.DataFrame())
+    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS))
 
     notes = [[(kind, body) for kind, body in rows if kind in NOTES] for rows in (first, between, last)]
     assert notes == [[(TRACKED, code_of("User:a"))], [], [(FORGOTTEN, code_of("User:a"))]]
 
 
 def test_an_overflow_entry_tells_its_time_and_is_on_no_roster() -> None:
-    rows = say(State(), frame([1], at_ms=5), principal="overflow-07")
+    rows = say(State(), frame([1], at_ms=5, principal="overflow-07"))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
 

@@ -10,12 +10,14 @@ from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.operator import unpack
-from streaming.tally import tally_events, ticks_of
+from streaming.operator import in_order
+from streaming.records import Contract
+from streaming.tally import Tally, ticks_of, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
+TALLY = Tally(QUANTUM_MS, Contract(300_000), DEPLOYMENT.late_grace_ms)
 Row = tuple[str, int, int, int]
 KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
 
@@ -42,6 +44,10 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
     )
 
 
+def events_of(*packed: bytes) -> Events:
+    return in_order([unpack(each) for each in packed])
+
+
 def ledger_after(principal: str, events: Events, rate: float) -> bytes:
     ledger = Ledger(principal, DEPLOYMENT)
     ledger.process(events, Limit(rate, "user"))
@@ -55,7 +61,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    tallies = dict(tally_events(table(rows, order), QUANTUM_MS))
+    tallies = dict(TALLY.events(table(rows, order)))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [row for row in rows if row[0] == principal and row[1] >= 0]
@@ -65,23 +71,23 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
             [f"c{row[1] % 2}" for row in mine],
             [row[3] for row in mine],
         )
-        assert ledger_after(principal, unpack([tallies[principal]]), rate) == ledger_after(principal, every, rate)
+        assert ledger_after(principal, events_of(tallies[principal]), rate) == ledger_after(principal, every, rate)
 
 
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
     rows = [("User:a", 7, n * 10, False) for n in range(500)]
 
-    ((_, packed),) = tally_events(table(rows), QUANTUM_MS)
+    ((_, packed),) = TALLY.events(table(rows))
 
-    assert unpack([packed]).pids == [7]
+    assert events_of(packed).pids == [7]
 
 
 def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, False), ("User:a", 2, 0, False)])
     second = table([("User:a", 3, 0, False)]).set_column(6, "partition", pa.array([1], pa.int32()))
-    packed = [packed for _, packed in tally_events(pa.concat_tables([second, first]), QUANTUM_MS)]
+    packed = [packed for _, packed in TALLY.events(pa.concat_tables([second, first]))]
 
-    assert unpack(reversed(packed)).pids == [1, 2, 3]
+    assert events_of(*reversed(packed)).pids == [1, 2, 3]
 
 
 @given(times=st.lists(st.integers(0, 4 * 10**12), min_size=1), quantum_ms=st.integers(90, 10**8))
@@ -120,19 +126,20 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
         times, clients = [NOW_MS + row[2] for row in part], [f"c{row[1] % 2}" for row in part]
         return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
 
+    per_broker = Tally(QUANTUM_MS, Contract(300_000, needs_broker=True), deployment.late_grace_ms)
     with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
-    ((_, packed),) = tally_events(with_brokers, QUANTUM_MS, per_broker=True)
+    ((_, packed),) = per_broker.events(with_brokers)
 
     whole = after(single(0, len(rows)))
-    assert after(unpack([packed])) == whole
+    assert after(events_of(packed)) == whole
     middle = min(cut, len(rows))
     halves = [single(begin, end) for begin, end in ((0, middle), (middle, len(rows))) if begin < end]
     assert after(*halves) == whole
 
 
-def test_a_client_id_that_is_longer_than_evidence_needs_is_cut() -> None:
+def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
     rows = table([("User:a", 1, 0, False)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
 
-    ((_, packed),) = tally_events(rows, QUANTUM_MS)
+    ((_, packed),) = TALLY.events(rows)
 
-    assert unpack([packed]).client_ids == ["x" * 256]
+    assert events_of(packed).client_ids == ["other"]

@@ -1,0 +1,56 @@
+"""PIDs that take no token: late, corrected, learning, known and renewed, or without a quota. One cap holds for all."""
+
+from quota.config import QuotaConfig
+from quota.limits import Limit
+from state.layers import LayeredBloomFilter, Quantum
+from state.refusals import NO_TICK, Refusals
+from state.window import WindowCounts
+
+
+class Uncharged:
+    """Writes PIDs that take no token to the filter, as long as there is room.
+
+    A PID that is left out may come again, and must not be charged then: it saturates its quantum, and while a live
+    quantum is saturated nobody is refused.
+    """
+
+    def __init__(self, config: QuotaConfig, seen: LayeredBloomFilter, window: WindowCounts, refusals: Refusals) -> None:
+        """Write to a principal's filter, and count what is left out in its window."""
+        self._config = config
+        self._seen = seen
+        self._window = window
+        self._refusals = refusals
+        self._max_bytes = config.max_uncharged_bytes
+
+    def put_in_force(self, limit: Limit) -> None:
+        """Make room for at least what a quota allows: its burst, its refill in the live quanta, and their renewals."""
+        windows = self._config.burst_windows + 1 + 1 / self._config.layer_count
+        allowed = self._seen.bytes_of((limit.producer_ids_rate or 0) * windows)
+        self._max_bytes = max(self._config.max_uncharged_bytes, allowed)
+
+    def store(self, pid_hash: int, quantum: int, current: int) -> bool:
+        """Store an unseen PID if there is room for it.
+
+        Args:
+            pid_hash: Its hash.
+            quantum: To which it belongs.
+            current: The current quantum.
+
+        Returns:
+            False if it was left out; it is counted then.
+        """
+        is_stored = self._seen.store(pid_hash, quantum, self._max_bytes)
+        if not is_stored:
+            self._saturate(current)
+            self._window.of(current).unstored.add(pid_hash)
+        return is_stored
+
+    def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
+        """Write a known PID, which `source` holds, to a later quantum if there is room for it."""
+        if self._seen.may_renew(quantum) and not self._seen.renew(pid_hash, source, quantum, self._max_bytes):
+            self._saturate(current)
+
+    def _saturate(self, current: int) -> None:
+        self._window.of(current).saturated = True
+        # What this tick refused so far, it may excuse from here on.
+        self._refusals.tick = NO_TICK
