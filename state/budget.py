@@ -22,8 +22,13 @@ class Budget:
         self._bucket = TokenBucket.from_parts(parts) if parts else None
         self._terms: BucketTerms | None = None
 
-    def apply(self, limit: Limit) -> None:
-        """Put a quota in force. Without one the bucket keeps its tokens for the next."""
+    def apply(self, limit: Limit, tick: int = 0) -> None:
+        """Put a quota in force from a tick on: what came back until then came back under the one before.
+
+        Without a quota the bucket keeps its tokens for the next, which refills the time between.
+        """
+        if self._terms is not None and self._bucket is not None:
+            self._bucket.refill(self._terms, tick, self._timeline)
         rate = limit.producer_ids_rate
         self._terms = None if rate is None else BucketTerms.of(rate, self._config)
 

@@ -102,17 +102,19 @@ class Layer:
 class Quantum:
     """The layers written to during one quantum."""
 
-    __slots__ = ("layers", "number", "renewals", "renewed")
+    __slots__ = ("entries", "layers", "number", "renewals", "renewed")
 
     def __init__(self, number: int, renewed: int, renewals: int, layers: list[Layer]) -> None:
         self.number = number
         self.renewed = renewed
         self.renewals = renewals
         self.layers = layers
+        self.entries = sum(layer.entries for layer in layers)
 
-    def entries(self) -> int:
-        """Return how many PIDs were written here."""
-        return sum(layer.entries for layer in self.layers)
+    def add(self, pid_hash: int) -> None:
+        """Store a PID in the newest layer, which has room."""
+        self.layers[-1].add(pid_hash)
+        self.entries += 1
 
 
 class LayeredBloomFilter:
@@ -207,7 +209,7 @@ class LayeredBloomFilter:
         target = self._open(quantum)
         if not self._make_room(target, max_bytes):
             return False
-        target.layers[-1].add(pid_hash)
+        target.add(pid_hash)
         return True
 
     def may_renew(self, quantum: int) -> bool:
@@ -216,8 +218,13 @@ class LayeredBloomFilter:
         The counters are exact, and no PID is renewed twice in a quantum. So only false positives are ever turned away:
         those of a flood, each of which looks like a known PID, can't grow the state without end.
         """
-        renewals = next((each.renewals for each in self._quanta if each.number == quantum), 0)
-        return renewals < sum(each.entries() for each in self._quanta if each.number < quantum)
+        renewals = entries_before = 0
+        for each in self._quanta:
+            if each.number < quantum:
+                entries_before += each.entries
+            elif each.number == quantum:
+                renewals = each.renewals
+        return renewals < entries_before
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
         """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
@@ -239,7 +246,7 @@ class LayeredBloomFilter:
 
     def active_pids(self) -> int:
         """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
-        return sum(max(0, quantum.entries() - quantum.renewed) for quantum in self._quanta)
+        return sum(max(0, quantum.entries - quantum.renewed) for quantum in self._quanta)
 
     def layers(self) -> int:
         """Return how many layers there are."""
@@ -283,14 +290,14 @@ class LayeredBloomFilter:
         return True
 
     def _next_capacity(self, quantum: Quantum) -> int:
-        held = quantum.entries()
+        held = quantum.entries
         if held:
             return max(MIN_EXTENSION, math.ceil(held * EXTENSION_SHARE))
         # A new quantum most likely holds as much as the one before it.
         return max(MIN_FIRST_CAPACITY, math.ceil(max(self._entries_before(quantum), self._first_capacity)))
 
     def _entries_before(self, quantum: Quantum) -> int:
-        return next((each.entries() for each in reversed(self._quanta) if each.number < quantum.number), 0)
+        return next((each.entries for each in reversed(self._quanta) if each.number < quantum.number), 0)
 
     def _rate_of_layer(self, position: int) -> float:
         if position == 0:

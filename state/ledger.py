@@ -58,7 +58,7 @@ class Ledger:
         quantum = self._timeline.quantum(max(0, self._state.clock_tick))
         self._seen = LayeredBloomFilter(self._config, quantum, self._state.quanta)
         self._budget = Budget(self._config, self._timeline, self._state.bucket)
-        self._window = WindowCounts(self._state.counts, self._config.layer_count)
+        self._window = WindowCounts(self._state.counts, self._config)
         self._refusals = Refusals(self._config, self._timeline, self._state, self._window)
         self._uncharged = Uncharged(self._config, self._seen, self._window, self._refusals)
         self._limit = Limit(*self._state.limit) if self._state.limit else UNLIMITED
@@ -163,11 +163,11 @@ class Ledger:
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._batch_tick:
             self._advance(first_tick)
-        self._put_in_force(limit)
+        self._put_in_force(limit, max(first_tick, self._state.clock_tick))
 
-    def _put_in_force(self, limit: Limit) -> None:
+    def _put_in_force(self, limit: Limit, tick: int) -> None:
         if limit.producer_ids_rate != self._limit.producer_ids_rate:
-            self._budget.apply(limit)
+            self._budget.apply(limit, tick)
             self._uncharged.put_in_force(limit)
             if self._limit.producer_ids_rate is None:
                 # To excuse what a flood without a quota left out would shelter it from the quota set against it.

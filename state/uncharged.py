@@ -10,8 +10,8 @@ from state.window import WindowCounts
 class Uncharged:
     """Writes PIDs that take no token to the filter, as long as there is room.
 
-    A PID that is left out may come again, and must not be charged then: it saturates its quantum, and while a live
-    quantum is saturated nobody is refused.
+    A PID that is left out may come again, and must not be charged then: it saturates the quantum, and while a live
+    quantum is saturated nothing is charged or refused.
     """
 
     def __init__(self, config: QuotaConfig, seen: LayeredBloomFilter, window: WindowCounts, refusals: Refusals) -> None:
@@ -41,16 +41,15 @@ class Uncharged:
         """
         is_stored = self._seen.store(pid_hash, quantum, self._max_bytes)
         if not is_stored:
-            self._saturate(current)
-            self._window.of(current).unstored.add(pid_hash)
+            counts = self._window.of(current)
+            counts.unstored.add(pid_hash)
+            counts.saturated = True
+            # What this tick refused so far, it excuses from here on.
+            self._refusals.tick = NO_TICK
         return is_stored
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
         """Write a known PID, which `source` holds, to a later quantum if there is room for it."""
         if self._seen.may_renew(quantum) and not self._seen.renew(pid_hash, source, quantum, self._max_bytes):
-            self._saturate(current)
-
-    def _saturate(self, current: int) -> None:
-        self._window.of(current).saturated = True
-        # What this tick refused so far, it may excuse from here on.
-        self._refusals.tick = NO_TICK
+            # It is known for now. Whether there were more than false positives, the end of the quantum tells.
+            self._window.of(current).unrenewed.add(pid_hash)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from quota.config import QuotaConfig
 from quota.timeline import Timeline
 from state.sketch import DistinctPids, estimate_union
 
@@ -17,8 +18,9 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         throttled_ticks: Ticks in which a PID was refused.
         throttle_ms_sum: Sum of their throttle times in milliseconds.
         last_throttled_tick: The latest of them.
-        saturated: Whether PIDs were left out because the filter had grown to its cap.
-        unstored: The PIDs that were refused or left out.
+        saturated: Whether PIDs were left out, for lack of room, that must not be charged when they come again.
+        unstored: The unseen PIDs that were refused or left out.
+        unrenewed: The known PIDs that could not be written again for lack of room.
     """
 
     quantum: int
@@ -28,6 +30,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     last_throttled_tick: int = -1
     saturated: bool = False
     unstored: DistinctPids = msgspec.field(default_factory=DistinctPids)
+    unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
 
     def count_throttle(self, tick: int, throttle_time_ms: int) -> bool:
         """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
@@ -56,9 +59,10 @@ class IntervalCounts(msgspec.Struct, array_like=True):
 class WindowCounts:
     """The counts of the live quanta, oldest first."""
 
-    def __init__(self, counts: list[QuantumCounts], layer_count: int) -> None:
+    def __init__(self, counts: list[QuantumCounts], config: QuotaConfig) -> None:
         self._counts = counts
-        self._layer_count = layer_count
+        self._layer_count = config.layer_count
+        self._false_positive_rate = config.false_positive_rate
 
     def of(self, quantum: int) -> QuantumCounts:
         """Return the counts of the current quantum, which may be a new one."""
@@ -71,8 +75,25 @@ class WindowCounts:
         return [each for each in self._counts if each.quantum >= quantum - self._layer_count]
 
     def advance(self, quantum: int) -> None:
-        """Drop the counts of quanta that expired."""
+        """Drop the counts of quanta that expired, after the quantum that ends."""
+        if self._counts and self._leaves_gap(self._counts[-1]):
+            self._counts[-1].saturated = True
         self._counts[:] = self.live(quantum)
+
+    def _leaves_gap(self, ended: QuantumCounts) -> bool:
+        """Say whether PIDs that must not be charged were left out in a quantum that has ended.
+
+        Known PIDs were if they are more than false positives of the unseen ones. And a principal that is beyond the cap
+        stays there as long as most of what is left out comes again: a flood brings other PIDs in each quantum.
+        """
+        left_out = ended.unstored.estimate()
+        if ended.unrenewed.estimate() > 10 * self._false_positive_rate * (left_out + ended.admitted):
+            return True
+        if not left_out or not self.is_saturated():
+            return False
+        before = [each.unstored for each in self._counts[:-1]]
+        first_seen = estimate_union([*before, ended.unstored]) - estimate_union(before)
+        return first_seen <= left_out / 2
 
     def is_saturated(self) -> bool:
         """Say whether PIDs were left out in a live quantum: then an unseen PID may be one of them."""

@@ -228,9 +228,23 @@ def test_false_positives_of_a_flood_do_not_add_up_over_quanta() -> None:
 def test_a_raised_quota_refills_from_the_next_tick_on(mallory: Principal) -> None:
     mallory.produces(list(range(200)), 0)
 
-    raised = mallory.produces([9001], 10_000, Limit(3600.0, "user"))
+    mallory.produces([0], 10_000, Limit(3600.0, "user"))
+    raised = mallory.produces([9001], 20_000, Limit(3600.0, "user"))
 
-    assert raised.metrics[-1].tokens == pytest.approx(8.0)
+    # Exhausted by one; ten seconds at 100 an hour, ten at one a second, and one is taken.
+    assert raised.metrics[-1].tokens == pytest.approx(-1 + 10 / 36 + 10 - 1)
+
+
+@pytest.mark.parametrize(("before", "after", "tokens"), [(1.0, 100.0, 0.0), (100.0, 1.0, 1.0), (100.0, 400.0, 100.0)])
+def test_time_that_passed_before_a_quota_changed_refills_at_the_quota_of_then(
+    mallory: Principal, before: float, after: float, tokens: float
+) -> None:
+    mallory.produces(list(range(2)), 0, Limit(before, "user"))
+
+    changed = mallory.produces([0], HOUR_MS - 20_000, Limit(after, "user"))
+
+    # The bucket as of a tick before the hour, under the quota before; never more than the burst of the new one.
+    assert changed.metrics[-1].tokens == pytest.approx(tokens, abs=0.01)
 
 
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:

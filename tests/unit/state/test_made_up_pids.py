@@ -1,0 +1,139 @@
+"""Nobody gets past a quota by the choice of their PIDs: false positives stay at the configured rate for any of them."""
+
+from collections.abc import Callable, Iterator
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from quota.config import QuotaConfig
+from quota.limits import Limit
+from state.events import CHARGED, Deployment, Events
+from state.hashing import hash_pid, hash_pids
+from state.layers import LayeredBloomFilter
+from state.ledger import Ledger
+from state.manager_cache import ProducerIdQuotaManagerCache
+
+BITS = 63
+"""PIDs are 0 to 2**63 - 1."""
+SALT = 0x5A17_5A17_5A17_5A17
+NOW_MS = 1_790_000_000_000
+
+Family = Callable[[int], np.ndarray]
+
+
+def rotated(steps: np.ndarray, by: int) -> np.ndarray:
+    """Strides of 2**by that go on at the low bits when they are through: distinct for distinct steps."""
+    high = (steps << np.uint64(by)) & np.uint64(2**BITS - 1)
+    return high | steps >> np.uint64(BITS - by) if by else high
+
+
+def stride(by: int) -> Family:
+    return lambda count: rotated(np.arange(count, dtype=np.uint64), by)
+
+
+def bit_reversed(count: int) -> np.ndarray:
+    bits = np.arange(count, dtype=np.uint64)
+    out = np.zeros_like(bits)
+    for bit in range(BITS):
+        out |= (bits >> np.uint64(bit) & np.uint64(1)) << np.uint64(BITS - 1 - bit)
+    return out
+
+
+def pairs(count: int) -> np.ndarray:
+    """The same counter above and below."""
+    steps = np.arange(count, dtype=np.uint64)
+    return steps << np.uint64(32) | steps
+
+
+def high_and_low(count: int) -> np.ndarray:
+    """A thousand high parts with each low part."""
+    steps = np.arange(count, dtype=np.uint64)
+    return (steps % np.uint64(1000)) << np.uint64(43) | steps // np.uint64(1000)
+
+
+def at_random(count: int) -> np.ndarray:
+    return np.unique(np.random.default_rng(5).integers(0, 2**BITS - 1, count + count // 50, np.uint64))[:count]
+
+
+FAMILIES: dict[str, Family] = {
+    "random": at_random,
+    "bit-reversed": bit_reversed,
+    "pairs": pairs,
+    "high and low": high_and_low,
+    **{f"stride 2^{by}": stride(by) for by in range(BITS)},
+}
+QUICK = ["random", "bit-reversed", "pairs", "high and low", "stride 2^0", "stride 2^44", "stride 2^62"]
+
+
+def full_filter(hashes: list[int], config: QuotaConfig) -> LayeredBloomFilter:
+    """Spread PIDs over all live quanta, so that every layer answers look-ups."""
+    seen, quanta = LayeredBloomFilter(config, quantum=0), config.layer_count + 1
+    for quantum in range(quanta):
+        seen.advance(quantum)
+        for pid_hash in hashes[quantum::quanta]:
+            seen.store(pid_hash, quantum)
+    return seen
+
+
+def found_of_unseen(family: Family, rate: float, look_ups: int) -> int:
+    config, held = QuotaConfig(false_positive_rate=rate), 10_000
+    hashes = hash_pids(family(look_ups + held).view(np.int64), SALT)
+    seen = full_filter(hashes[:held], config)
+    return sum(seen.find(pid_hash) is not None for pid_hash in hashes[held:])
+
+
+def most(rate: float, look_ups: int) -> float:
+    """Four standard deviations of a binomial: once in 30,000 runs, were the filter exactly at its rate."""
+    return rate * look_ups + 4 * sqrt(rate * look_ups)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_false_positives_are_at_most_as_configured_for_any_pattern_of_pids(name: str) -> None:
+    assert found_of_unseen(FAMILIES[name], 0.01, 100_000) <= most(0.01, 100_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.01, 1e-4])
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_false_positives_are_at_most_as_configured_over_a_million_look_ups(name: str, rate: float) -> None:
+    assert found_of_unseen(FAMILIES[name], rate, 10**6) <= most(rate, 10**6)
+
+
+def made_up(count: int) -> Iterator[tuple[str, np.ndarray]]:
+    for name in ("stride 2^44", "bit-reversed", "pairs"):
+        yield name, FAMILIES[name](count)
+
+
+def test_a_client_that_makes_pids_up_is_charged_for_each_until_its_tokens_are_gone() -> None:
+    for name, pids in made_up(20_000):
+        ledger, limit = Ledger("User:mallory", Deployment(salt=SALT)), Limit(100.0, "user")
+        refused = []
+        for minute in range(59):
+            part = pids[minute * 339 : (minute + 1) * 339].tolist()
+            times = [NOW_MS + minute * 60_000] * len(part)
+            outcome = ledger.process(Events(part, times, ["app"] * len(part), [CHARGED] * len(part)), limit)
+            refused.append(outcome.metrics[-1].refused_pids)
+
+        # All but the burst and the tokens of an hour; the sketch is 3 % off at worst.
+        assert sum(refused) > 0.96 * (len(pids) - 201), name
+
+
+def test_the_cache_takes_no_made_up_pid_for_a_known_one() -> None:
+    for name, pids in made_up(20_000):
+        cache = ProducerIdQuotaManagerCache(1e-4, 3600, 4, clock=lambda: 1e6)
+
+        found = sum(cache.track("User:mallory", 100, pid) for pid in pids.tolist())
+
+        assert found <= most(1e-4, 20_000), name
+
+
+def test_another_salt_gives_other_hashes() -> None:
+    assert hash_pid(1, 2) != hash_pid(1, 3)
+
+
+def test_many_pids_have_the_hashes_that_they_have_one_by_one() -> None:
+    pids = [0, 1, 2**63 - 1, 2**62, 4711] * 20
+
+    assert hash_pids(pids, SALT) == [hash_pid(pid, SALT) for pid in pids]
+    assert len(set(hash_pids(range(100_000), SALT))) == 100_000

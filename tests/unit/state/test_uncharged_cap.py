@@ -1,0 +1,125 @@
+"""What takes no token has one cap, and beyond it a principal is reported, not enforced."""
+
+import pytest
+
+from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.ledger import Ledger
+
+QUANTUM_MS = 900_000
+HOUR_MS = 4 * QUANTUM_MS
+START_MS = 1_790_000_100_000 // QUANTUM_MS * QUANTUM_MS
+TEN, HUNDRED = Limit(10.0, "user"), Limit(100.0, "user")
+SMALL = QuotaConfig(max_uncharged_bytes=16 * 1024)
+BEYOND_THE_FILTER_BYTES = 10 * 616 + 600
+"""Two sketches for each of five live quanta, and counts: they do not depend on the number of PIDs."""
+
+
+class Principal:
+    """A principal whose ledger is stored and read back between batches."""
+
+    def __init__(self, config: QuotaConfig | None = None, learn_until_ms: int = 0) -> None:
+        self.deployment = Deployment(config or QuotaConfig(), salt=77, learn_until_ms=START_MS + learn_until_ms)
+        self.stored: bytes | None = None
+
+    def produces(self, pids: range, at_ms: int, limit: Limit = TEN, kind: int = CHARGED) -> Outcome:
+        ledger, size = Ledger("User:a", self.deployment, self.stored), len(pids)
+        events = Events(list(pids), [START_MS + at_ms] * size, ["app"] * size, [kind] * size)
+        outcome = ledger.process(events, limit)
+        self.stored = outcome.content
+        return outcome
+
+    def bytes(self) -> int:
+        return len(self.stored or b"")
+
+
+def charged(outcome: Outcome) -> tuple[int, int]:
+    """What of the PIDs was held against the quota."""
+    return sum(row.admitted_pids for row in outcome.metrics), sum(row.refused_pids for row in outcome.metrics)
+
+
+@pytest.mark.parametrize(("at_ms", "kind"), [(-2 * QUANTUM_MS, CHARGED), (0, CORRECTION), (0, LEARNING)])
+def test_late_corrected_and_learned_pids_are_bounded_and_counted(at_ms: int, kind: int) -> None:
+    principal = Principal(SMALL)
+    principal.produces(range(1), 0)
+
+    outcome = principal.produces(range(10**6, 10**6 + 30_000), at_ms, kind=kind)
+
+    row = outcome.metrics[-1]
+    assert row.saturated
+    assert principal.bytes() <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
+    assert row.new_pids_window == pytest.approx(30_001 - row.active_pids, rel=0.1)
+    assert charged(outcome) == (1, 0)
+
+
+def test_a_hundred_thousand_pids_in_use_are_learned_and_never_charged_by_default() -> None:
+    principal = Principal(learn_until_ms=HOUR_MS)
+    pids = range(100_000)
+
+    outcomes = [principal.produces(pids, quantum * QUANTUM_MS) for quantum in range(7)]
+
+    assert [charged(outcome) for outcome in outcomes] == [(0, 0)] * 7
+    assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
+    assert [outcome.decisions for outcome in outcomes] == [()] * 7
+    assert outcomes[-1].metrics[-1].active_pids == pytest.approx(100_000, rel=0.001)
+    assert principal.bytes() <= 2 * 1024 * 1024 + BEYOND_THE_FILTER_BYTES
+
+
+def test_a_healthy_principal_beyond_the_cap_is_reported_and_never_refused() -> None:
+    principal = Principal(SMALL, learn_until_ms=HOUR_MS)
+    pids = range(8000)
+
+    outcomes = [principal.produces(pids, quantum * QUANTUM_MS) for quantum in range(16)]
+
+    rows = [outcome.metrics[-1] for outcome in outcomes]
+    assert [outcome.decisions for outcome in outcomes] == [()] * 16
+    assert {(row.phase, row.saturated) for row in rows[4:]} == {("enforcing", True)}
+    assert max(row.state_bytes for row in rows) <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
+
+
+def test_a_flood_while_learning_is_judged_once_the_gap_that_it_left_has_passed() -> None:
+    principal = Principal(SMALL, learn_until_ms=HOUR_MS)
+    decided = []
+    for quantum in range(16):
+        outcome = principal.produces(range(quantum * 8000, (quantum + 1) * 8000), quantum * QUANTUM_MS)
+        decided.append(bool(outcome.decisions))
+
+    # The hour of learning, and the window and quantum that a quantum with a gap lives.
+    assert decided == [False] * 8 + [True] * 8
+
+
+def test_pids_that_are_not_enforced_are_counted_but_not_stored() -> None:
+    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    principal.produces(range(50_000), 0)
+    before = principal.bytes()
+
+    outcome = principal.produces(range(10**6, 10**6 + 5000), QUANTUM_MS)
+
+    row = outcome.metrics[-1]
+    assert (row.saturated, outcome.decisions, charged(outcome)) == (True, (), (0, 0))
+    assert principal.bytes() <= before + 700
+    assert row.new_pids_window > 5000
+
+
+def test_a_quota_set_against_a_flood_without_one_holds_from_the_next_batch() -> None:
+    principal = Principal(SMALL)
+    flood = principal.produces(range(50_000), 0, UNLIMITED)
+
+    outcome = principal.produces(range(50_000, 60_000), 1000, HUNDRED)
+
+    assert flood.metrics[-1].saturated
+    assert [decision.action for decision in outcome.decisions] == ["THROTTLE"]
+    assert not outcome.metrics[-1].saturated
+
+
+def test_a_quota_that_allows_more_than_the_cap_holds_is_enforced_all_the_same() -> None:
+    large = Limit(20_000.0, "user")
+    principal = Principal(SMALL)
+
+    outcomes = [principal.produces(range(20_000), quantum * QUANTUM_MS, large) for quantum in range(7)]
+
+    admitted, *later = [charged(outcome) for outcome in outcomes]
+    assert admitted == (pytest.approx(20_000, abs=20), 0)
+    assert later == [(0, 0)] * 6
+    assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
