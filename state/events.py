@@ -76,11 +76,14 @@ class Events:
 
 
 class Unsettled(NamedTuple):
-    """An event whose PID is not in the current quantum: known from before, admitted or refused."""
+    """An event whose PID is not in the current quantum: known from before, admitted or refused.
+
+    `now_ms` is its time, or the ledger's if that is ahead.
+    """
 
     pid: int
     pid_hash: int
-    timestamp_ms: int
+    now_ms: int
     client_id: str
     kind: int
 

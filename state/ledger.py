@@ -138,9 +138,11 @@ class Ledger:
             elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid_hash)):
                 refusals.add_again(pid, pid_hash, client_id)
             else:
-                is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, timestamp_ms)
-                event = Unsettled(pid, pid_hash, timestamp_ms, client_id, CORRECTION if is_free else kind)
-                self._observe(event, max(tick, self._state.clock_tick))
+                now_tick = max(tick, self._state.clock_tick)
+                now_ms = max(timestamp_ms, self._timeline.tick_start_ms(now_tick))
+                is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, now_ms)
+                event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
+                self._observe(event, now_tick)
 
     def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
         """Say whether a PID is remembered at a time, which may be later than this ledger's own."""
@@ -166,16 +168,19 @@ class Ledger:
         self._put_in_force(limit, max(first_tick, self._state.clock_tick))
 
     def _put_in_force(self, limit: Limit, tick: int) -> None:
+        if limit == self._limit:
+            return
+        has_news = self.to_bytes() != self._told
         if limit.producer_ids_rate != self._limit.producer_ids_rate:
             self._budget.apply(limit, tick)
             self._uncharged.put_in_force(limit)
             if self._limit.producer_ids_rate is None:
                 # To excuse what a flood without a quota left out would shelter it from the quota set against it.
                 self._window.excuse_nobody()
-        if limit != self._limit:
-            self._limit = self._journal.limit = limit
-            # The change alone makes no row, least of all one of an interval that ended before it.
-            self._told = self._told and self.to_bytes()
+        self._limit = self._journal.limit = limit
+        if not has_news:
+            # The change alone makes no row.
+            self._told = self.to_bytes()
 
     def _advance(self, tick: int) -> None:
         """Let the time of an event come: close what ended before it."""
@@ -194,6 +199,8 @@ class Ledger:
         self._budget.apply(self._limit)
         self._state.rate, self._state.learn_until_ms = SampledRate(), 0
         self._report(tick, self.to_bytes())
+        self._state.interval = IntervalCounts(self._state.interval.number)
+        self._told = self.to_bytes()
 
     def _pass(self, tick: int) -> None:
         self._batch_tick = tick
@@ -218,16 +225,16 @@ class Ledger:
             self._uncharged.store(pid_hash, quantum, quantum)
         elif not self._budget.is_limited:
             if self._uncharged.store(pid_hash, quantum, quantum):
-                self._count_admitted(event.timestamp_ms, tick)
+                self._count_admitted(event, quantum)
         elif self._window.is_saturated():
             # It may be one of those that were left out: reported, not enforced. Nor stored, or a flood would keep out
             # those that are known, and so never be judged.
             self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)
-            self._count_admitted(event.timestamp_ms, tick)
+            self._count_admitted(event, quantum)
         else:
-            self._refusals.add(event, self._effective_ms(event.timestamp_ms, tick), tick, self._budget)
+            self._refusals.add(event, tick, self._budget)
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
@@ -241,9 +248,9 @@ class Ledger:
         elif newest.number < quantum:
             self._uncharged.renew(pid_hash, newest, quantum, current)
 
-    def _count_admitted(self, timestamp_ms: int, tick: int) -> None:
-        self._state.rate.record(1, self._config, self._effective_ms(timestamp_ms, tick))
-        self._window.of(self._timeline.quantum(tick)).admitted += 1
+    def _count_admitted(self, event: Unsettled, quantum: int) -> None:
+        self._state.rate.record(1, self._config, event.now_ms)
+        self._window.of(quantum).admitted += 1
         self._state.interval.admitted += 1
 
     def end(self) -> Outcome:
@@ -279,9 +286,6 @@ class Ledger:
     def _is_learning(self, tick: int) -> bool:
         until_ms = max(self._deployment.learn_until_ms, self._state.learn_until_ms)
         return self._timeline.tick_start_ms(tick) < until_ms
-
-    def _effective_ms(self, timestamp_ms: int, tick: int) -> int:
-        return max(timestamp_ms, self._timeline.tick_start_ms(tick))
 
     def _move_clock(self, tick: int) -> None:
         if tick <= self._state.clock_tick:

@@ -32,7 +32,7 @@ class Refusals:
         self._journal = journal
         self.tick = NO_TICK
 
-    def add(self, event: Unsettled, now_ms: int, tick: int, budget: Budget) -> None:
+    def add(self, event: Unsettled, tick: int, budget: Budget) -> None:
         """Refuse a PID at a tick: begin a throttle, or hold the one in force if that is due."""
         throttle_time_ms = budget.throttle_time_ms(tick)
         # Another quantum would end the tick.
@@ -41,10 +41,10 @@ class Refusals:
         self.tick = tick
         episode, is_due = self._state.episode, True
         if episode is None:
-            episode = self._state.episode = Episode.begin(now_ms, tick, throttle_time_ms, self._config)
+            episode = self._state.episode = Episode.begin(event.now_ms, tick, throttle_time_ms, self._config)
             self._state.episode_refused = DistinctPids()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
-            episode.renew(now_ms, tick, throttle_time_ms, self._config)
+            episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
         self.add_again(event.pid, event.pid_hash, event.client_id)
         if is_due:
             self._journal.decide("THROTTLE", episode, self._state, budget)

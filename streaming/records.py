@@ -4,6 +4,7 @@ All values of a block are parsed at once by pyarrow's JSON reader; only a block 
 one by one, by a decoder with the same rules.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,6 +34,9 @@ MAX_INT64 = 2**63 - 1
 MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
 """Of a quarantined value, so much is kept."""
+
+
+_NO_NUMBER = re.compile(rb"[:,\[]\s*-?(?:NaN|Inf)")
 
 
 class _Event(msgspec.Struct):
@@ -118,6 +122,9 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
     if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
     if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
+        return None
+    if (b"NaN" in lines or b"Inf" in lines) and _NO_NUMBER.search(lines):
+        # The reader takes them for numbers. JSON has none such, nor has the decoder that looks closer.
         return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))

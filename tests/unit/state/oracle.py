@@ -54,6 +54,8 @@ class Twin:
         self.interval = max(self.interval, tick_ms // INTERVAL_MS)
         # A quota holds from the first event of its batch on: what ended before ended under the one before.
         self._release(tick_ms, self.quota)
+        if quota != self.quota:
+            self._settle(max(tick_ms, self.clock_ms))
         self.quota = quota
         if tick_ms < (self.clock_ms - GRACE_MS) // TICK_MS * TICK_MS:
             self._late(pid, tick_ms)
@@ -106,6 +108,11 @@ class Twin:
         quantum, newest = tick_ms // QUANTUM_MS, self._newest_copy(pid)
         if quantum >= self.clock_ms // QUANTUM_MS - LAYERS and (newest is None or newest < quantum):
             self._remember(pid, tick_ms)
+
+    def _settle(self, now_ms: int) -> None:
+        if self.quota is not None and self.tokens is not None:
+            self.tokens = self.tokens_at(now_ms, self.quota)
+            self.refilled_ms = max(now_ms, self.refilled_ms)
 
     def _take(self, now_ms: int, quota: Fraction) -> bool:
         self.tokens = self.tokens_at(now_ms, quota)

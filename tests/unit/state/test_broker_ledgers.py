@@ -91,3 +91,15 @@ def test_the_learning_after_a_loss_is_stored_and_so_the_same_in_one_batch_and_in
 
     assert [(outcome.decisions, outcome.metrics[0].phase) for outcome in outcomes] == [((), "learning")] * 2
     assert at_once.to_bytes() == in_two.to_bytes()
+
+
+def test_what_another_broker_remembers_is_asked_as_of_the_ledgers_own_time() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    produce(ledgers, [7], broker_id=2)
+    produce(ledgers, [1], broker_id=1, at_ms=75 * 60_000)
+
+    # Broker 2 remembered it a minute earlier, at the event's time; a minute behind the clock counts as now.
+    outcome = produce(ledgers, [7], broker_id=1, at_ms=74 * 60_000)
+
+    # Counted in the interval of that time, beside PID 1.
+    assert outcome.metrics[-1].admitted_pids == 2

@@ -65,6 +65,16 @@ def test_the_next_event_of_an_idle_principal_brings_the_same_last_row() -> None:
     assert first_again["admitted_pids"] == 1
 
 
+def test_counts_of_an_interval_begin_anew_with_the_ledger_whether_it_was_removed_or_not() -> None:
+    short = Deployment(QuotaConfig(window_seconds=7, window_num=2), salt=3)
+    kept = Ledger("User:a", short)
+    kept.process(events([0], 0), UNLIMITED)
+
+    again = kept.process(events([0], 20_000), UNLIMITED)
+
+    assert [row.admitted_pids for row in again.metrics] == [1, 1]
+
+
 BURSTS = st.lists(
     st.tuples(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(0, 40)), min_size=2, max_size=8
 )

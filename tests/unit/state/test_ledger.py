@@ -265,6 +265,16 @@ def test_a_ledger_of_a_tiny_or_a_huge_quota_can_be_stored(mallory: Principal, ra
     )
 
 
+def test_a_quota_change_makes_no_row_and_swallows_none(mallory: Principal) -> None:
+    mallory.produces([1], 0)
+
+    alone = mallory.produces([1], 1000, Limit(10.0, "user"))
+    with_an_interval = mallory.produces([1], 61_000, HUNDRED)
+
+    assert alone.metrics == ()
+    assert [(row.window_end_ms - START_MS, row.quota) for row in with_an_interval.metrics] == [(120_000, 100.0)]
+
+
 def test_interval_counts_are_reported_for_each_interval_of_a_batch(mallory: Principal) -> None:
     ledger = Ledger(mallory.name, mallory.deployment)
     times = [START_MS, START_MS + 1000, START_MS + MINUTE_MS, START_MS + 3 * MINUTE_MS]

@@ -85,6 +85,25 @@ def test_a_clock_set_back_brings_no_expired_pid_back() -> None:
     assert cache.track("User:a", 100, 7) is False
 
 
+def test_a_clock_that_leaps_a_year_ahead_once_does_not_stop_time() -> None:
+    clock = Clock()
+    cache = make(clock)
+    cache.track("User:a", 100, 7)
+    clock.now += 365 * 24 * HOUR_S
+    cache.track("User:b", 100, 1)
+    clock.now -= 365 * 24 * HOUR_S
+
+    for hour in range(48):
+        clock.now += HOUR_S
+        for number in range(100):
+            cache.track("User:a", 100, 10_000 + 100 * hour + number)
+    remembered = sum(cache.track("User:a", 100, 10_000 + pid, admit=lambda: False) for pid in range(4800))
+
+    # Those of the last two hours: a PID is known for a window, and for less than a quantum more.
+    assert remembered == 200
+    assert len(cache) == 1
+
+
 @pytest.mark.parametrize("arguments", [(0.0, 3600, 4), (1.0, 3600, 4), (0.01, 0, 4), (0.01, 3600, 0)])
 def test_arguments_out_of_range_are_refused(arguments: tuple[float, int, int]) -> None:
     with pytest.raises(InvalidConfigError):
