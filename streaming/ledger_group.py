@@ -112,6 +112,11 @@ class LedgerGroup:
         self._state.setTimeoutDuration(max(left_ms, look_again_ms))
 
 
+def ledgers_in(stored: bytes) -> dict[str, bytes]:
+    """Return the ledgers of a stored group by principal; errors as of `LedgerGroup`."""
+    return {principal: held.content for principal, held in _read(stored).ledgers.items()}
+
+
 def _read(stored: bytes) -> _Content:
     if not stored.startswith(_MAGIC):
         msg = (

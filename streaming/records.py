@@ -199,15 +199,17 @@ def _decode_one(value: bytes | None) -> tuple[_Event | None, str]:
     try:
         event = _decoder.decode(value)
     except RecursionError:
-        return None, "not an event: nested too deep"
+        # An ignored field nested so deep that only the reader of blocks, which does not recurse, gets through.
+        parsed = _parse_block(pa.array([value], pa.binary()))
+        return (None, "not an event: nested too deep") if parsed is None else (_Event(**parsed.to_pylist()[0]), "")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return None, f"not an event: {error}"
     return (event, "") if _fits(event) else (None, "a number is out of the range of int64, broker_id of int32")
 
 
 def _fits(event: _Event) -> bool:
-    longs_fit = abs(event.producer_id) <= MAX_INT64 and abs(event.timestamp_ms) <= MAX_INT64
-    return longs_fit and abs(event.broker_id or 0) <= MAX_INT32
+    longs_fit = all(-MAX_INT64 <= number + 1 <= MAX_INT64 + 1 for number in (event.producer_id, event.timestamp_ms))
+    return longs_fit and -MAX_INT32 <= (event.broker_id or 0) + 1 <= MAX_INT32 + 1
 
 
 def _with_source(events: pa.Table, records: pa.Table) -> pa.Table:

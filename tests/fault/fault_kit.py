@@ -14,7 +14,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -26,6 +25,7 @@ from broker.local import LocalBroker
 from quota.config import QuotaConfig
 from streaming.data_loss import Extent, run_through_losses
 from streaming.identity import IDENTITY_FILE, StreamIdentity
+from streaming.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
 from streaming.sinks import WRITE_ORDER
 from streaming.tables import TABLES, create_missing
@@ -146,11 +146,8 @@ class Stream:
         """All ledgers as they are stored."""
         stored = spark.read.format("statestore").load(str(self.checkpoint))
         ledger = next(field.name for field in stored.schema["value"].dataType.fields if field.name == "groupState")
-        rows = stored.selectExpr("key.*", f"value.{ledger}.*").collect()
-        if not self.state_buckets:
-            return {row[0]: bytes(row[1]) for row in rows}
-        buckets = [msgspec.msgpack.decode(bytes(row[1])) for row in rows]
-        return {principal: ledger for bucket in buckets for principal, (_, ledger) in bucket.items()}
+        groups = [ledgers_in(bytes(row[0])) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
+        return {principal: content for group in groups for principal, content in group.items()}
 
 
 def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:

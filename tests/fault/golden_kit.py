@@ -1,7 +1,8 @@
 """Makes and opens the golden stream: the tables and the checkpoint that a version wrote, small enough to keep.
 
 `python tests/fault/golden_kit.py` writes `tests/golden/golden-<version>.tar.gz`. Run it when a version is tagged, and
-keep the archives of earlier ones: each must open, or be refused with the way out.
+keep the archives of earlier ones: each must open, or be refused with the way out. `golden-0.1.0-state-1` is of a state
+version that no release reads any more.
 """
 
 import tarfile

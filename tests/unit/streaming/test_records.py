@@ -118,3 +118,56 @@ def test_every_record_ends_as_an_event_or_in_quarantine(values: list[bytes]) -> 
 
     offsets = block.events["offset"].to_pylist() + [record.offset for record in block.quarantined]
     assert sorted(offsets) == list(range(len(values)))
+
+
+def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far_ahead() -> None:
+    block = decode(records(event()), CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
+    at_the_edge = decode(records(event()), CONTRACT, begin_ms=NOW_MS - SKEW_MS)
+
+    assert [record.reason for record in block.quarantined] == ["timestamp_ms is ahead of the stream's clock"]
+    assert at_the_edge.events.num_rows == 1
+
+
+BASE = event()[:-1]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        BASE + b',"x":NaN}',
+        BASE + b',"x":[1, -Infinity]}',
+        BASE + b',"x":"a:NaN"}',
+        BASE + b',"x":' + b"[" * 1000 + b"]" * 1000 + b"}",
+        BASE + b',"x":' + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}",
+        BASE + b',"broker_id":-2147483648}',
+        BASE + b',"broker_id":-2147483649}',
+        BASE + b',"x":1e999}',
+        BASE + b',"producer_id":2}',
+        BASE + b',"client_id":"\\ud800"}',
+        BASE + b',"x":"\xff"}',
+    ],
+)
+def test_what_is_an_event_does_not_depend_on_the_block_that_it_is_in(value: bytes) -> None:
+    alone = decode(records(value), CONTRACT)
+    beside_a_bad_one = decode(records(b"broken", value), CONTRACT)
+
+    assert beside_a_bad_one.events.num_rows == alone.events.num_rows
+    assert len(beside_a_bad_one.quarantined) == 1 + len(alone.quarantined)
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from(["timestamp_ms", "principal", "producer_id", "client_id", "correction", "broker_id", "x"])
+
+
+@given(fields=st.dictionaries(FIELDS, JSON, max_size=4))
+def test_json_of_any_shape_ends_the_same_in_any_block(fields: dict[str, object]) -> None:
+    value = event(**fields)
+
+    alone, beside_a_bad_one = decode(records(value), CONTRACT), decode(records(value, b"broken"), CONTRACT)
+
+    assert alone.events.num_rows + len(alone.quarantined) == 1
+    assert beside_a_bad_one.events.drop_columns(["offset"]).equals(alone.events.drop_columns(["offset"]))
