@@ -36,7 +36,7 @@ MAX_KEPT_BYTES = 4096
 """Of a quarantined value, so much is kept."""
 
 
-_NO_NUMBER = re.compile(rb"[:,\[]\s*-?(?:NaN|Inf)")
+_NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 
 class _Event(msgspec.Struct):
