@@ -19,6 +19,7 @@ from kafka.protocol.admin import DescribeProducersRequest
 
 from broker.cluster_admin import ClusterAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
+from quota.expiry import CHECK_INTERVAL_MS
 from quota.occupancy import Placement, ReplicaProducers
 
 PARTITIONS_PER_REQUEST = 20
@@ -31,6 +32,8 @@ _RETRY_S = 1.0
 _MAX_ANSWER_BYTES = 2**31 - 1
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
+# Of Kafka's internal settings a broker tells those that its file sets.
+_CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"
 _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 
@@ -43,12 +46,14 @@ class BrokerExpiration:
         producer_id_ms: `producer.id.expiration.ms`.
         transactional_id_ms: `transactional.id.expiration.ms`, another thing (KIP-854): of transaction coordinators.
         is_own: The first is set for this broker alone, so a cluster-wide change does not reach it.
+        check_interval_ms: How often it looks for expired producers.
     """
 
     broker_id: int
     producer_id_ms: int
     transactional_id_ms: int
     is_own: bool
+    check_interval_ms: int = CHECK_INTERVAL_MS
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class OccupancyAdmin(ClusterAdmin):
             BrokerUnreachableError: the broker does not answer.
             ClusterRequestError: it does not tell its settings.
         """
-        names = {_EXPIRATION: None, _TRANSACTIONAL_EXPIRATION: None}
+        names = dict.fromkeys((_EXPIRATION, _TRANSACTIONAL_EXPIRATION, _CHECK_INTERVAL))
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), names)
         found = self._ask("describe_configs", [resource], config_filter="all")["broker"][str(broker_id)]
         if _TRANSACTIONAL_EXPIRATION not in found:
@@ -138,7 +143,11 @@ class OccupancyAdmin(ClusterAdmin):
         # Before Kafka 3.4, where KIP-854 is not, the other setting is for both.
         own = found.get(_EXPIRATION, {"value": transactional_ms, "config_source": ""})
         return BrokerExpiration(
-            broker_id, int(own["value"]), transactional_ms, own.get("config_source") == _OF_ONE_BROKER
+            broker_id,
+            int(own["value"]),
+            transactional_ms,
+            own.get("config_source") == _OF_ONE_BROKER,
+            int(found.get(_CHECK_INTERVAL, {"value": CHECK_INTERVAL_MS})["value"]),
         )
 
     def producers(self, broker_id: int, partitions: Sequence[tuple[str, int]]) -> Any:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 DEFAULT_EXPIRATION_MS = 86_400_000
 """`producer.id.expiration.ms` unless it is set: a day."""
 CHECK_INTERVAL_MS = 600_000
-"""How often a broker looks for producers to forget; Kafka does not let it be changed while it runs."""
+"""How often a broker looks for producers to forget, unless its `server.properties` say otherwise; it can't be changed
+while the broker runs."""
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
 """`delivery.timeout.ms` of Kafka's own clients: a producer retries for so long, and must be remembered as long."""
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+
+from quota.expiry import CHECK_INTERVAL_MS
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -101,6 +103,7 @@ class Census:
         placements: Of all partitions.
         owners: Of all producer ids that were found.
         expirations_ms: `producer.id.expiration.ms` by broker.
+        checks_ms: How often brokers look for expired producers, of those that do not do so every ten minutes.
     """
 
     taken_at_ms: int
@@ -108,6 +111,11 @@ class Census:
     placements: tuple[Placement, ...]
     owners: Owners
     expirations_ms: Mapping[int, int]
+    checks_ms: Mapping[int, int] = field(default_factory=dict)
+
+    def check_interval_ms(self, broker_id: int) -> int:
+        """How often a broker looks for expired producers."""
+        return self.checks_ms.get(broker_id, CHECK_INTERVAL_MS)
 
     def of_broker(self, broker_id: int) -> Sequence[ReplicaProducers]:
         """The replicas of one broker."""

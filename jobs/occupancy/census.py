@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -15,6 +15,8 @@ from jobs.enforcement.rows import to_ms
 from jobs.progress import progress_bar
 from quota.occupancy import Census, owners_of
 
+_NOT_ALIVE = "the cluster does not count it among its living brokers"
+
 
 @dataclass(frozen=True)
 class TakenCensus:
@@ -24,6 +26,7 @@ class TakenCensus:
         census: What was found.
         expirations: Settings of each broker, by id.
         unanswered: Replicas that are missing.
+        down: Brokers that should hold replicas and told nothing at all, and why.
         requests: That were sent to brokers for it.
         is_tapped: Whether there is a topic that tells whose producer ids are.
     """
@@ -33,6 +36,7 @@ class TakenCensus:
     unanswered: tuple[Unanswered, ...]
     requests: int
     is_tapped: bool
+    down: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def brokers(self) -> list[int]:
@@ -84,14 +88,11 @@ def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -
         tuple(placements),
         owners,
         {each.broker_id: each.producer_id_ms for each in expirations},
+        {each.broker_id: each.check_interval_ms for each in expirations},
     )
-    gone = [
-        Unanswered(broker_id, each.topic, each.partition, reason)
-        for broker_id, reason in silent.items()
-        for each in placements
-        if broker_id in each.replicas
-    ]
-    return TakenCensus(census, tuple(expirations), (*swept.unanswered, *gone), swept.requests, bound is not None)
+    holders = {broker_id for each in placements for broker_id in each.replicas}
+    down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
+    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, bound is not None, down)
 
 
 def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:

@@ -17,7 +17,7 @@ from jobs.occupancy.report import make_report
 from jobs.occupancy.table import append, read_earlier, rows_of
 from jobs.tables_out import JsonOption
 from quota.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
-from quota.occupancy_forecast import EarlierCensus
+from quota.occupancy_rate import EarlierCensus
 from streaming.errors import TableNotFoundError
 
 

@@ -31,7 +31,7 @@ class OccupancyMetrics(Collector):
     @classmethod
     def of(cls, report: Report, now: datetime) -> "OccupancyMetrics":
         """Return those of a report; a broker that will not reach its limit has no time to it."""
-        reached = {each.broker_id: each.limit_reached_at for each in report.brokers}
+        reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
         left = {broker_id: at - now for broker_id, at in reached.items() if at is not None}
         seconds = {broker_id: max(0.0, each.total_seconds()) for broker_id, each in left.items()}
         return cls(seconds, {each.broker_id: each.held_pids for each in report.brokers})

@@ -1,18 +1,22 @@
 """Prints what `pid-quota occupancy` found, for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from rich.console import Console
 from rich.table import Table
 
 from jobs.console import printable
 from jobs.enforcement.rows import to_time
-from jobs.occupancy.report import BrokerOutlook, Report, WhatIf
+from jobs.occupancy.report import BrokerOutlook, Forecast, Report, WhatIf
 from quota.failover import Failover
 from quota.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
+from quota.occupancy_rate import IDLE
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _MORE_UNANSWERED = 5
+# A swing that is worth a word, as a share of what a broker settles at.
+_MUCH = 0.05
 
 
 def print_report(console: Console, report: Report, *, top: int, limit: int | None) -> None:
@@ -26,7 +30,7 @@ def print_report(console: Console, report: Report, *, top: int, limit: int | Non
     """
     console.print(_occupancy_table(report.occupancy[:top]))
     _lines(console, _after_occupancy(report, top))
-    console.print(_brokers_table(report.brokers, limit))
+    console.print(_brokers_table(report, limit))
     _lines(console, _after_brokers(report, limit))
     if report.failovers:
         console.print(_failover_table(report.failovers, limit))
@@ -76,29 +80,59 @@ def _after_occupancy(report: Report, top: int) -> Iterator[str]:
     yield ""
 
 
-def _brokers_table(brokers: Sequence[BrokerOutlook], limit: int | None) -> Table:
+def _brokers_table(report: Report, limit: int | None) -> Table:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
-    table = _table("brokers, at today's rates", *columns)
-    for each in brokers:
+    table = _table("brokers, at the higher of today's rate and lately's", *columns)
+    for each in report.brokers:
         counts = [_count(each.led_pids), _count(each.held_pids), _count(each.open_transactions)]
         now = [each.broker_id, *counts, _size(each.estimated_bytes), _duration(each.expiration_ms)]
-        later = [f"{each.pids_per_hour:,.0f}", _held(each.pids_in_1h), _held(each.pids_in_24h), _held(each.settles_at)]
-        reached = "never" if each.limit_reached_at is None else f"{each.limit_reached_at:%Y-%m-%d %H:%M} UTC"
-        table.add_row(*map(printable, [*now, *later, *([] if limit is None else [reached])]))
+        worst = each.worst
+        later = [f"{worst.pids_per_hour:,.0f}", *map(_held, (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))]
+        table.add_row(*map(printable, [*now, *later, *([] if limit is None else [_moment(worst.limit_reached_at)])]))
+    for broker_id in report.taken.down:
+        table.add_row(printable(broker_id), "DOWN")
     return table
 
 
 def _after_brokers(report: Report, limit: int | None) -> Iterator[str]:
-    sources = sorted({each.rate_source for each in report.brokers})
-    yield f"rates from {', '.join(sources)}; a broker looks for expired producer ids every 10 minutes"
+    for broker_id, reason in report.taken.down.items():
+        yield f"NOT TOLD: broker {broker_id}, nothing of what it holds: {reason}"
+    for each in report.brokers:
+        yield from _rates(each, limit)
+    checks = sorted({_duration(each.check_interval_ms) for each in report.brokers})
+    yield f"a broker looks for expired producer ids every {', '.join(checks)}"
     times = sorted({_duration(each.transactional_id_expiration_ms) for each in report.brokers})
     yield f"transactional.id.expiration.ms, which is another thing: {', '.join(times)}"
     taken_at = to_time(report.taken.census.taken_at_ms)
     for each in report.brokers:
-        if limit is not None and each.limit_reached_at is not None and each.limit_reached_at <= taken_at:
+        reached = each.worst.limit_reached_at
+        if limit is not None and reached is not None and reached <= taken_at:
             yield f"ALERT broker {each.broker_id} holds {_count(each.held_pids)}, the limit is {_count(limit)}"
     yield ""
+
+
+def _rates(broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
+    """Say what the forecast stands on, how sure that is, and what today's rate alone would say."""
+    worst, today = broker.worst, broker.forecasts[-1]
+    yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today: if it goes on'}"
+    if worst is not today:
+        reached = "" if limit is None else f", reaches {_count(limit)}: {_moment(today.limit_reached_at)}"
+        yield (
+            f"broker {broker.broker_id}, at today's {_rate(today)}: {_held(today.pids_in_1h)} in 1 h, "
+            f"{_held(today.pids_in_24h)} in 24 h, settles at {_held(today.settles_at)}{reached}"
+        )
+    if worst.rate_source == IDLE:
+        yield f"broker {broker.broker_id}: idle times do not show a flood younger than an hour: keep sweeps, --tables"
+    if worst.swing > _MUCH * worst.settles_at:
+        low, high = (round(worst.settles_at + sign * worst.swing / 2) for sign in (-1, 1))
+        yield f"broker {broker.broker_id}: goes up and down from check to check, {_count(low)} to {_count(high)}"
+
+
+def _rate(forecast: Forecast) -> str:
+    counted = f"{_count(forecast.rate_pids)} in {_rough_duration(forecast.rate_seconds)}"
+    sure = "" if forecast.rate_error is None else f", ± {forecast.rate_error:.0%}"
+    return f"{forecast.pids_per_hour:,.0f} an hour by {forecast.rate_source} ({counted}{sure})"
 
 
 # What a death would do
@@ -158,6 +192,10 @@ def _after_what_if(what_if: WhatIf) -> Iterator[str]:
 # Figures
 
 
+def _moment(at: datetime | None) -> str:
+    return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
 def _held(pids: int) -> str:
     return f"{_count(pids)} ({_size(estimated_bytes(pids))})"
 
@@ -177,6 +215,18 @@ def _size(size_bytes: int) -> str:
         if size_bytes >= factor:
             return f"{size_bytes / factor:.1f} {unit}"
     return f"{size_bytes / 1000:.1f} kB"
+
+
+def _rough_duration(seconds: float) -> str:
+    """Return a measured time for people.
+
+    Examples:
+        >>> _rough_duration(61.4), _rough_duration(3600), _rough_duration(86_400)
+        ('61 s', '60 min', '24 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
 def _duration(ms: int) -> str:

@@ -11,11 +11,45 @@ from jobs.enforcement.rows import to_time
 from jobs.occupancy.census import TakenCensus
 from quota.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from quota.failover import Failover, failovers
-from quota.occupancy import Occupancy, count_occupancy, estimated_bytes
-from quota.occupancy_forecast import EarlierCensus, Outlook, rate_of
+from quota.occupancy import Census, Occupancy, count_occupancy, estimated_bytes
+from quota.occupancy_forecast import Outlook
+from quota.occupancy_rate import EarlierCensus, Rate, rates_of
 
 _HOUR_MS = 3_600_000
 _ALTER = ("kafka-configs.sh", "--bootstrap-server")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a broker will hold at one rate.
+
+    Attributes:
+        pids_per_hour: New entries in an hour.
+        rate_source: What told that.
+        rate_pids: Producer ids that it was counted from.
+        rate_seconds: Time that they took to come.
+        rate_error: Standard error of it, as a share; None if it was counted from nothing.
+        pids_in_1h: Held in an hour.
+        pids_in_24h: Held in a day.
+        bytes_in_1h: Heap of those.
+        bytes_in_24h: Heap of those.
+        settles_at: Where this rate leads to, in entries.
+        swing: By so many it goes up and down from check to check.
+        limit_reached_at: When the limit is reached; None if it is not, or none was given.
+    """
+
+    pids_per_hour: float
+    rate_source: str
+    rate_pids: int
+    rate_seconds: float
+    rate_error: float | None
+    pids_in_1h: int
+    pids_in_24h: int
+    bytes_in_1h: int
+    bytes_in_24h: int
+    settles_at: int
+    swing: float
+    limit_reached_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -30,15 +64,9 @@ class BrokerOutlook:
         estimated_bytes: Heap that the held ones take.
         expiration_ms: Its `producer.id.expiration.ms`.
         transactional_id_expiration_ms: Its `transactional.id.expiration.ms`.
-        pids_per_hour: New entries in an hour.
-        rate_source: What told that.
-        pids_in_1h: Held in an hour.
-        pids_in_24h: Held in a day.
-        bytes_in_1h: Heap of those.
-        bytes_in_24h: Heap of those.
-        settles_at: Where this rate leads to, in entries.
-        limit_reached_at: When the limit is reached; None if it is not, or none was given.
+        check_interval_ms: How often it looks for expired producers.
         missing_replicas: That were not told.
+        forecasts: By the highest rate first, which is the one to plan by: lately's, if it is higher, and today's.
     """
 
     broker_id: int
@@ -48,15 +76,14 @@ class BrokerOutlook:
     estimated_bytes: int
     expiration_ms: int
     transactional_id_expiration_ms: int
-    pids_per_hour: float
-    rate_source: str
-    pids_in_1h: int
-    pids_in_24h: int
-    bytes_in_1h: int
-    bytes_in_24h: int
-    settles_at: int
-    limit_reached_at: datetime | None
+    check_interval_ms: int
     missing_replicas: int
+    forecasts: tuple[Forecast, ...]
+
+    @property
+    def worst(self) -> Forecast:
+        """By the highest rate."""
+        return self.forecasts[0]
 
 
 @dataclass(frozen=True)
@@ -101,6 +128,7 @@ class Report:
             "requests": self.taken.requests,
             "principals_known": self.taken.is_tapped,
             "unanswered": [asdict(each) for each in self.taken.unanswered],
+            "down": [{"broker_id": each, "reason": reason} for each, reason in self.taken.down.items()],
             "brokers": [_broker_dict(each) for each in self.brokers],
             "occupancy": [
                 asdict(each) | {"estimated_bytes": estimated_bytes(each.held_pids)} for each in self.occupancy
@@ -157,11 +185,8 @@ def _outlook(
 ) -> BrokerOutlook:
     broker_id, census = settings.broker_id, taken.census
     mine = [each for each in occupancy if each.broker_id == broker_id]
-    rate = rate_of(census, broker_id, earlier.get(broker_id, ()))
-    outlook = Outlook(census, broker_id, rate)
+    rates = rates_of(census, broker_id, earlier.get(broker_id, ()))
     held = census.held(broker_id)
-    reached_ms = None if limit is None else 0.0 if held >= limit else outlook.reaches(limit)
-    soon, tomorrow = outlook.held_in(_HOUR_MS), outlook.held_in(24 * _HOUR_MS)
     return BrokerOutlook(
         broker_id,
         sum(each.led_pids for each in mine),
@@ -170,21 +195,40 @@ def _outlook(
         estimated_bytes(held),
         settings.producer_id_ms,
         settings.transactional_id_ms,
+        settings.check_interval_ms,
+        taken.missing.get(broker_id, 0),
+        tuple(_forecast(census, broker_id, rate, limit) for rate in rates.highest_first),
+    )
+
+
+def _forecast(census: Census, broker_id: int, rate: Rate, limit: int | None) -> Forecast:
+    outlook, now = Outlook(census, broker_id, rate), to_time(census.taken_at_ms)
+    reached_ms = None if limit is None else 0.0 if census.held(broker_id) >= limit else outlook.reaches(limit)
+    soon, tomorrow = outlook.held_in(_HOUR_MS), outlook.held_in(24 * _HOUR_MS)
+    return Forecast(
         rate.pids_per_hour,
         rate.source,
+        rate.counted,
+        rate.span_ms / 1000,
+        rate.error_share,
         soon,
         tomorrow,
         estimated_bytes(soon),
         estimated_bytes(tomorrow),
         outlook.settles_at,
-        None if reached_ms is None else to_time(census.taken_at_ms) + timedelta(milliseconds=reached_ms),
-        taken.missing.get(broker_id, 0),
+        outlook.swing,
+        None if reached_ms is None else now + timedelta(milliseconds=reached_ms),
     )
 
 
 def _broker_dict(outlook: BrokerOutlook) -> dict[str, Any]:
-    reached = outlook.limit_reached_at
-    return asdict(outlook) | {"limit_reached_at": None if reached is None else reached.isoformat()}
+    forecasts = [_forecast_dict(each) for each in outlook.forecasts]
+    return asdict(outlook) | forecasts[0] | {"forecasts": forecasts}
+
+
+def _forecast_dict(forecast: Forecast) -> dict[str, Any]:
+    reached = forecast.limit_reached_at
+    return asdict(forecast) | {"limit_reached_at": None if reached is None else reached.isoformat()}
 
 
 def _what_if_dict(what_if: WhatIf) -> dict[str, Any]:

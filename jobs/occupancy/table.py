@@ -12,7 +12,7 @@ from jobs.enforcement.rows import to_ms, to_time
 from jobs.tables import catalog
 from jobs.tables.query import query
 from quota.occupancy import Census, Occupancy, estimated_bytes
-from quota.occupancy_forecast import EarlierCensus
+from quota.occupancy_rate import EarlierCensus
 from streaming.appends import append_rows
 from streaming.errors import TableError
 from streaming.table_ddl import insert_statement

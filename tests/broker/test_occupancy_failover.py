@@ -89,6 +89,8 @@ def test_the_dead_broker_s_producers_are_led_by_whom_was_foretold_and_nobody_hol
         assert survivor.led_pids >= survivor.led_before
         assert after.census.held(survivor.broker_id) == pytest.approx(survivor.held_pids, rel=0.01)
         assert count == after.census.held(survivor.broker_id)
+    # The dead one is missed, not forgotten.
+    assert (list(before.down), list(after.down)) == ([], [dead])
     print(_as_lines(before, foretold.dead, after))
 
 

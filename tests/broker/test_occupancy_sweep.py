@@ -39,13 +39,14 @@ from quota.expiration_change import freed_by
 from quota.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
 
 HOUR_MS = 3_600_000
+CHECK_INTERVAL_MS = 200
 NEW_EXPIRATION_MS = 2 * HOUR_MS
 
 
 @pytest.fixture(scope="module")
 def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A broker that looks for expired producers all the time: nobody can wait for ten minutes here."""
-    settings = {"producer_id_expiration_check_interval_ms": 200}
+    settings = {"producer_id_expiration_check_interval_ms": CHECK_INTERVAL_MS}
     with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars, **settings) as running_broker:
         yield running_broker
 
@@ -114,6 +115,7 @@ def test_a_sweep_finds_what_the_broker_itself_counts(broker: LocalBroker, first_
         7 * DEFAULT_EXPIRATION_MS,
         False,
     )
+    assert settings.check_interval_ms == CHECK_INTERVAL_MS
 
 
 def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is_run(
@@ -131,7 +133,7 @@ def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is
     taken = census_of(broker.admin_servers)
     before = held_of(taken, topic)
     (freed,) = freed_by(taken.census, NEW_EXPIRATION_MS)
-    model = PartitionProducers(now_ms, NEW_EXPIRATION_MS, check_interval_ms=200)
+    model = PartitionProducers(now_ms, NEW_EXPIRATION_MS, CHECK_INTERVAL_MS)
     (replica,) = [each for each in taken.census.replicas if each.topic == topic]
     rows = zip(replica.producer_ids, replica.last_timestamps_ms, replica.in_transaction, strict=True)
     for pid, timestamp_ms, is_open in rows:

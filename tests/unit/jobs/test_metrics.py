@@ -16,7 +16,7 @@ from jobs.errors import MetricsError
 from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving
 from jobs.occupancy.metrics import write_metrics_file
-from jobs.occupancy.report import BrokerOutlook, Report
+from jobs.occupancy.report import BrokerOutlook, Forecast, Report
 from quota.config import QuotaConfig
 from state.events import MetricsRow
 from streaming.listener import Progress, progress_of
@@ -260,8 +260,9 @@ def test_an_enforcer_tells_its_leases_and_what_it_did(clock):
 
 
 def outlook(broker_id, limit_reached_at):
+    forecast = Forecast(**dict.fromkeys(Forecast.__dataclass_fields__, 0) | {"limit_reached_at": limit_reached_at})
     numbers = dict.fromkeys(BrokerOutlook.__dataclass_fields__, 0)
-    return BrokerOutlook(**numbers | {"broker_id": broker_id, "held_pids": 7, "limit_reached_at": limit_reached_at})
+    return BrokerOutlook(**numbers | {"broker_id": broker_id, "held_pids": 7, "forecasts": (forecast,)})
 
 
 def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path):

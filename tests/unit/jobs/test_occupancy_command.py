@@ -95,6 +95,58 @@ def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupan
     assert reached(10_000) is None
 
 
+def flood(seconds, *, expiration_ms=DAY_MS, check_ms=600_000, down=None):
+    """A producer id a second up to now, beside forty of 20 hours ago."""
+    now_ms = to_ms(NOON)
+    times = np.concatenate([np.full(40, now_ms), now_ms - 1000 * np.arange(seconds)])
+    pids = np.arange(len(times))
+    one = ReplicaProducers(1, "orders", 0, True, pids, times, np.zeros(len(times), np.bool_))
+    bound = {pid: ("User:m", now_ms - 20 * HOUR_MS if pid < 40 else int(times[pid])) for pid in pids.tolist()}
+    placements = (Placement("orders", 0, 1, (1, 2), frozenset({1})),)
+    census = Census(now_ms, (one,), placements, owners_of((one,), bound), {1: expiration_ms}, {1: check_ms})
+    settings = BrokerExpiration(1, expiration_ms, WEEK_MS, False, check_ms)
+    return TakenCensus(census, (settings,), (), 3, True, down or {})
+
+
+def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_both_are_told(occupancy):
+    (broker,) = json.loads(occupancy(flood(120), "--json", "--max-pids-per-broker", 760))["brokers"]
+    lately, today = broker["forecasts"]
+
+    assert (lately["pids_per_hour"], today["pids_per_hour"]) == (pytest.approx(3600, rel=0.02), 8)
+    assert (lately["rate_pids"], lately["rate_seconds"], lately["rate_error"]) == (
+        120,
+        119,
+        pytest.approx(0.09, abs=0.01),
+    )
+    # What was told before is that of the higher one: 600 more take 10 minutes, not 3 days.
+    assert {name: broker[name] for name in lately} == lately
+    assert lately["limit_reached_at"] == (NOON + timedelta(minutes=10)).isoformat()
+    assert today["limit_reached_at"] is None
+    said = occupancy(flood(120), "--max-pids-per-broker", 760)
+    for words in (
+        "an hour by hand-out times (120 in 119 s, ± 9%), faster than today: if it goes on",
+        "at today's 8 an hour by hand-out times (160 in 20 h",
+        "reaches 760: never",
+    ):
+        assert words in said
+
+
+def test_a_short_expiration_is_told_with_its_checks(occupancy):
+    said = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
+    assert "every 1 s" in said
+    (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
+    assert (broker["settles_at"], broker["check_interval_ms"]) == (pytest.approx(100, abs=2), 1000)
+    assert "goes up and down from check to check" in occupancy(flood(60, expiration_ms=60_000))
+
+
+def test_a_broker_that_is_down_stays_in_the_list(occupancy):
+    found = flood(60, down={2: "it is not among the living"})
+    assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
+    said = occupancy(found)
+    assert "NOT TOLD: broker 2, nothing of what it holds: it is not among the living" in said
+    assert "DOWN" in said
+
+
 def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy):
     said = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
 

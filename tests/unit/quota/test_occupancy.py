@@ -17,7 +17,8 @@ from quota.occupancy import (
     estimated_bytes,
     owners_of,
 )
-from quota.occupancy_forecast import EarlierCensus, Outlook, Rate, rate_of
+from quota.occupancy_forecast import Outlook
+from quota.occupancy_rate import EarlierCensus, Rate, rates_of
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -39,12 +40,16 @@ def replica(entries, *, broker=1, topic="orders", partition=0, leads=True):
     )
 
 
-def census(*replicas, bound=None, placements=(), expiration_ms=DAY, brokers=()):
-    """`bound` is the principal and the hours since the hand-out, by producer id."""
+def census(*replicas, bound=None, placements=(), expiration_ms=DAY, brokers=(), check_ms=0):
+    """`bound` is the principal and the hours since the hand-out, by producer id.
+
+    Unless a test is about that, brokers look for expired producers all the time.
+    """
     told = {pid: (principal, round(NOW - hours * HOUR)) for pid, (principal, hours) in (bound or {}).items()}
     ids = {*brokers, *(each.broker_id for each in replicas)}
     owners = owners_of(replicas, told)
-    return Census(NOW, replicas, tuple(placements), owners, dict.fromkeys(ids, expiration_ms))
+    expirations_ms, checks_ms = dict.fromkeys(ids, expiration_ms), dict.fromkeys(ids, check_ms)
+    return Census(NOW, replicas, tuple(placements), owners, expirations_ms, checks_ms)
 
 
 def of_flood(pids_per_hour, hours=24, **more):
@@ -105,15 +110,75 @@ def test_the_rate_is_that_of_the_hand_outs_where_they_are_known():
         range(1000, 1050), ("User:a", 500)
     )
 
-    rate = rate_of(census(flood, old, bound=bound), 1)
+    rate = rates_of(census(flood, old, bound=bound), 1).today
 
     # 300 in the last day; long-lived producers are not new, however lately they produced.
     assert (rate.source, rate.pids_per_hour) == ("hand-out times", pytest.approx(300 / 24))
 
 
-def test_a_rate_is_never_of_less_than_an_hour():
+def test_today_s_rate_is_never_of_less_than_an_hour():
     flood = replica([(pid, 0.01) for pid in range(60)])
-    assert rate_of(census(flood, bound=dict.fromkeys(range(60), ("User:m", 0.02))), 1).pids_per_hour == 60
+    assert rates_of(census(flood, bound=dict.fromkeys(range(60), ("User:m", 0.02))), 1).today.pids_per_hour == 60
+
+
+def of_seconds(seconds_ago, first_pid=0):
+    """One producer id per time, handed out and used then: its entries, and who got them."""
+    pids = range(first_pid, first_pid + len(seconds_ago))
+    entries = [(pid, at / 3600) for pid, at in zip(pids, seconds_ago, strict=True)]
+    return entries, {pid: ("User:m", hours) for pid, hours in entries}
+
+
+def lately_of(seconds_ago, *, beside=(), expiration_ms=DAY):
+    entries, bound = of_seconds(seconds_ago)
+    others, theirs = of_seconds(beside, first_pid=1_000_000)
+    found = census(replica([*entries, *others]), bound=bound | theirs, expiration_ms=expiration_ms)
+    return rates_of(found, 1).lately
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 10, 50])
+def test_a_flood_tells_its_rate_from_its_first_minute_on(minutes):
+    others = np.linspace(0, 23 * 3600, 40)
+    lately = lately_of(np.arange(minutes * 60) + 0.5, beside=others)
+    assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
+    assert (lately.source, lately.counted) == ("hand-out times", pytest.approx(60 * minutes, abs=5))
+    assert lately.error_share == pytest.approx(1 / np.sqrt(60 * minutes), rel=0.1)
+
+
+def test_floods_at_random_are_told_without_a_bias():
+    rng = np.random.default_rng(3)
+    found = [lately_of(np.cumsum(rng.exponential(1.0, 300))).pids_per_hour for _ in range(100)]
+    assert np.mean(found) == pytest.approx(3600, rel=0.1)
+    assert np.std(found) < 0.1 * 3600
+
+
+def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later():
+    at_once = np.linspace(0, 3, 100)
+    assert lately_of(at_once + 70) is None
+    # As it happens nobody can tell.
+    assert lately_of(at_once).pids_per_hour == 100 * 60
+
+
+def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster():
+    assert lately_of(np.arange(120) + 0.5, beside=[120.0] * 60).pids_per_hour == pytest.approx(3600, rel=0.05)
+
+
+def test_a_day_as_every_day_has_no_rate_of_its_own_lately():
+    rng = np.random.default_rng(4)
+    assert [lately_of(rng.uniform(0, DAY / 1000, 2400)) for _ in range(20)] == [None] * 20
+    assert lately_of(np.linspace(0, 59, 19)) is None
+
+
+def test_a_sweep_finds_what_was_handed_out_while_it_asked():
+    # It began 20 s before the last of them.
+    assert lately_of(np.arange(-20, 100)).pids_per_hour == pytest.approx(3600, rel=0.05)
+
+
+def test_without_a_tap_two_sweeps_tell_what_came_lately():
+    now = census(replica([(pid, 0.01) for pid in range(300)]))
+    sweeps = [EarlierCensus(2 * MINUTE, 180, 0, (180,)), EarlierCensus(30 * MINUTE, 170, 0, (170,))]
+    lately = rates_of(now, 1, sweeps).lately
+    assert (lately.source, lately.pids_per_hour, lately.counted) == ("earlier sweep", 3600, 120)
+    assert rates_of(now, 1, [EarlierCensus(20_000, 180, 0, (180,))]).lately is None
 
 
 def test_an_earlier_census_tells_the_rate_also_of_what_expired_since():
@@ -121,30 +186,32 @@ def test_an_earlier_census_tells_the_rate_also_of_what_expired_since():
     ten_hours_ago = EarlierCensus(10 * HOUR, 2400, 0, (100,) * 24)
     too_old = EarlierCensus(24 * HOUR, 1, 0, (1,))
 
-    rate = rate_of(now, 1, [ten_hours_ago, too_old])
+    rate = rates_of(now, 1, [ten_hours_ago, too_old]).today
 
     assert (rate.source, rate.pids_per_hour) == ("earlier sweep", pytest.approx(100))
 
 
 def test_a_census_of_moments_ago_tells_no_rate():
-    assert rate_of(census(of_flood(100)), 1, [EarlierCensus(9 * MINUTE, 2400, 0, (2400,))]).source == "idle times"
+    assert (
+        rates_of(census(of_flood(100)), 1, [EarlierCensus(9 * MINUTE, 2400, 0, (2400,))]).today.source == "idle times"
+    )
 
 
 def test_an_earlier_census_does_not_take_open_transactions_for_expired():
     now = census(replica([(pid, 30, True) for pid in range(50)]))
     earlier = EarlierCensus(10 * HOUR, 50, 50, (*[0] * 20, 50))
-    assert rate_of(now, 1, [earlier]).pids_per_hour == 0
+    assert rates_of(now, 1, [earlier]).today.pids_per_hour == 0
 
 
 @pytest.mark.parametrize("pids_per_hour", [10, 500])
 def test_idle_times_alone_tell_a_steady_rate_beside_long_lived_producers(pids_per_hour):
     steady = replica([(pid, 0.2) for pid in range(100_000, 100_700)], partition=1)
-    rate = rate_of(census(of_flood(pids_per_hour), steady), 1)
+    rate = rates_of(census(of_flood(pids_per_hour), steady), 1).today
     assert (rate.source, rate.pids_per_hour) == ("idle times", pytest.approx(pids_per_hour, rel=0.01))
 
 
 def test_a_broker_without_producers_has_no_rate():
-    assert rate_of(census(replica([])), 1).pids_per_hour == 0
+    assert rates_of(census(replica([])), 1).today.pids_per_hour == 0
     assert Outlook(census(brokers=[1]), 1, Rate(0, "idle times")).held_in(DAY) == 0
 
 
@@ -173,6 +240,26 @@ def test_what_stays_in_use_does_not_expire():
     assert living.held_in(24 * HOUR) == living.settles_at == 50
 
 
+def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on():
+    living, flood = [(pid, 1 / 3600) for pid in range(45)], [(pid, (pid - 100) / 3600) for pid in range(100, 160)]
+    bound = dict.fromkeys(range(45), ("User:a", 0.5)) | {pid: ("User:m", hours) for pid, hours in flood}
+    found = census(replica([*living, *flood]), bound=bound, expiration_ms=MINUTE, check_ms=1000)
+
+    rate = rates_of(found, 1).highest_first[0]
+
+    # A minute's flood comes and goes, and those who live stay.
+    ahead = Outlook(found, 1, rate)
+    assert [ahead.held_in(minutes * MINUTE) for minutes in (0, 1, 60)] == [105, 106, 106]
+    assert ahead.settles_at == pytest.approx(105, rel=0.02)
+
+
+def test_until_the_next_check_the_expired_are_held_too():
+    flood = of_flood(3600, hours=1)
+    found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)
+    # 1 min to 11 min of what comes.
+    assert (found.settles_at, found.swing) == (360, 600)
+
+
 def test_what_is_silent_goes_when_its_time_has_come():
     silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
     assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
@@ -189,12 +276,15 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check():
     model = PartitionProducers(loaded_at_ms=NOW - 3 * MINUTE)
     for pid, idle in enumerate(idle_ms.tolist()):
         model.append(pid, NOW - idle)
-    ahead = outlook(replica([(pid, idle / HOUR) for pid, idle in enumerate(idle_ms.tolist())]), pids_per_hour=1e9)
+    entries = [(pid, idle / HOUR) for pid, idle in enumerate(idle_ms.tolist())]
+    ahead = outlook(replica(entries), pids_per_hour=1e9, check_ms=10 * MINUTE)
     # So fast a rate leaves nothing that is in use for long; take it out again.
     for hours in (1, 6, 12, 23):
         model.advance(NOW + hours * HOUR)
-        silent = ahead.held_in(hours * HOUR) - round(1e9 * hours)
-        late = ahead.held_in((hours - 1 / 6) * HOUR) - round(1e9 * (hours - 1 / 6))
+        silent, late = (
+            ahead.held_in((hours + half_a_check) * HOUR) - round(1e9 * (hours + half_a_check))
+            for half_a_check in (1 / 12, -1 / 12)
+        )
         assert silent <= len(model) <= late
 
 
