@@ -179,6 +179,37 @@ def _overlaps(blocks: Iterable[Block]) -> Iterator[Violation]:
         end = max(end, block.end)
 
 
+# Who got an id
+
+
+class Fate(str, Enum):
+    """What became of a producer id of a block."""
+
+    HANDED_OUT = "handed out"
+    LOST = "lost"
+    NOT_YET = "not yet handed out"
+    NOT_KNOWN = "not known"
+
+
+def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
+    """Say what became of a producer id: a broker hands the ids of a block out in order, and its blocks in order.
+
+    Args:
+        producer_id: That is asked for.
+        block: That holds it.
+        blocks: All known ones, each once.
+        newest_issued: Greatest id seen that was handed out, by `first` of its block; blocks without one are left out.
+    """
+    mine = [each for each in blocks if each.broker_id == block.broker_id]
+    life = [each for each in mine if each.broker_epoch == block.broker_epoch]
+    newest = max((newest_issued[each.first] for each in life if each.first in newest_issued), default=None)
+    if newest is None:
+        return Fate.NOT_KNOWN
+    if producer_id <= newest:
+        return Fate.HANDED_OUT
+    return Fate.LOST if any(each.broker_epoch > block.broker_epoch for each in mine) else Fate.NOT_YET
+
+
 # What restarts cost
 
 

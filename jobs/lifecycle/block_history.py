@@ -14,9 +14,11 @@ from quota.producer_id_blocks import (
     NONE,
     Block,
     Consequence,
+    Fate,
     Loss,
     Violation,
     consequence,
+    fate,
     find_violations,
     hours_left,
     lost_at_restarts,
@@ -113,6 +115,10 @@ class History:
     def holder(self, pid: int) -> Block | None:
         """The block that holds a producer id."""
         return _holder(self.blocks, pid)
+
+    def fate(self, pid: int, block: Block) -> Fate:
+        """What became of a producer id that a block holds."""
+        return fate(pid, block, self.blocks, self.newest_issued)
 
     def violations(self) -> list[Violation]:
         """What breaks a promise of KIP-730."""

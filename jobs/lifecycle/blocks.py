@@ -15,7 +15,7 @@ from jobs.errors import BlocksError
 from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
 from jobs.tables.query import query
 from jobs.tables_out import JsonOption
-from quota.producer_id_blocks import Block, Consequence, Violation
+from quota.producer_id_blocks import Block, Consequence, Fate, Violation
 from streaming.errors import TableNotFoundError
 
 _ASKER = """
@@ -25,6 +25,12 @@ WHERE result_producer_id = {pid} AND is_new_pid
 ORDER BY answered_at
 LIMIT 1
 """
+_FATES = {
+    Fate.HANDED_OUT: "was issued by broker {broker}",
+    Fate.LOST: "was never handed out: broker {broker} lost it when it restarted",
+    Fate.NOT_YET: "was not handed out yet, as far as the tables know: broker {broker} has it",
+    Fate.NOT_KNOWN: "was given to broker {broker}; no tap saw whether it was handed out",
+}
 _HOURS_A_YEAR = 24 * 365.25
 _COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last block", "fatal", "retried", "throttled")
 
@@ -33,7 +39,9 @@ def blocks(
     tables: Annotated[
         str | None, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema.")
     ] = None,
-    pid: Annotated[int | None, typer.Option(min=0, help="Say which broker issued this producer id, and when.")] = None,
+    pid: Annotated[
+        int | None, typer.Option(min=0, help="Say which broker had this producer id, and what became of it.")
+    ] = None,
     metadata_log: Annotated[
         Path | None, typer.Option(help="A controller's __cluster_metadata-0: blocks of before the tap was there.")
     ] = None,
@@ -53,7 +61,7 @@ def blocks(
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
         output().print(_table(history.brokers()))
-        for line in [*_summary(history), *_verdict(broken)]:
+        for line in [*_summary(history), *_verdict(history, broken)]:
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
@@ -73,15 +81,17 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
     block = history.holder(pid)
     if block is None:
         raise BlocksError(_unknown(history, pid))
+    fate = Fate.HANDED_OUT if asker is not None else history.fate(pid, block)
     if as_json:
         asked = None if asker is None else asker | {"answered_at": asker["answered_at"].isoformat()}
-        typer.echo(json.dumps({"producer_id": pid, **_block_dict(block), "handed_out": asked}, indent=2))
+        found = {"producer_id": pid, "fate": fate.value, **_block_dict(block), "handed_out": asked}
+        typer.echo(json.dumps(found, indent=2))
         return
-    issued = (
-        f"producer id {pid} was issued by broker {block.broker_id}: block {block.first} to {block.end - 1}, "
+    told = (
+        f"producer id {pid} {_FATES[fate].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
         f"allocated {_time(block.allocated_at_ms)} (epoch {block.broker_epoch})"
     )
-    output().print(issued, markup=False)
+    output().print(told, markup=False)
     if asker is not None:
         whom = f"{asker['principal']}, client {asker['client_id']}, from {asker['client_host']}"
         output().print(printable(f"handed out {asker['answered_at']:%Y-%m-%d %H:%M:%S} UTC to {whom}"))
@@ -113,6 +123,8 @@ def _table(brokers: Sequence[BrokerBlocks]) -> Table:
 
 
 def _summary(history: History) -> Iterator[str]:
+    if not history.blocks:
+        return
     yield f"next producer id: {history.end} or above; all brokers take {history.pids_per_hour:,.0f} an hour"
     if history.hours_left is not None:
         yield f"at this rate 2^63 is reached in {history.hours_left / _HOURS_A_YEAR:,.0f} years"
@@ -124,8 +136,10 @@ def _summary(history: History) -> Iterator[str]:
         yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
 
 
-def _verdict(broken: Sequence[Violation]) -> Iterator[str]:
-    if not broken:
+def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
+    if not history.blocks:
+        yield "nothing seen yet: no block is known, so nobody can say whether KIP-730 is kept. Tap a controller"
+    elif not broken:
         yield "KIP-730 is kept: no overlap, start >= last end, epoch not stale"
     for violation in broken:
         block = violation.block

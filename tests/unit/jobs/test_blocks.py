@@ -79,6 +79,14 @@ def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota, table
     assert "KIP-730 is kept" in out
 
 
+def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota, tables):
+    append_kip_tables(tables)
+    code, out, _ = pid_quota("blocks", "--tables", tables)
+    assert code == 0
+    assert "nothing seen yet" in out
+    assert "kept:" not in out
+
+
 def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota, tables):
     blocks = [block_row(0, ago(7200)), block_row(500, ago(60), broker_id=2), block_row(2000, ago(50), broker_epoch=4)]
     append_kip_tables(tables, blocks=blocks)
@@ -135,6 +143,27 @@ class TestOnePid:
         assert (code, out) == (1, "")
         assert said in err
 
+    @pytest.mark.parametrize(
+        ("pid", "fate", "said"),
+        [
+            (40, "handed out", "40 was issued by broker 1"),
+            # A later block of the same life was in use already.
+            (999, "handed out", "999 was issued by broker 1"),
+            (1300, "lost", "1300 was never handed out: broker 1 lost it when it restarted"),
+            (3005, "not yet handed out", "3005 was not handed out yet, as far as the tables know: broker 1 has it"),
+            (2000, "not known", "2000 was given to broker 2; no tap saw whether it was handed out"),
+        ],
+    )
+    def test_what_became_of_it_is_said(self, pid_quota, tables, pid, fate, said):
+        restarted = block_row(3000, ago(30), broker_epoch=9)
+        append_kip_tables(
+            tables,
+            blocks=[block_row(0, ago(90)), block_row(1000, ago(80)), block_row(2000, ago(70), broker_id=2), restarted],
+            inits=[init(ago(60), 700), init(ago(50), 1200), init(ago(20), 3001)],
+        )
+        assert said in pid_quota("blocks", "--tables", tables, "--pid", pid)[1]
+        assert as_json(pid_quota, "--tables", tables, "--pid", pid)[1]["fate"] == fate
+
     def test_without_any_block_nobody_can_say(self, pid_quota, tables):
         append_kip_tables(tables)
         assert "tap a controller" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
@@ -154,7 +183,7 @@ class TestMetadataLog:
         log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
         code, out, _ = pid_quota("blocks", "--metadata-log", log, "--pid", 7)
         assert code == 0
-        assert "issued by broker 4" in out
+        assert "was given to broker 4; no tap saw whether it was handed out" in out
 
     def test_without_either_there_is_nothing_to_read(self, pid_quota):
         code, _, err = pid_quota("blocks")
