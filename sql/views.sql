@@ -93,35 +93,126 @@ FROM (
 )
 ORDER BY answered_at, principal, client_id;
 
-CREATE OR REPLACE VIEW current_throttles AS
--- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
--- silent principal needs no RELEASE row. `settings` is one row: now, window_ms, burst_windows.
+CREATE OR REPLACE VIEW principal_metrics AS
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
+-- events are counted per row.
 SELECT
     principal,
     broker_id,
-    action = 'THROTTLE' AND throttled_until > now AS throttled_now,
+    window_end,
+    as_of,
+    rate,
+    tokens,
+    throttle_time_ms,
+    throttle_time_avg_ms,
+    new_pids_window,
+    quota,
+    quota_source,
+    admitted_pids,
+    refused_pids,
+    late_in_interval AS late_pids,
+    active_pids,
+    layers,
+    state_bytes,
+    phase,
+    saturated,
+    batch_id
+FROM (
+    SELECT *,
+        row_number() OVER (
+            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
+        ) AS newest,
+        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
+    FROM producer_id_metrics
+)
+WHERE newest = 1;
+
+CREATE OR REPLACE VIEW quota_headroom AS
+-- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
+-- its tokens refill by quota / window and its window empties.
+SELECT
+    principal,
+    broker_id,
+    quota,
+    quota_source,
+    new_pids_window,
+    quota - new_pids_window AS headroom_pids,
+    new_pids_window / quota AS used_share,
+    tokens_now,
+    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
+    rate,
+    active_pids,
+    phase,
+    saturated,
+    age_ms / 1000.0 AS age_seconds,
+    as_of
+FROM (
+    SELECT
+        principal,
+        broker_id,
+        quota,
+        quota_source,
+        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
+        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
+        window_ms,
+        rate,
+        active_pids,
+        phase,
+        saturated,
+        age_ms,
+        as_of
+    FROM (
+        SELECT *,
+            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
+            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
+        FROM principal_metrics
+        CROSS JOIN settings
+    )
+    WHERE newest = 1
+)
+ORDER BY used_share DESC NULLS LAST, principal;
+
+CREATE OR REPLACE VIEW current_throttles AS
+-- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
+-- silent principal needs no RELEASE row. `tokens_now` goes on from the newest metrics row, as in quota_headroom: since
+-- the decision some may have come back and been spent again. `settings` is one row: now, window_ms, burst_windows.
+SELECT
+    decisions.principal,
+    decisions.broker_id,
+    decisions.action = 'THROTTLE' AND decisions.throttled_until > now AS throttled_now,
     CAST(
         CASE
-            WHEN action = 'THROTTLE' AND throttled_until > now
-                THEN (unix_millis(throttled_until) - unix_millis(now)) / 1000.0
+            WHEN decisions.action = 'THROTTLE' AND decisions.throttled_until > now
+                THEN (unix_millis(decisions.throttled_until) - unix_millis(now)) / 1000.0
             ELSE 0
         END AS DOUBLE
     ) AS seconds_left,
-    action,
-    decided_at,
-    throttled_until,
-    throttle_time_ms,
-    tokens,
-    least(
-        quota * burst_windows,
-        tokens + quota * greatest(0, unix_millis(now) - unix_millis(decided_at)) / window_ms
-    ) AS tokens_now,
-    quota,
-    quota_source,
-    refused_pids,
-    client_ids,
-    sample_pids,
-    decision_id
+    decisions.action,
+    decisions.decided_at,
+    decisions.throttled_until,
+    decisions.throttle_time_ms,
+    decisions.tokens,
+    CASE
+        WHEN metrics.as_of >= decisions.decided_at
+            THEN
+                least(
+                    metrics.quota * burst_windows,
+                    metrics.tokens
+                    + metrics.quota * greatest(0, unix_millis(now) - unix_millis(metrics.as_of)) / window_ms
+                )
+        ELSE
+            least(
+                decisions.quota * burst_windows,
+                decisions.tokens
+                + decisions.quota * greatest(0, unix_millis(now) - unix_millis(decisions.decided_at)) / window_ms
+            )
+    END AS tokens_now,
+    decisions.quota,
+    decisions.quota_source,
+    decisions.refused_pids,
+    decisions.client_ids,
+    decisions.sample_pids,
+    decisions.decision_id
 FROM (
     SELECT *,
         -- A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
@@ -129,10 +220,24 @@ FROM (
             PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
         ) AS newest
     FROM throttle_decisions
-)
+) AS decisions
+LEFT JOIN (
+    SELECT
+        rows_of_throttled.*,
+        row_number() OVER (PARTITION BY principal, broker_id ORDER BY as_of DESC, batch_id DESC) AS newest
+    FROM (
+        SELECT principal, broker_id, as_of, batch_id, tokens, quota
+        FROM producer_id_metrics
+        WHERE principal IN (SELECT principal FROM throttle_decisions)
+    ) AS rows_of_throttled
+) AS metrics
+    ON
+        metrics.newest = 1
+        AND metrics.principal = decisions.principal
+        AND coalesce(metrics.broker_id, -1) = coalesce(decisions.broker_id, -1)
 CROSS JOIN settings
-WHERE newest = 1
-ORDER BY seconds_left DESC, principal;
+WHERE decisions.newest = 1
+ORDER BY seconds_left DESC, decisions.principal;
 
 CREATE OR REPLACE VIEW enforcement AS
 -- The leases of the enforcer, newest first: which client quota it set for whom, and whether that still holds.
@@ -207,64 +312,101 @@ FROM (
 WHERE copy = 1
 ORDER BY allocated_at, first_producer_id, broker_id;
 
-CREATE OR REPLACE VIEW principal_metrics AS
--- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
--- events are counted per row.
-SELECT
-    principal,
-    broker_id,
-    window_end,
-    as_of,
-    rate,
-    tokens,
-    throttle_time_ms,
-    throttle_time_avg_ms,
-    new_pids_window,
-    quota,
-    quota_source,
-    admitted_pids,
-    refused_pids,
-    late_in_interval AS late_pids,
-    active_pids,
-    layers,
-    state_bytes,
-    phase,
-    saturated,
-    batch_id
-FROM (
-    SELECT *,
-        row_number() OVER (
-            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
-        ) AS newest,
-        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
-    FROM producer_id_metrics
-)
-WHERE newest = 1;
-
 CREATE OR REPLACE VIEW new_pids_per_window AS
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): what quotas are
--- suggested from. Windows in which the stream was learning are left out: nothing is counted as new then.
+-- suggested from. A client that is refused tries again, so an id counts once, however often it was refused.
+-- `refused_pids` are distinct in the window; `refusals` counts an id once for each quarter of the window that refused it,
+-- which would be `refusals_at_most` if all of them came back each time. Of those admitted after a refusal
+-- (`late_admitted_pids`) so many are taken for refused ones. In a window with `learning` nothing is counted as new.
 SELECT
     principal,
     window_number,
-    min(window_end) AS first_row_at,
+    min(first_row_at) AS first_row_at,
     CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+    CAST(sum(late_admitted_pids) AS BIGINT) AS late_admitted_pids,
     CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
-    CAST(sum(admitted_pids + refused_pids) AS BIGINT) AS new_pids
+    CAST(sum(refusals) AS BIGINT) AS refusals,
+    CAST(round(sum(refusals_at_most)) AS BIGINT) AS refusals_at_most,
+    CAST(round(sum(
+        admitted_pids + refused_pids
+        - least(late_admitted_pids, refused_pids)
+        * (1.0 - greatest(0, refusals_at_most - refusals) / greatest(1.0, refusals_at_most - refused_pids))
+    )) AS BIGINT) AS new_pids,
+    max(learning) > 0 AS learning
 FROM (
-    SELECT
-        principal,
-        window_end,
-        admitted_pids,
-        refused_pids,
-        phase,
-        CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number
-    FROM principal_metrics
-    CROSS JOIN settings
+    SELECT *,
+        -- Who is admitted at last is not refused any more: after half of the time, on average.
+        refused_pids * refusing_quarters
+        - least(late_admitted_pids, refused_pids) * (refusing_quarters - 1) / 2.0 AS refusals_at_most
+    FROM (
+        SELECT
+            principal,
+            broker_id,
+            window_number,
+            min(window_end) AS first_row_at,
+            sum(admitted_pids) AS admitted_pids,
+            sum(CASE WHEN refused_before > 0 THEN admitted_pids ELSE 0 END) AS late_admitted_pids,
+            sum(refused_pids) AS refusals,
+            count(DISTINCT CASE WHEN refused_pids > 0 THEN quarter END) AS refusing_quarters,
+            -- The last row tells the admitted and the distinct refused ones of the time since the window began, or longer.
+            least(
+                sum(refused_pids),
+                greatest(max(refused_pids), max_by(new_pids_window, window_end) - sum(admitted_pids))
+            ) AS refused_pids,
+            max(CASE WHEN phase = 'learning' THEN 1 ELSE 0 END) AS learning
+        FROM (
+            SELECT *,
+                sum(refused_pids) OVER (
+                    PARTITION BY principal, broker_id, window_number
+                    ORDER BY window_end
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS refused_before
+            FROM (
+                SELECT *,
+                    CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number,
+                    CAST(floor((unix_millis(window_end) - 1) * 4 / window_ms) AS BIGINT) AS quarter
+                FROM principal_metrics
+                CROSS JOIN settings
+            )
+        )
+        GROUP BY principal, broker_id, window_number
+    )
 )
 GROUP BY principal, window_number
-HAVING sum(CASE WHEN phase = 'learning' THEN 1 ELSE 0 END) = 0
 ORDER BY principal, window_number;
+
+CREATE OR REPLACE VIEW new_pids_per_day AS
+-- How many new producer ids each principal made in the last 24 hours, each counted once however often it was refused.
+-- In a window they are distinct. Whether those of two windows are the same the tables do not say, but how many come back
+-- within a window they do: where all come back (`refusals` as many as `refusals_at_most`) only the window with the most
+-- counts, where none does (as few as `refused_pids`) all windows do, and in between in proportion.
+SELECT
+    principal,
+    admitted_pids,
+    CAST(round(refused_pids) AS BIGINT) AS refused_pids,
+    CAST(round(admitted_pids - late_admitted_pids + greatest(late_admitted_pids, refused_pids)) AS BIGINT) AS new_pids,
+    most_refused_pids AS refused_pids_at_least,
+    all_refused_pids AS refused_pids_at_most
+FROM (
+    SELECT *,
+        most_refused_pids + CAST(all_refused_pids - most_refused_pids AS DOUBLE)
+        * greatest(0, refusals_at_most - refusals) / greatest(1, refusals_at_most - all_refused_pids) AS refused_pids
+    FROM (
+        SELECT
+            principal,
+            CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+            CAST(sum(late_admitted_pids) AS BIGINT) AS late_admitted_pids,
+            CAST(max(refused_pids) AS BIGINT) AS most_refused_pids,
+            CAST(sum(refused_pids) AS BIGINT) AS all_refused_pids,
+            CAST(sum(refusals) AS BIGINT) AS refusals,
+            CAST(sum(refusals_at_most) AS BIGINT) AS refusals_at_most
+        FROM new_pids_per_window
+        CROSS JOIN settings
+        WHERE unix_millis(first_row_at) > unix_millis(now) - 86400000
+        GROUP BY principal
+    )
+)
+ORDER BY new_pids DESC, principal;
 
 CREATE OR REPLACE VIEW occupancy_now AS
 -- What each broker held of producers when it was last asked (KIP-854), the most first. An entry is one producer id on one
@@ -387,22 +529,20 @@ ORDER BY allocated_at, first_producer_id, promise;
 
 CREATE OR REPLACE VIEW pid_budget AS
 -- Who makes the cluster's new producer ids: the share of each principal in the last 24 hours, which is how long brokers
--- keep a producer id. Refused ones count: brokers keep them too, as long as nobody enforces.
+-- keep a producer id. Refused ones count, each once: brokers keep them too, as long as nobody enforces.
 SELECT
-    principal,
-    admitted_pids + refused_pids AS new_pids,
-    admitted_pids,
-    refused_pids,
-    CAST(admitted_pids + refused_pids AS DOUBLE)
-    / CAST(greatest(1, sum(admitted_pids + refused_pids) OVER ()) AS DOUBLE) AS share,
-    active_pids,
-    quota,
-    quota_source
-FROM (
+    counts.principal,
+    counts.new_pids,
+    counts.admitted_pids,
+    counts.refused_pids,
+    CAST(counts.new_pids AS DOUBLE) / CAST(greatest(1, sum(counts.new_pids) OVER ()) AS DOUBLE) AS share,
+    newest.active_pids,
+    newest.quota,
+    newest.quota_source
+FROM new_pids_per_day AS counts
+INNER JOIN (
     SELECT
         principal,
-        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
-        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
         CAST(sum(CASE WHEN newest = 1 THEN active_pids END) AS BIGINT) AS active_pids,
         max(CASE WHEN newest_of_all = 1 THEN quota END) AS quota,
         max(CASE WHEN newest_of_all = 1 THEN quota_source END) AS quota_source
@@ -415,8 +555,8 @@ FROM (
         WHERE unix_millis(window_end) > unix_millis(now) - 86400000
     )
     GROUP BY principal
-)
-ORDER BY new_pids DESC, principal;
+) AS newest ON newest.principal = counts.principal
+ORDER BY counts.new_pids DESC, counts.principal;
 
 CREATE OR REPLACE VIEW recent_inits AS
 -- The answers to INIT_PRODUCER_ID of the last 24 hours, with the client id without the number or UUID at its end:
@@ -434,25 +574,16 @@ ORDER BY answered_at;
 
 CREATE OR REPLACE VIEW principal_churn AS
 -- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
--- same rules as quota/churn.py, explained in docs/kip-360.md), and whether the principal was throttled for it.
+-- same rules as quota/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
+-- tell, all that it fits), and whether the principal was throttled for it. How long an id was in use no table knows:
+-- `pid-quota why --bootstrap-servers` asks the brokers, and leaves less open.
 -- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.
--- A life is the time until the next new producer id of the same client and address: what a broker can see of it.
+-- A life is the time until the next new producer id of the same client and address.
 SELECT
     churn.principal,
     churn.client,
-    CASE
-        WHEN churn.error_answers >= 5 AND churn.error_answers > churn.new_pids THEN 'new producer on error'
-        WHEN churn.new_pids < 5 THEN 'healthy'
-        WHEN churn.span_seconds <= 30 AND churn.new_pids < 100 THEN 'healthy'
-        WHEN churn.errors_before_share >= 0.5 THEN 'new producer on error'
-        WHEN churn.hosts >= 3 AND churn.new_pids <= 3 * churn.hosts THEN 'scale-out'
-        WHEN churn.median_life_seconds >= 600 THEN 'healthy'
-        WHEN churn.client = 'producer-#' AND churn.client_ids >= 0.5 * churn.new_pids THEN 'producer per message/batch'
-        WHEN churn.client = 'producer-#' AND churn.client_ids = 1 THEN 'restart loop'
-        WHEN churn.median_life_seconds < 2 THEN 'producer per message/batch'
-        WHEN churn.life_spread <= 0.5 OR churn.growing_share >= 0.75 THEN 'restart loop'
-        ELSE 'producer per message/batch'
-    END AS kind,
+    split_part(churn.verdict, '|', 1) AS kind,
+    nullif(split_part(churn.verdict, '|', 2), '') AS could_be,
     churn.new_pids,
     churn.pids_per_hour,
     churn.median_life_seconds,
@@ -463,6 +594,13 @@ SELECT
     churn.hosts,
     churn.client_ids,
     churn.span_seconds,
+    churn.silent_seconds,
+    churn.steps,
+    churn.transactional_ids,
+    churn.instances,
+    churn.instance_seconds,
+    churn.returns,
+    churn.fenced_answers,
     churn.epoch_bumps,
     churn.first_at,
     churn.last_at,
@@ -470,87 +608,149 @@ SELECT
     throttles.last_throttled_at,
     coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
 FROM (
-    SELECT
-        principal,
-        client,
-        count(CASE WHEN is_new_pid THEN 1 END) AS new_pids,
-        CAST(count(CASE WHEN is_new_pid THEN 1 END) AS DOUBLE) * 3600
-        / CAST(greatest(60000, max(new_at_ms) - min(new_at_ms)) / 1000.0 AS DOUBLE) AS pids_per_hour,
-        CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE) / 1000 AS median_life_seconds,
-        CAST(
-            percentile_cont(0.75) WITHIN GROUP (ORDER BY life_ms)
-            - percentile_cont(0.25) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE
-        )
-        / greatest(1, percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms)) AS life_spread,
-        CAST(
-            avg(CASE WHEN life_before_ms IS NOT NULL THEN CASE WHEN life_ms > 1.2 * life_before_ms THEN 1 ELSE 0 END END)
-            AS DOUBLE
-        ) AS growing_share,
-        CAST(coalesce(avg(CASE WHEN is_new_pid THEN CASE WHEN after_error THEN 1 ELSE 0 END END), 0) AS DOUBLE)
-            AS errors_before_share,
-        count(CASE WHEN is_error THEN 1 END) AS error_answers,
-        count(DISTINCT client_host) AS hosts,
-        count(DISTINCT CASE WHEN is_new_pid THEN client_id END) AS client_ids,
-        CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
-        count(CASE WHEN outcome IN ('epoch bump', 'new instance') THEN 1 END) AS epoch_bumps,
-        min(answered_at) AS first_at,
-        max(answered_at) AS last_at
+    SELECT *,
+        CASE
+            WHEN returns >= 3 OR (fenced_answers >= 2 AND instances >= 3) THEN 'fencing war|'
+            WHEN error_answers >= 5 AND error_answers > new_pids THEN 'new producer on error|'
+            WHEN instances >= 5 AND instance_seconds < 60 THEN 'can''t tell|restart loop, fencing war'
+            WHEN new_pids < 5 THEN 'healthy|'
+            WHEN span_seconds <= 30 AND new_pids < 100 AND silent_seconds < 30 THEN 'healthy|producer per message/batch'
+            WHEN span_seconds <= 30 AND new_pids < 100 THEN 'healthy|'
+            WHEN errors_before_share >= 0.5 THEN 'new producer on error|'
+            WHEN hosts >= 3 AND new_pids <= 3 * hosts AND silent_seconds < greatest(30, span_seconds / 4)
+                THEN 'scale-out|producer per message/batch'
+            WHEN hosts >= 3 AND new_pids <= 3 * hosts THEN 'scale-out|'
+            WHEN transactional_ids >= 0.8 * new_pids AND silent_seconds < greatest(30, span_seconds / 4)
+                THEN 'new transactional id each time|'
+            WHEN transactional_ids >= 0.8 * new_pids THEN 'new transactional id each time|scale-out'
+            WHEN median_life_seconds >= 600 THEN 'healthy|'
+            WHEN growing_share >= CASE WHEN new_pids - 2 * hosts >= 16 THEN 0.65 ELSE 0.75 END THEN 'restart loop|'
+            WHEN steps >= 2 AND new_pids >= 3 * steps THEN 'deploy|producer per message/batch'
+            WHEN client = 'producer-#' AND client_ids = 1 THEN 'restart loop|scale-out'
+            WHEN client = 'producer-#' AND client_ids >= greatest(5, 0.5 * new_pids / greatest(1, hosts))
+                THEN 'producer per message/batch|leak'
+            WHEN median_life_seconds < 2 THEN 'producer per message/batch|leak'
+            WHEN life_spread <= 0.5 THEN 'can''t tell|restart loop, producer per message/batch, leak, scale-out'
+            ELSE 'producer per message/batch|leak, restart loop'
+        END AS verdict
     FROM (
-        SELECT *,
-            lag(life_ms) OVER (
-                PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
-            ) AS life_before_ms
+        SELECT
+            principal,
+            client,
+            count(CASE WHEN is_new_pid THEN 1 END) AS new_pids,
+            CAST(count(CASE WHEN is_new_pid THEN 1 END) AS DOUBLE) * 3600
+            / CAST(greatest(60000, max(new_at_ms) - min(new_at_ms)) / 1000.0 AS DOUBLE) AS pids_per_hour,
+            CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE) / 1000 AS median_life_seconds,
+            CAST(
+                percentile_cont(0.75) WITHIN GROUP (ORDER BY life_ms)
+                - percentile_cont(0.25) WITHIN GROUP (ORDER BY life_ms) AS DOUBLE
+            )
+            / greatest(1, percentile_cont(0.5) WITHIN GROUP (ORDER BY life_ms)) AS life_spread,
+            CAST(
+                avg(CASE WHEN life_before_ms IS NOT NULL THEN CASE WHEN life_ms > 1.2 * life_before_ms THEN 1 ELSE 0 END END)
+                AS DOUBLE
+            ) AS growing_share,
+            CAST(coalesce(avg(CASE WHEN is_new_pid THEN CASE WHEN after_error THEN 1 ELSE 0 END END), 0) AS DOUBLE)
+                AS errors_before_share,
+            count(CASE WHEN is_error THEN 1 END) AS error_answers,
+            count(DISTINCT client_host) AS hosts,
+            count(DISTINCT CASE WHEN is_new_pid THEN client_id END) AS client_ids,
+            CAST(coalesce(max(new_at_ms) - min(new_at_ms), 0) / 1000.0 AS DOUBLE) AS span_seconds,
+            CAST(coalesce(max(now_ms) - max(new_at_ms), 86400000) / 1000.0 AS DOUBLE) AS silent_seconds,
+            -- Groups of new ids with a pause of 45 seconds between them.
+            count(CASE WHEN is_new_pid AND coalesce(since_new_ms, 45000) >= 45000 THEN 1 END) AS steps,
+            count(DISTINCT CASE WHEN is_new_pid THEN transactional_id END) AS transactional_ids,
+            count(CASE WHEN outcome = 'new instance' THEN 1 END) AS instances,
+            CAST(percentile_cont(0.5) WITHIN GROUP (ORDER BY instance_ms) AS DOUBLE) / 1000 AS instance_seconds,
+            count(CASE WHEN is_return THEN 1 END) AS returns,
+            count(CASE WHEN outcome = 'fenced' THEN 1 END) AS fenced_answers,
+            count(CASE WHEN outcome IN ('epoch bump', 'new instance') THEN 1 END) AS epoch_bumps,
+            min(answered_at) AS first_at,
+            max(answered_at) AS last_at
         FROM (
             SELECT *,
-                CASE WHEN is_new_pid THEN at_ms END AS new_at_ms,
-                CASE
-                    WHEN is_new_pid
-                        THEN
-                            lead(at_ms) OVER (
-                                PARTITION BY principal, client, client_host, is_new_pid
-                                ORDER BY at_ms, result_producer_id
-                            ) - at_ms
-                END AS life_ms,
-                -- Without a transactional id a client that names its old id has had an error.
-                (outcome = 'new id' AND transactional_id IS NULL)
-                OR errors_so_far > coalesce(
-                    lag(errors_so_far) OVER (
-                        PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
-                    ),
-                    0
-                ) AS after_error
+                lag(life_ms) OVER (
+                    PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
+                ) AS life_before_ms
             FROM (
                 SELECT *,
-                    sum(CASE WHEN is_error THEN 1 ELSE 0 END) OVER (
-                        PARTITION BY principal, client, client_host
-                        ORDER BY at_ms, result_producer_id
-                        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-                    ) AS errors_so_far
+                    CASE WHEN is_new_pid THEN at_ms END AS new_at_ms,
+                    CASE
+                        WHEN is_new_pid
+                            THEN
+                                lead(at_ms) OVER (
+                                    PARTITION BY principal, client, client_host, is_new_pid
+                                    ORDER BY at_ms, result_producer_id
+                                ) - at_ms
+                    END AS life_ms,
+                    at_ms - lag(at_ms) OVER (
+                        PARTITION BY principal, client, is_new_pid ORDER BY at_ms, result_producer_id
+                    ) AS since_new_ms,
+                    CASE
+                        WHEN outcome = 'new instance'
+                            THEN
+                                at_ms - lag(at_ms) OVER (
+                                    PARTITION BY principal, client, transactional_id, outcome
+                                    ORDER BY at_ms, result_producer_id
+                                )
+                    END AS instance_ms,
+                    -- Somebody takes a transactional id back that another one had taken over.
+                    is_taken AND who <> who_before AND takes > 1 AS is_return,
+                    -- Without a transactional id a client that names its old id has had an error.
+                    (outcome = 'new id' AND transactional_id IS NULL)
+                    OR errors_so_far > coalesce(
+                        lag(errors_so_far) OVER (
+                            PARTITION BY principal, client, client_host, is_new_pid ORDER BY at_ms, result_producer_id
+                        ),
+                        0
+                    ) AS after_error
                 FROM (
-                    SELECT
-                        named.principal,
-                        CASE WHEN families.clients > 50 THEN '*' ELSE named.client END AS client,
-                        named.client_id,
-                        named.client_host,
-                        named.transactional_id,
-                        named.outcome,
-                        named.outcome IN ('fenced', 'unknown producer', 'refused', 'throttled', 'other error')
-                            AS is_error,
-                        named.is_new_pid,
-                        named.result_producer_id,
-                        named.answered_at,
-                        named.at_ms
-                    FROM recent_inits AS named
-                    INNER JOIN (
-                        SELECT principal, count(DISTINCT client) AS clients
-                        FROM recent_inits
-                        GROUP BY principal
-                    ) AS families ON families.principal = named.principal
+                    SELECT *,
+                        sum(CASE WHEN is_error THEN 1 ELSE 0 END) OVER (
+                            PARTITION BY principal, client, client_host
+                            ORDER BY at_ms, result_producer_id
+                            ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                        ) AS errors_so_far,
+                        lag(who) OVER (
+                            PARTITION BY principal, transactional_id, is_taken ORDER BY at_ms, result_producer_epoch
+                        ) AS who_before,
+                        row_number() OVER (
+                            PARTITION BY principal, transactional_id, is_taken, who
+                            ORDER BY at_ms, result_producer_epoch
+                        ) AS takes
+                    FROM (
+                        SELECT
+                            named.principal,
+                            CASE WHEN families.clients > 50 THEN '*' ELSE named.client END AS client,
+                            named.client_id,
+                            named.client_host,
+                            named.transactional_id,
+                            named.outcome,
+                            named.outcome IN ('fenced', 'unknown producer', 'refused', 'throttled', 'other error')
+                                AS is_error,
+                            named.is_new_pid,
+                            named.transactional_id IS NOT NULL
+                            AND named.producer_id < 0
+                            AND named.outcome IN ('first id', 'new id', 'new instance') AS is_taken,
+                            concat(named.client_id, '@', coalesce(named.client_host, '')) AS who,
+                            named.result_producer_id,
+                            named.result_producer_epoch,
+                            named.answered_at,
+                            named.at_ms,
+                            unix_millis(settings.now) AS now_ms
+                        FROM recent_inits AS named
+                        INNER JOIN (
+                            SELECT principal, count(DISTINCT client) AS clients
+                            FROM recent_inits
+                            GROUP BY principal
+                        ) AS families ON families.principal = named.principal
+                        CROSS JOIN settings
+                    )
                 )
             )
         )
+        GROUP BY principal, client
     )
-    GROUP BY principal, client
 ) AS churn
 LEFT JOIN (
     SELECT
@@ -600,51 +800,6 @@ LEFT JOIN (
         AND coalesce(throttles.broker_id, -1) = coalesce(metrics.broker_id, -1)
         AND throttles.window_end = metrics.window_end
 ORDER BY metrics.principal, metrics.broker_id, metrics.window_end;
-
-CREATE OR REPLACE VIEW quota_headroom AS
--- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
--- its tokens refill by quota / window and its window empties.
-SELECT
-    principal,
-    broker_id,
-    quota,
-    quota_source,
-    new_pids_window,
-    quota - new_pids_window AS headroom_pids,
-    new_pids_window / quota AS used_share,
-    tokens_now,
-    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
-    rate,
-    active_pids,
-    phase,
-    saturated,
-    age_ms / 1000.0 AS age_seconds,
-    as_of
-FROM (
-    SELECT
-        principal,
-        broker_id,
-        quota,
-        quota_source,
-        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
-        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
-        window_ms,
-        rate,
-        active_pids,
-        phase,
-        saturated,
-        age_ms,
-        as_of
-    FROM (
-        SELECT *,
-            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
-            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
-        FROM principal_metrics
-        CROSS JOIN settings
-    )
-    WHERE newest = 1
-)
-ORDER BY used_share DESC NULLS LAST, principal;
 
 CREATE OR REPLACE VIEW tap_coverage AS
 -- Which broker nobody watches: a broker without a tap is one whose offenders are invisible.
@@ -728,8 +883,8 @@ CROSS JOIN (
 ) AS quarantine;
 
 CREATE OR REPLACE VIEW top_offenders AS
--- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id.
--- A producer id refused in two metrics intervals counts in both.
+-- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id counts
+-- once, however often it was refused.
 SELECT
     counts.principal,
     counts.refused_pids,
@@ -737,16 +892,7 @@ SELECT
     coalesce(throttles.throttles, 0) AS throttles,
     throttles.last_throttled_at,
     coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
-FROM (
-    SELECT
-        principal,
-        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
-        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids
-    FROM principal_metrics
-    CROSS JOIN settings
-    WHERE unix_millis(window_end) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS counts
+FROM new_pids_per_day AS counts
 LEFT JOIN (
     SELECT
         principal,

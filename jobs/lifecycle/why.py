@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +14,10 @@ from jobs.errors import WhyError
 from jobs.tables.literals import literal
 from jobs.tables.query import query
 from jobs.tables.sql import TablesOption
-from jobs.tables_out import JsonOption, to_json
-from quota.churn import FIXES, MIN_NEW_PIDS, Churn, Fix
+from jobs.tables_out import JsonOption
+from quota.churn import HARMLESS, MIN_NEW_PIDS, Churn, Diagnosis, Evidence, diagnose, what_decides
+from quota.churn_fixes import FIXES
+from quota.producer_lives import Lives
 
 _CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"
 
@@ -21,12 +25,15 @@ _CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY
 def why(
     principal: Annotated[str, typer.Argument(help="Such as User:mallory; without a type it is a user.")],
     tables: TablesOption,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="Ask the brokers how long its producer ids were in use: leaves less open.")
+    ] = None,
+    kafka_config: Annotated[Path | None, typer.Option(help="Client settings, as name=value lines.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Diagnose each client of a principal: what it does with producers, the evidence, and the fix."""
+    """Diagnose each client of a principal: what it does with producers, how sure that is, the evidence, and the fix."""
     name = principal if ":" in principal else f"User:{principal}"
-    answer = query(tables, _CLIENTS.format(principal=literal(name, tables)), datetime.now(timezone.utc))
-    rows = answer.records()
+    rows = clients_of(tables, name, datetime.now(timezone.utc), bootstrap_servers, kafka_config)
     if not rows:
         msg = (
             f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
@@ -34,33 +41,84 @@ def why(
         )
         raise WhyError(msg)
     if as_json:
-        clients = [row | {"fix": _fix_dict(fix_of(row))} for row in json.loads(to_json(answer))]
+        clients = [_client_dict(row) for row in rows]
         typer.echo(json.dumps({"principal": name, "clients": clients}, ensure_ascii=False, indent=2))
         return
-    output().print(printable(_headline(name, rows[0])))
-    for row in rows:
-        for line in _report(row):
+    output().print(printable(_headline(name, rows[0].row)))
+    for each in rows:
+        for line in _report(each):
             output().print(printable(line), soft_wrap=True)
 
 
-def fix_of(row: Mapping[str, Any]) -> Fix:
-    """Return what to do about a row of the view `principal_churn`."""
-    return FIXES[Churn(row["kind"])]
+@dataclass(frozen=True)
+class DiagnosedClient:
+    """A client of a principal.
+
+    Attributes:
+        row: Of the view `principal_churn`.
+        diagnosis: What it does; with lives it may differ from the row's own.
+        lives: How long its producer ids were in use; None if no broker was asked, or none is old enough to tell.
+    """
+
+    row: Mapping[str, Any]
+    diagnosis: Diagnosis
+    lives: Lives | None
 
 
-def evidence_text(row: Mapping[str, Any]) -> str:
+def clients_of(
+    tables: str, principal: str, now: datetime, bootstrap_servers: str | None = None, kafka_config: Path | None = None
+) -> list[DiagnosedClient]:
+    """Diagnose the clients of a principal, those with the most new producer ids first.
+
+    Args:
+        tables: Folder of the tables, or `catalog.schema`.
+        principal: KafkaPrincipal.
+        now: Our clock.
+        bootstrap_servers: Brokers to ask how long producer ids were in use; None to go by the tables alone.
+        kafka_config: File of client settings.
+
+    Raises:
+        StreamingError: If the tables can't be read.
+        BrokerUnreachableError: If no broker answers.
+    """
+    lives: Mapping[str, Lives] = {}
+    if bootstrap_servers is not None:
+        from jobs.lifecycle.lives import lives_of_clients
+
+        lives = lives_of_clients(tables, principal, bootstrap_servers, kafka_config, now)
+    rows = query(tables, _CLIENTS.format(principal=literal(principal, tables)), now).records()
+    return [DiagnosedClient(row, diagnosis_of(row, lives.get(row["client"])), lives.get(row["client"])) for row in rows]
+
+
+def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
+    """Diagnose a row of the view `principal_churn`; without lives that is what the row says."""
+    evidence = {each.name: row[each.name] for each in fields(Evidence) if each.name != "lives"}
+    return diagnose(Evidence(**evidence, lives=lives))
+
+
+def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     """Return the evidence of a row in words."""
     parts = [f"{row['new_pids']:,} new producer id{'' if row['new_pids'] == 1 else 's'} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while at it)"
     life = row["median_life_seconds"]
-    parts.append("no second one from any address" if life is None else f"median life {_duration(life)}")
+    parts.append("no second one from any address" if life is None else f"the next one after {_duration(life)} (median)")
+    if lives is not None:
+        parts.append(f"{lives.kept_share:.0%} still in use")
+        if lives.kept_share < 1:
+            parts.append(f"the others were for {_duration(lives.used_seconds)} (median)")
+    if row["steps"] > 1:
+        parts.append(f"in {row['steps']:,} groups")
+    if row["transactional_ids"]:
+        parts.append(f"{row['transactional_ids']:,} new transactional ids")
     parts.append(f"{row['errors_before_share']:.0%} after an error")
     if row["error_answers"]:
         parts.append(f"{row['error_answers']:,} error answers")
     parts.append(f"{row['hosts']:,} address" + ("" if row["hosts"] == 1 else "es"))
     if row["epoch_bumps"]:
         parts.append(f"{row['epoch_bumps']:,} epochs bumped, which cost no producer id")
+    if row["returns"]:
+        parts.append(f"{row['returns']:,} times a transactional id was taken back from another instance")
     return ", ".join(parts)
 
 
@@ -71,21 +129,45 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
     return f"{name}: {row['throttles']} throttles in the last 24 hours{now}"
 
 
-def _report(row: Mapping[str, Any]) -> Iterator[str]:
-    yield f"client {row['client']}: {row['kind']}"
-    yield f"  evidence: {evidence_text(row)}"
-    if row["kind"] == Churn.HEALTHY:
-        return
-    fix = fix_of(row)
-    yield f"  fix: {fix.summary}"
-    if row["kind"] != Churn.SCALE_OUT:
+def _report(client: DiagnosedClient) -> Iterator[str]:
+    diagnosis = client.diagnosis
+    yield f"client {client.row['client']}: {diagnosis_text(diagnosis)}"
+    yield f"  evidence: {evidence_text(client.row, client.lives)}"
+    decides = what_decides(diagnosis, with_lives=client.lives is not None)
+    if decides:
+        yield f"  what decides: {decides}"
+    for kind in diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,):
+        if kind is not Churn.HEALTHY:
+            yield from _fix(kind, "" if kind is diagnosis.kind else f" if {kind.value}")
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis in words."""
+    others = " or ".join(each.value for each in diagnosis.could_be)
+    if diagnosis.kind is Churn.CANT_TELL:
+        return f"can't tell: {others}"
+    return diagnosis.kind.value if diagnosis.is_sure else f"likely {diagnosis.kind.value}, else {others}"
+
+
+def _fix(kind: Churn, when: str) -> Iterator[str]:
+    fix = FIXES[kind]
+    yield f"  fix{when}: {fix.summary}"
+    if kind not in HARMLESS and not when:
         yield f"  Java: {fix.java}"
         yield f"  Python: {fix.python}"
         yield f"  librdkafka: {fix.librdkafka}"
 
 
-def _fix_dict(fix: Fix) -> dict[str, str]:
-    return {"summary": fix.summary, "java": fix.java, "python": fix.python, "librdkafka": fix.librdkafka}
+def _client_dict(client: DiagnosedClient) -> dict[str, Any]:
+    diagnosis = client.diagnosis
+    row = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in client.row.items()}
+    return row | {
+        "kind": diagnosis.kind.value,
+        "could_be": [each.value for each in diagnosis.could_be],
+        "what_decides": what_decides(diagnosis, with_lives=client.lives is not None) or None,
+        "lives": None if client.lives is None else asdict(client.lives),
+        "fix": asdict(FIXES[diagnosis.kind]),
+    }
 
 
 def _duration(seconds: float) -> str:

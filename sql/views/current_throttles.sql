@@ -1,31 +1,43 @@
 -- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
--- silent principal needs no RELEASE row. `settings` is one row: now, window_ms, burst_windows.
+-- silent principal needs no RELEASE row. `tokens_now` goes on from the newest metrics row, as in quota_headroom: since
+-- the decision some may have come back and been spent again. `settings` is one row: now, window_ms, burst_windows.
 SELECT
-    principal,
-    broker_id,
-    action = 'THROTTLE' AND throttled_until > now AS throttled_now,
+    decisions.principal,
+    decisions.broker_id,
+    decisions.action = 'THROTTLE' AND decisions.throttled_until > now AS throttled_now,
     CAST(
         CASE
-            WHEN action = 'THROTTLE' AND throttled_until > now
-                THEN (unix_millis(throttled_until) - unix_millis(now)) / 1000.0
+            WHEN decisions.action = 'THROTTLE' AND decisions.throttled_until > now
+                THEN (unix_millis(decisions.throttled_until) - unix_millis(now)) / 1000.0
             ELSE 0
         END AS DOUBLE
     ) AS seconds_left,
-    action,
-    decided_at,
-    throttled_until,
-    throttle_time_ms,
-    tokens,
-    least(
-        quota * burst_windows,
-        tokens + quota * greatest(0, unix_millis(now) - unix_millis(decided_at)) / window_ms
-    ) AS tokens_now,
-    quota,
-    quota_source,
-    refused_pids,
-    client_ids,
-    sample_pids,
-    decision_id
+    decisions.action,
+    decisions.decided_at,
+    decisions.throttled_until,
+    decisions.throttle_time_ms,
+    decisions.tokens,
+    CASE
+        WHEN metrics.as_of >= decisions.decided_at
+            THEN
+                least(
+                    metrics.quota * burst_windows,
+                    metrics.tokens
+                    + metrics.quota * greatest(0, unix_millis(now) - unix_millis(metrics.as_of)) / window_ms
+                )
+        ELSE
+            least(
+                decisions.quota * burst_windows,
+                decisions.tokens
+                + decisions.quota * greatest(0, unix_millis(now) - unix_millis(decisions.decided_at)) / window_ms
+            )
+    END AS tokens_now,
+    decisions.quota,
+    decisions.quota_source,
+    decisions.refused_pids,
+    decisions.client_ids,
+    decisions.sample_pids,
+    decisions.decision_id
 FROM (
     SELECT *,
         -- A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
@@ -33,7 +45,21 @@ FROM (
             PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
         ) AS newest
     FROM throttle_decisions
-)
+) AS decisions
+LEFT JOIN (
+    SELECT
+        rows_of_throttled.*,
+        row_number() OVER (PARTITION BY principal, broker_id ORDER BY as_of DESC, batch_id DESC) AS newest
+    FROM (
+        SELECT principal, broker_id, as_of, batch_id, tokens, quota
+        FROM producer_id_metrics
+        WHERE principal IN (SELECT principal FROM throttle_decisions)
+    ) AS rows_of_throttled
+) AS metrics
+    ON
+        metrics.newest = 1
+        AND metrics.principal = decisions.principal
+        AND coalesce(metrics.broker_id, -1) = coalesce(decisions.broker_id, -1)
 CROSS JOIN settings
-WHERE newest = 1
-ORDER BY seconds_left DESC, principal
+WHERE decisions.newest = 1
+ORDER BY seconds_left DESC, decisions.principal

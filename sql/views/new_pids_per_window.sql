@@ -1,23 +1,61 @@
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): what quotas are
--- suggested from. Windows in which the stream was learning are left out: nothing is counted as new then.
+-- suggested from. A client that is refused tries again, so an id counts once, however often it was refused.
+-- `refused_pids` are distinct in the window; `refusals` counts an id once for each quarter of the window that refused it,
+-- which would be `refusals_at_most` if all of them came back each time. Of those admitted after a refusal
+-- (`late_admitted_pids`) so many are taken for refused ones. In a window with `learning` nothing is counted as new.
 SELECT
     principal,
     window_number,
-    min(window_end) AS first_row_at,
+    min(first_row_at) AS first_row_at,
     CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
+    CAST(sum(late_admitted_pids) AS BIGINT) AS late_admitted_pids,
     CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
-    CAST(sum(admitted_pids + refused_pids) AS BIGINT) AS new_pids
+    CAST(sum(refusals) AS BIGINT) AS refusals,
+    CAST(round(sum(refusals_at_most)) AS BIGINT) AS refusals_at_most,
+    CAST(round(sum(
+        admitted_pids + refused_pids
+        - least(late_admitted_pids, refused_pids)
+        * (1.0 - greatest(0, refusals_at_most - refusals) / greatest(1.0, refusals_at_most - refused_pids))
+    )) AS BIGINT) AS new_pids,
+    max(learning) > 0 AS learning
 FROM (
-    SELECT
-        principal,
-        window_end,
-        admitted_pids,
-        refused_pids,
-        phase,
-        CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number
-    FROM principal_metrics
-    CROSS JOIN settings
+    SELECT *,
+        -- Who is admitted at last is not refused any more: after half of the time, on average.
+        refused_pids * refusing_quarters
+        - least(late_admitted_pids, refused_pids) * (refusing_quarters - 1) / 2.0 AS refusals_at_most
+    FROM (
+        SELECT
+            principal,
+            broker_id,
+            window_number,
+            min(window_end) AS first_row_at,
+            sum(admitted_pids) AS admitted_pids,
+            sum(CASE WHEN refused_before > 0 THEN admitted_pids ELSE 0 END) AS late_admitted_pids,
+            sum(refused_pids) AS refusals,
+            count(DISTINCT CASE WHEN refused_pids > 0 THEN quarter END) AS refusing_quarters,
+            -- The last row tells the admitted and the distinct refused ones of the time since the window began, or longer.
+            least(
+                sum(refused_pids),
+                greatest(max(refused_pids), max_by(new_pids_window, window_end) - sum(admitted_pids))
+            ) AS refused_pids,
+            max(CASE WHEN phase = 'learning' THEN 1 ELSE 0 END) AS learning
+        FROM (
+            SELECT *,
+                sum(refused_pids) OVER (
+                    PARTITION BY principal, broker_id, window_number
+                    ORDER BY window_end
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                ) AS refused_before
+            FROM (
+                SELECT *,
+                    CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number,
+                    CAST(floor((unix_millis(window_end) - 1) * 4 / window_ms) AS BIGINT) AS quarter
+                FROM principal_metrics
+                CROSS JOIN settings
+            )
+        )
+        GROUP BY principal, broker_id, window_number
+    )
 )
 GROUP BY principal, window_number
-HAVING sum(CASE WHEN phase = 'learning' THEN 1 ELSE 0 END) = 0
 ORDER BY principal, window_number

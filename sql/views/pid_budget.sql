@@ -1,20 +1,18 @@
 -- Who makes the cluster's new producer ids: the share of each principal in the last 24 hours, which is how long brokers
--- keep a producer id. Refused ones count: brokers keep them too, as long as nobody enforces.
+-- keep a producer id. Refused ones count, each once: brokers keep them too, as long as nobody enforces.
 SELECT
-    principal,
-    admitted_pids + refused_pids AS new_pids,
-    admitted_pids,
-    refused_pids,
-    CAST(admitted_pids + refused_pids AS DOUBLE)
-    / CAST(greatest(1, sum(admitted_pids + refused_pids) OVER ()) AS DOUBLE) AS share,
-    active_pids,
-    quota,
-    quota_source
-FROM (
+    counts.principal,
+    counts.new_pids,
+    counts.admitted_pids,
+    counts.refused_pids,
+    CAST(counts.new_pids AS DOUBLE) / CAST(greatest(1, sum(counts.new_pids) OVER ()) AS DOUBLE) AS share,
+    newest.active_pids,
+    newest.quota,
+    newest.quota_source
+FROM new_pids_per_day AS counts
+INNER JOIN (
     SELECT
         principal,
-        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids,
-        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
         CAST(sum(CASE WHEN newest = 1 THEN active_pids END) AS BIGINT) AS active_pids,
         max(CASE WHEN newest_of_all = 1 THEN quota END) AS quota,
         max(CASE WHEN newest_of_all = 1 THEN quota_source END) AS quota_source
@@ -27,5 +25,5 @@ FROM (
         WHERE unix_millis(window_end) > unix_millis(now) - 86400000
     )
     GROUP BY principal
-)
-ORDER BY new_pids DESC, principal
+) AS newest ON newest.principal = counts.principal
+ORDER BY counts.new_pids DESC, counts.principal

@@ -1,5 +1,5 @@
--- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id.
--- A producer id refused in two metrics intervals counts in both.
+-- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id counts
+-- once, however often it was refused.
 SELECT
     counts.principal,
     counts.refused_pids,
@@ -7,16 +7,7 @@ SELECT
     coalesce(throttles.throttles, 0) AS throttles,
     throttles.last_throttled_at,
     coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
-FROM (
-    SELECT
-        principal,
-        CAST(sum(refused_pids) AS BIGINT) AS refused_pids,
-        CAST(sum(admitted_pids) AS BIGINT) AS admitted_pids
-    FROM principal_metrics
-    CROSS JOIN settings
-    WHERE unix_millis(window_end) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS counts
+FROM new_pids_per_day AS counts
 LEFT JOIN (
     SELECT
         principal,

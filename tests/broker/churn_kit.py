@@ -1,88 +1,122 @@
-"""Labelled clients, one for each way to use producers, run against a real broker."""
+"""Labelled clients, one for each way to use producers, run against a real broker from one address or from several."""
 
-import json
-import subprocess
-import sys
+import itertools
 import threading
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaException, Producer
 from deltalake import write_deltalake
-from init_kit import InitClient
 from kafka import KafkaProducer
+from kafka.errors import KafkaError
 from kafka.net.inet import KafkaNetSocket
 
 from broker.local import LocalBroker
 from quota.churn import Churn
-from quota.init_producer_id import InitRequest
 from streaming.tables import TABLES, create_missing, table_path
 
+SECONDS = 205.0
 _FLUSH_S = 20.0
-Run = Callable[["Place", str], None]
+_BEAT_S = 1.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where clients run: settings of their user, an address without users, a topic, and when it is over."""
+    """Where a client runs.
+
+    Attributes:
+        settings: Of its user, for confluent-kafka.
+        plain_address: Of the broker, for those without a user.
+        topic: To write to.
+        addresses: That it may come from; none for the usual one.
+        stop: When it is over.
+    """
 
     settings: Mapping[str, str]
     plain_address: str
     topic: str
+    addresses: tuple[str, ...]
     stop: threading.Event
-    seconds: float
+
+    def address(self, number: int) -> str | None:
+        """Where its process of a number runs."""
+        return self.addresses[number % len(self.addresses)] if self.addresses else None
+
+    @property
+    def processes(self) -> int:
+        """One for each address."""
+        return max(1, len(self.addresses))
+
+
+Run = Callable[[Place, str], None]
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client of which it is known what it does."""
+    """A client of which it is known what it does; its name is the user's, too."""
 
     name: str
-    kind: Churn
+    kinds: tuple[Churn, ...]
     run: Run = field(repr=False)
-    can_be_told: bool = True
-    """Whether what it does shows in what the tap reads."""
+    nodes: int = 0
 
 
 def labelled_clients() -> list[Client]:
-    """All of them; a name is also the user's."""
-    made = [
-        *(("message", Churn.PER_MESSAGE, per_message(gap_s)) for gap_s in (0.1, 0.2, 0.3, 0.5, 0.8, 1.1, 1.5)),
-        *(("batch", Churn.PER_MESSAGE, per_batch(mean_s)) for mean_s in (0.7, 1.2, 1.8, 2.2)),
-        ("numbered", Churn.PER_MESSAGE, numbered(1.0)),
-        ("numbered", Churn.PER_MESSAGE, numbered(2.7)),
-        *(("crash", Churn.RESTART_LOOP, restarts(delay_s)) for delay_s in (2.4, 2.8, 3.3, 4.0, 5.0)),
-        *(("backoff", Churn.RESTART_LOOP, restarts(delay_s, factor=2.0)) for delay_s in (0.7, 1.0, 1.3)),
-        *(("refused", Churn.ON_ERROR, in_vain(gap_s)) for gap_s in (0.5, 1.0, 2.0, 3.0)),
-        *(("older", Churn.ON_ERROR, with_its_old_id(gap_s)) for gap_s in (0.6, 2.5)),
-        *(("fenced", Churn.ON_ERROR, after_errors()) for _ in range(3)),
-        *(("fleet", Churn.SCALE_OUT, fleet(first, hosts)) for first, hosts in ((10, 8), (30, 12), (60, 20))),
-        *(("steady", Churn.HEALTHY, steady(count)) for count in (1, 2, 4)),
-        *(("start", Churn.HEALTHY, steady(count)) for count in (12, 25)),
-        *(("transactions", Churn.HEALTHY, transactions(instances)) for instances in (1, 12)),
+    """Each pattern from one address, and from several."""
+    message, restart, leak = Churn.PER_MESSAGE, Churn.RESTART_LOOP, Churn.LEAK
+    patterns: list[tuple[str, Churn, Run, int]] = [
+        ("message", message, each_process(one_each(lambda _: itertools.repeat(0.7))), 5),
+        ("batch", message, each_process(one_each(at_random(4.0))), 4),
+        ("numbered", message, each_process(one_each(lambda _: itertools.repeat(2.7), numbered=True)), 4),
+        ("schedule", message, each_process(scheduled(8.0)), 4),
+        ("job", message, each_process(job(6, every_s=60.0)), 4),
+        ("crash", restart, each_process(crashes(itertools.repeat(5.0), 0.0)), 4),
+        ("backoff", restart, each_process(crashes((3.0 * 2**number for number in range(6)), 0.0)), 4),
+        ("oom", restart, each_process(crashes(itertools.repeat(3.0), 9.0)), 4),
+        ("java", restart, each_process(crashes(itertools.repeat(5.0), 0.0, client_id="producer-1")), 4),
+        ("leak", leak, each_process(opened_and_kept(2.5)), 3),
+        ("javaleak", leak, each_process(opened_and_kept(6.0, numbered=True)), 3),
+        ("rollout", Churn.SCALE_OUT, rollout(20, apart_s=5.0), 5),
+        ("deploy", Churn.DEPLOY, deploys(8, every_s=70.0), 5),
+        ("war", Churn.FENCING_WAR, war(), 2),
+        ("flink", Churn.NEW_TRANSACTIONAL_ID, each_process(new_transactional_ids(4.0)), 4),
+        ("refused", Churn.ON_ERROR, each_process(in_vain(2.0)), 3),
+        ("steady", Churn.HEALTHY, start(4), 4),
+        ("start", Churn.HEALTHY, start(25), 5),
+        ("streams", Churn.HEALTHY, each_process(stable_transactional_id()), 4),
     ]
     return [
-        Client(f"{name}-{_letters(number)}", kind, run, can_be_told=name != "fenced")
-        for number, (name, kind, run) in enumerate(made)
-    ]
+        Client(f"{name}-{where}", (kind,), run, nodes if where == "several" else 0)
+        for name, kind, run, nodes in patterns
+        for where in ("one", "several")
+    ] + [Client("serverless-several", (message,), containers(every_s=3.0), 60)]
 
 
-def run_all(clients: Sequence[Client], broker: LocalBroker, topic: str, seconds: float) -> None:
-    """Run all clients side by side for so long, each as the user of its name."""
+@contextmanager
+def running_clients(clients: Sequence[Client], broker: LocalBroker, topic: str) -> Iterator[None]:
+    """Run all clients side by side, each as the user of its name, for as long as the block takes."""
     stop = threading.Event()
+    nodes = itertools.count(2)
     with ThreadPoolExecutor(len(clients)) as pool:
-        places = [Place(broker.client_config(one.name), broker.admin_servers, topic, stop, seconds) for one in clients]
-        runs = [pool.submit(client.run, place, client.name) for client, place in zip(clients, places, strict=True)]
-        stop.wait(seconds)
-        stop.set()
+        runs = []
+        for one in clients:
+            # Loopback addresses of its own.
+            addresses = tuple(
+                f"127.0.{1 + node // 250}.{1 + node % 250}" for node in itertools.islice(nodes, one.nodes)
+            )
+            place = Place(broker.client_config(one.name), broker.admin_servers, topic, addresses, stop)
+            runs.append(pool.submit(one.run, place, one.name))
+        try:
+            yield
+        finally:
+            stop.set()
         for run in runs:
             run.result()
 
@@ -96,156 +130,326 @@ def write_inits(tables: str, records: Sequence[Mapping[str, object]]) -> None:
     write_deltalake(table_path(tables, "producer_inits"), table, mode="append")
 
 
-# What they do
+# What they do, in a process each. A process that dies is to a broker what a client is that closes
 
 
-def per_message(gap_s: float) -> Run:
-    """A new producer for each message."""
+ProcessRun = Callable[[Place, str, int], None]
+Delays = Callable[[int], Iterator[float]]
 
-    def run(place: Place, name: str) -> None:
+
+def each_process(run: ProcessRun) -> Run:
+    """The same in a process on each address."""
+
+    def run_all(place: Place, name: str) -> None:
+        with ThreadPoolExecutor(place.processes) as pool:
+            for done in [pool.submit(run, place, name, number) for number in range(place.processes)]:
+                done.result()
+
+    return run_all
+
+
+def one_each(delays: Delays, *, numbered: bool = False) -> ProcessRun:
+    """A new producer for each message, or each piece of work, which comes when it comes.
+
+    `numbered` with the client ids that Java gives when there is none: they count up.
+    """
+
+    def run(place: Place, name: str, process: int) -> None:
+        for number, delay_s in enumerate(delays(process), start=1):
+            if place.stop.wait(delay_s):
+                return
+            client = open_client(place, f"producer-{number}" if numbered else name, process)
+            client.send()
+            client.close()
+
+    return run
+
+
+def scheduled(every_s: float) -> ProcessRun:
+    """A new producer at every tick of a clock."""
+
+    def run(place: Place, name: str, process: int) -> None:
+        begin = time.monotonic()
+        for tick in itertools.count(1):
+            if place.stop.wait(max(0.0, begin + tick * every_s - time.monotonic())):
+                return
+            client = open_client(place, name, process)
+            client.send()
+            client.close()
+
+    return run
+
+
+def at_random(mean_s: float) -> Delays:
+    def delays(process: int) -> Iterator[float]:
+        rng = np.random.default_rng(process)
+        while True:
+            yield float(rng.exponential(mean_s))
+
+    return delays
+
+
+def job(producers: int, every_s: float) -> ProcessRun:
+    """A scheduled job that opens some producers, uses them for a moment and ends."""
+
+    def run(place: Place, name: str, process: int) -> None:
+        while True:
+            clients = [open_client(place, name, process) for _ in range(producers)]
+            for client in clients:
+                client.send()
+                client.close()
+            if place.stop.wait(every_s):
+                return
+
+    return run
+
+
+def crashes(delays: Iterable[float], works_s: float, client_id: str | None = None) -> ProcessRun:
+    """A process that dies after a while at random, or at once, and a supervisor that starts it again."""
+    waits = list(itertools.islice(delays, 100))
+
+    def run(place: Place, name: str, process: int) -> None:
+        rng = np.random.default_rng(process)
+        for delay_s in waits:
+            client = open_client(place, client_id or name, process)
+            client.send()
+            ends_at = time.monotonic() + float(rng.uniform(0.1 * works_s, works_s))
+            while time.monotonic() < ends_at and not place.stop.wait(0.3):
+                client.send()
+            client.close()
+            if place.stop.wait(delay_s):
+                return
+
+    return run
+
+
+def opened_and_kept(gap_s: float, *, numbered: bool = False) -> ProcessRun:
+    """A process that opens one producer after the other, and uses them all."""
+
+    def run(place: Place, name: str, process: int) -> None:
+        kept = []
+        for number in itertools.count(1):
+            kept.append(open_client(place, f"producer-{number}" if numbered else name, process))
+            if _use(place, kept, gap_s * place.processes):
+                break
+        _close(kept)
+
+    return run
+
+
+def new_transactional_ids(gap_s: float) -> ProcessRun:
+    """A checkpoint now and then, each with a transactional id of its own."""
+
+    def run(place: Place, name: str, process: int) -> None:
+        for number in itertools.count():
+            client = open_client(place, name, process, f"{name}-{process}-{number}")
+            client.send()
+            client.close()
+            if place.stop.wait(gap_s):
+                return
+
+    return run
+
+
+def stable_transactional_id() -> ProcessRun:
+    """Transactions of an instance that begins anew twice, under the same id."""
+
+    def run(place: Place, name: str, process: int) -> None:
+        for _ in range(3):
+            client = open_client(place, name, process, f"{name}-{process}")
+            over = _use(place, [client], 65.0)
+            client.close()
+            if over:
+                return
+
+    return run
+
+
+def in_vain(gap_s: float) -> ProcessRun:
+    """Asks for ids that are refused, and starts over."""
+
+    def run(place: Place, name: str, process: int) -> None:
         while not place.stop.wait(gap_s):
-            _send_one(place, name)
+            with suppress(KafkaException, KafkaError):
+                open_client(place, name, process, f"{name}-{process}", transaction_timeout_ms=2_000_000).close()
 
     return run
 
 
-def per_batch(mean_s: float) -> Run:
-    """A new producer for each piece of work, which comes when it comes."""
+# What they do on all addresses together
+
+
+def rollout(pods: int, apart_s: float) -> Run:
+    """Pods that start one after the other, and stay."""
 
     def run(place: Place, name: str) -> None:
-        rng = np.random.default_rng(round(mean_s * 1000))
-        while not place.stop.wait(rng.exponential(mean_s)):
-            _send_one(place, name)
+        kept: list[UsedClient] = []
+        for number in range(pods):
+            kept.append(open_client(place, name, number))
+            if _use(place, kept, apart_s):
+                break
+        _use(place, kept, SECONDS)
+        _close(kept)
 
     return run
 
 
-def numbered(gap_s: float) -> Run:
-    """As `per_message`, with the client ids that Java gives when there is none: they count up."""
-
-    def run(place: Place, _name: str) -> None:
-        number = 0
-        while not place.stop.wait(gap_s):
-            number += 1
-            _send_one(place, f"producer-{number}")
-
-    return run
-
-
-def restarts(delay_s: float, factor: float = 1.0) -> Run:
-    """A process that dies, and a supervisor that starts it again after a while."""
+def deploys(pods: int, every_s: float) -> Run:
+    """Pods that are replaced, one after the other, again and again."""
 
     def run(place: Place, name: str) -> None:
-        options = {**place.settings, "client.id": name, "enable.idempotence": True, "log_level": 0}
-        order = json.dumps([options, place.topic, delay_s, factor, place.seconds])
-        command = [sys.executable, str(Path(__file__).with_name("restart_kit.py"))]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as supervisor:
-            supervisor.communicate(order)
-        assert supervisor.returncode == 0
+        kept: list[UsedClient] = []
+        over = False
+        while not over:
+            old, kept = kept, []
+            for number in range(pods):
+                kept.append(open_client(place, name, number))
+                _close(old[number : number + 1])
+                over = _use(place, [*kept, *old[number + 1 :]], 0.5)
+            over = _use(place, kept, every_s - 0.5 * pods)
+        _close(kept)
 
     return run
 
 
-def after_errors() -> Run:
-    """Transactions that take too long: fenced, the client starts over with another transactional id."""
+def war() -> Run:
+    """Two instances of one transactional id, each of which begins again when the other one has fenced it."""
 
     def run(place: Place, name: str) -> None:
-        while not place.stop.is_set():
-            settings = {"transactional.id": f"{name}-{uuid.uuid4()}", "transaction.timeout.ms": 1000, "log_level": 0}
-            producer = Producer({**place.settings, "client.id": name, **settings})
-            try:
-                producer.init_transactions(_FLUSH_S)
-                producer.begin_transaction()
-                while not place.stop.wait(0.3):
-                    producer.produce(place.topic, b"value")
-                    producer.flush(_FLUSH_S)
-            except KafkaException:
-                # What the broker answered to a produce request stands in no line that the tap reads.
-                continue
+        def instance(number: int) -> None:
+            # Behind one address they have names, elsewhere addresses.
+            client_id = name if place.addresses else f"{name}-of-{'ab'[number]}"
+            while not place.stop.wait(2.0):
+                with suppress(KafkaException, KafkaError):
+                    client = open_client(place, client_id, number, name)
+                    try:
+                        while not place.stop.wait(1.0):
+                            client.send()
+                    finally:
+                        client.close()
+
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(instance, number) for number in range(2)]:
+                done.result()
 
     return run
 
 
-def with_its_old_id(gap_s: float) -> Run:
-    """Asks naming the id it had, as some clients do after an error: by hand, not a real client."""
-
-    def run(place: Place, name: str) -> None:
-        with InitClient(place.plain_address, name) as client:
-            had = client.ask_until_ready(InitRequest())
-            while not place.stop.wait(gap_s):
-                had = client.ask(InitRequest(None, had.producer_id, had.producer_epoch))
-
-    return run
-
-
-def in_vain(gap_s: float) -> Run:
-    """Asks for a transaction timeout that the broker does not allow, and starts over with a new producer."""
-
-    def run(place: Place, name: str) -> None:
-        settings = {"transactional.id": name, "transaction.timeout.ms": 2_000_000, "log_level": 0}
-        while not place.stop.wait(gap_s):
-            producer = Producer({**place.settings, "client.id": name, **settings})
-            try:
-                producer.init_transactions(_FLUSH_S)
-            except KafkaException:
-                continue
-
-    return run
-
-
-def fleet(first: int, hosts: int) -> Run:
-    """Machines that join one after the other, each with one producer: each has a loopback address of its own."""
-
-    def run(place: Place, name: str) -> None:
-        with ExitStack() as open_producers:
-            for number in range(hosts):
-                producer = KafkaProducer(
-                    bootstrap_servers=place.settings["bootstrap.servers"],
-                    security_protocol="SASL_PLAINTEXT",
-                    sasl_mechanism="PLAIN",
-                    sasl_plain_username=place.settings["sasl.username"],
-                    sasl_plain_password=place.settings["sasl.password"],
-                    client_id=name,
-                    enable_idempotence=True,
-                    proxy_url=f"from://127.0.0.{first + number}",
-                )
-                open_producers.callback(producer.close)
-                producer.send(place.topic, b"value").get(_FLUSH_S)
-                place.stop.wait(0.8 * place.seconds / hosts)
-            place.stop.wait()
-
-    return run
-
-
-def steady(count: int) -> Run:
+def start(count: int) -> Run:
     """Producers that are made once and kept."""
 
     def run(place: Place, name: str) -> None:
-        producers = [_producer(place, name) for _ in range(count)]
-        while not place.stop.wait(1.0):
-            for producer in producers:
-                producer.produce(place.topic, b"value")
-                producer.poll(0)
-        for producer in producers:
-            producer.flush(_FLUSH_S)
+        kept = [open_client(place, name, number) for number in range(count)]
+        _use(place, kept, SECONDS)
+        _close(kept)
 
     return run
 
 
-def transactions(instances: int) -> Run:
-    """Instances of one transactional producer after each other, many transactions each: the same id all the time."""
+def containers(every_s: float) -> Run:
+    """A container for each message, with an address of its own."""
 
     def run(place: Place, name: str) -> None:
-        for _ in range(instances):
-            producer = Producer({**place.settings, "client.id": name, "transactional.id": name, "log_level": 0})
-            producer.init_transactions(_FLUSH_S)
-            ends_at = time.monotonic() + place.seconds / instances
-            while time.monotonic() < ends_at and not place.stop.wait(0.5):
-                producer.begin_transaction()
-                producer.produce(place.topic, b"value")
-                producer.commit_transaction(_FLUSH_S)
+        for number in range(len(place.addresses)):
+            client = open_client(place, name, number)
+            client.send()
+            client.close()
+            if place.stop.wait(every_s):
+                return
 
     return run
+
+
+# Clients
+
+
+class UsedClient(Protocol):
+    """A producer in use."""
+
+    def send(self) -> None:
+        """Write a message, in a transaction of its own if the producer has transactions."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+def open_client(
+    place: Place,
+    client_id: str,
+    process: int,
+    transactional_id: str | None = None,
+    transaction_timeout_ms: int = 30_000,
+) -> UsedClient:
+    """Open a producer: confluent-kafka's, or, where an address has to be chosen, kafka-python's."""
+    address = place.address(process)
+    if address is None:
+        return _Confluent(place, client_id, transactional_id, transaction_timeout_ms)
+    return _KafkaPython(place, client_id, address, transactional_id, transaction_timeout_ms)
+
+
+class _Confluent:
+    def __init__(self, place: Place, client_id: str, transactional_id: str | None, timeout_ms: int) -> None:
+        settings = {
+            **place.settings,
+            "client.id": client_id,
+            "enable.idempotence": True,
+            "log_level": 0,
+            "linger.ms": 0,
+        }
+        if transactional_id:
+            settings |= {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        self._producer, self._topic, self._in_transactions = Producer(settings), place.topic, bool(transactional_id)
+        if transactional_id:
+            self._producer.init_transactions(_FLUSH_S)
+
+    def send(self) -> None:
+        if self._in_transactions:
+            self._producer.begin_transaction()
+        self._producer.produce(self._topic, b"value")
+        if self._in_transactions:
+            self._producer.commit_transaction(_FLUSH_S)
+        else:
+            self._producer.flush(_FLUSH_S)
+
+    def close(self) -> None:
+        del self._producer
+
+
+class _KafkaPython:
+    def __init__(
+        self, place: Place, client_id: str, address: str, transactional_id: str | None, timeout_ms: int
+    ) -> None:
+        extra = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms} if transactional_id else {}
+        self._producer = KafkaProducer(
+            bootstrap_servers=place.settings["bootstrap.servers"],
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username=place.settings["sasl.username"],
+            sasl_plain_password=place.settings["sasl.password"],
+            client_id=client_id,
+            enable_idempotence=True,
+            proxy_url=f"from://{address}",
+            **extra,
+        )
+        self._topic, self._in_transactions = place.topic, bool(transactional_id)
+        if transactional_id:
+            try:
+                self._producer.init_transactions()
+            except KafkaError:
+                self.close()
+                raise
+
+    def send(self) -> None:
+        if self._in_transactions:
+            self._producer.begin_transaction()
+        sent = self._producer.send(self._topic, b"value")
+        if self._in_transactions:
+            self._producer.commit_transaction()
+        else:
+            sent.get(_FLUSH_S)
+
+    def close(self) -> None:
+        self._producer.close(timeout=0)
 
 
 class _FromAddress(KafkaNetSocket):
@@ -262,18 +466,22 @@ class _FromAddress(KafkaNetSocket):
         return made
 
 
-def _producer(place: Place, client_id: str) -> Producer:
-    return Producer({**place.settings, "client.id": client_id, "enable.idempotence": True, "log_level": 0})
+def _use(place: Place, clients: Sequence[UsedClient], seconds: float) -> bool:
+    """Send with all of them for a while; returns whether it is over."""
+    ends_at = time.monotonic() + seconds
+    while True:
+        for client in clients:
+            client.send()
+        left_s = ends_at - time.monotonic()
+        if place.stop.wait(max(0.0, min(_BEAT_S, left_s))):
+            return True
+        if left_s <= _BEAT_S:
+            return False
 
 
-def _send_one(place: Place, client_id: str) -> None:
-    producer = _producer(place, client_id)
-    producer.produce(place.topic, b"value")
-    producer.flush(_FLUSH_S)
-
-
-def _letters(number: int) -> str:
-    return chr(ord("g") + number // 10) + chr(ord("g") + number % 10)
+def _close(clients: Sequence[UsedClient]) -> None:
+    for client in clients:
+        client.close()
 
 
 def _time(timestamp_ms: object) -> datetime:

@@ -129,7 +129,7 @@ def _inits():
     for number in range(240):
         yield {
             "answered_at": NOON - timedelta(seconds=20 * number), "broker_id": 1, "principal": "User:mallory",
-            "client_id": "rdkafka", "client_host": "10.0.0.7", "transactional_id": None, "producer_id": -1,
+            "client_id": "producer-1", "client_host": "10.0.0.7", "transactional_id": None, "producer_id": -1,
             "producer_epoch": -1, "result_producer_id": 7_000 + number, "result_producer_epoch": 0, "error": "NONE",
             "repeated": False, "batch_id": 1,
         }  # fmt: skip

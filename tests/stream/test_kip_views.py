@@ -16,7 +16,17 @@ from streaming.tables import TABLES, create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(hours=2)
-OURS = ("pid_block_burn", "pid_block_violations", "init_outcomes", "principal_churn")
+OURS = (
+    "pid_block_burn",
+    "pid_block_violations",
+    "init_outcomes",
+    "principal_churn",
+    "new_pids_per_window",
+    "new_pids_per_day",
+    "pid_budget",
+    "top_offenders",
+    "current_throttles",
+)
 
 
 def at(seconds: float) -> datetime:
@@ -65,14 +75,43 @@ def blocks() -> list[dict[str, object]]:
 def decisions() -> list[dict[str, object]]:
     row = dict.fromkeys(TABLES["throttle_decisions"].schema.names)
     times = {"decided_at": at(7000), "throttled_until": at(9000)}
-    return [row | {"decision_id": "d", "principal": "User:m", "action": "THROTTLE", "batch_id": 0} | times]
+    tokens = {"quota": 60.0, "tokens": -1.0, "refused_pids": 1}
+    named = {"decision_id": "d", "principal": "User:m", "action": "THROTTLE", "batch_id": 0}
+    return [row | named | times | tokens]
+
+
+def metrics() -> list[dict[str, object]]:
+    empty = dict.fromkeys(TABLES["producer_id_metrics"].schema.names)
+    same = {"quota": 60.0, "quota_source": "user", "batch_id": 0, "late_pids": 0, "phase": "enforcing"}
+    rows = []
+    for number in range(16):
+        end, refused = at(450 * (number + 1)), 7 if number % 3 else 0
+        counts = {"admitted_pids": 5, "refused_pids": refused, "new_pids_window": 40 + number, "tokens": -0.5}
+        for principal, broker_id in (("User:m", None), ("User:b", 1), ("User:b", 2)):
+            own = {
+                "principal": principal,
+                "broker_id": broker_id,
+                "window_end": end,
+                "as_of": end,
+                "active_pids": number,
+            }
+            rows.append(empty | same | counts | own)
+    return rows
+
+
+ROWS = {
+    "producer_inits": inits(),
+    "pid_blocks": blocks(),
+    "throttle_decisions": decisions(),
+    "producer_id_metrics": metrics(),
+}
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     root: Path = tmp_path_factory.mktemp("tables")
     create_missing(str(root))
-    for name, rows in {"producer_inits": inits(), "pid_blocks": blocks(), "throttle_decisions": decisions()}.items():
+    for name, rows in ROWS.items():
         table = pa.Table.from_pylist(rows, schema=TABLES[name].schema)
         write_deltalake(table_path(str(root), name), table, mode="append")
     return str(root)
@@ -82,7 +121,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_spark_answers_as_duckdb_does(spark: SparkSession, tables: str, view: str) -> None:
     setting = f"SELECT timestamp'{NOW:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
     with own_views(spark):
-        for name in ("producer_inits", "pid_blocks", "throttle_decisions"):
+        for name in ROWS:
             spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
         spark.sql(f"{setting}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
         for name in needed_views(view):

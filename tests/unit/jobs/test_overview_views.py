@@ -53,7 +53,9 @@ class TestPidBudget:
             "producer_id_metrics",
             metrics("User:a", NOON, admitted_pids=25, active_pids=9),
             metrics("User:m", NOON - seconds(60), admitted_pids=20, refused_pids=30, active_pids=3),
-            metrics("User:m", NOON, refused_pids=25, active_pids=4, quota=20.0, quota_source="user"),
+            metrics(
+                "User:m", NOON, refused_pids=25, new_pids_window=75, active_pids=4, quota=20.0, quota_source="user"
+            ),
             metrics("User:old", NOON - seconds(86_400), admitted_pids=1000),
         )
 

@@ -20,6 +20,7 @@ VIEWS = {
     "occupancy_now",
     "pid_block_burn",
     "pid_block_violations",
+    "new_pids_per_day",
     "new_pids_per_window",
     "pid_budget",
     "principal_churn",
@@ -136,6 +137,23 @@ class TestCurrentThrottles:
         assert tokens(1_000_000) == 60
         assert tokens(1_000_000, burst_windows=2.0) == 120
 
+    def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
+        spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON + seconds(200)}
+        rows = (metrics("User:m", NOON, tokens=9.0), metrics("User:m", NOON + seconds(240), **spent))
+        append(tmp_path, "producer_id_metrics", *rows)
+
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(220))
+        (headroom,) = ask(tmp_path, "TABLE quota_headroom", NOON + seconds(220))
+
+        assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 20 / 60)
+
+    def test_a_metrics_row_of_before_the_decision_says_nothing_of_its_tokens(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON - seconds(60), tokens=9.0))
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(30))
+        assert throttle["tokens_now"] == pytest.approx(-0.5)
+
 
 class TestQuotaHeadroom:
     def test_a_silent_principal_s_tokens_and_window_are_brought_to_now(self, tmp_path):
@@ -170,13 +188,14 @@ class TestQuotaHeadroom:
 
 class TestTopOffenders:
     def test_counts_of_the_intervals_add_up_and_the_worst_comes_first(self, tmp_path):
+        # Twelve were refused in two quanta of a window, none of them twice.
         append(
             tmp_path,
             "producer_id_metrics",
             metrics("User:good", NOON, admitted_pids=3),
             metrics("User:bad", NOON - seconds(60), admitted_pids=20, refused_pids=5),
-            metrics("User:bad", NOON, refused_pids=4, batch_id=1),
-            metrics("User:bad", NOON, refused_pids=7, batch_id=2),
+            metrics("User:bad", NOON, refused_pids=4, new_pids_window=29, batch_id=1),
+            metrics("User:bad", NOON, refused_pids=7, new_pids_window=32, batch_id=2),
         )
         append(tmp_path, "throttle_decisions", decision("User:bad", NOON), decision("User:bad", NOON - seconds(300)))
         rows = ask(tmp_path, "SELECT * FROM top_offenders", NOON + seconds(1))
@@ -190,6 +209,69 @@ class TestTopOffenders:
         append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
         append(tmp_path, "throttle_decisions")
         assert ask(tmp_path, "SELECT * FROM top_offenders") == []
+
+
+QUANTUM_S = 900
+
+
+class TestNewPids:
+    """Who is refused tries again, and counts in each quantum's row again."""
+
+    @staticmethod
+    def rows_of_quanta(principal, quanta):
+        """A row for each quantum since some hours ago: admitted, refused in it, distinct new ones of its window."""
+        begin = NOON - seconds(len(quanta) * QUANTUM_S)
+        return [
+            metrics(
+                principal,
+                begin + seconds((number + 1) * QUANTUM_S),
+                admitted_pids=admitted,
+                refused_pids=refused,
+                new_pids_window=window,
+            )
+            for number, (admitted, refused, window) in enumerate(quanta)
+        ]
+
+    def test_twenty_that_a_quota_of_five_holds_back_for_hours_are_twenty(self, tmp_path):
+        # Given 20 producers that try all the time: 6 get in at once, the rest one by one, every 12 minutes.
+        quanta, left, admitted = [], 14, 6
+        for number in range(12):
+            in_window = sum(each[0] for each in quanta[-3:]) + admitted
+            quanta.append((admitted, left, in_window + (14 if number < 4 else quanta[-3][1])))
+            left, admitted = max(0, left - 1), 1
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
+        append(tmp_path, "throttle_decisions")
+
+        windows = ask(tmp_path, "TABLE new_pids_per_window")
+        (offender,) = ask(tmp_path, "TABLE top_offenders")
+        (budget,) = ask(tmp_path, "TABLE pid_budget")
+
+        assert sum(each[0] + each[1] for each in quanta) == 119
+        assert [row["new_pids"] for row in windows] == [20, 11, 7]
+        assert 14 <= offender["refused_pids"] <= 17
+        assert 20 <= budget["new_pids"] <= 24
+
+    def test_a_flood_of_ever_new_ones_counts_in_full(self, tmp_path):
+        # Given 900 a quantum on a quota of 100, none twice.
+        quanta = [(125 if number == 0 else 25, 775 if number == 0 else 875, 0) for number in range(16)]
+        sums = [sum(map(sum, quanta[max(0, number - 3) : number + 1])) for number in range(16)]
+        quanta = [(admitted, refused, window) for (admitted, refused, _), window in zip(quanta, sums, strict=True)]
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
+        append(tmp_path, "throttle_decisions")
+
+        (day,) = ask(tmp_path, "TABLE new_pids_per_day")
+
+        assert day["refused_pids"] == sum(refused for _, refused, _ in quanta)
+        # Of those admitted after a refusal nobody knows whether they were refused before.
+        assert day["new_pids"] == pytest.approx(16 * 900, rel=0.03)
+        assert [row["new_pids"] for row in ask(tmp_path, "TABLE new_pids_per_window")] == [
+            pytest.approx(3600, rel=0.03)
+        ] * 4
+
+    def test_who_was_never_refused_is_counted_as_ever(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:a", [(3, 0, 3), (4, 0, 7), (0, 0, 7)]))
+        (row,) = ask(tmp_path, "TABLE new_pids_per_window")
+        assert (row["new_pids"], row["refused_pids"], row["refusals"]) == (7, 0, 0)
 
 
 class TestTapCoverage:

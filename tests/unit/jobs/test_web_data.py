@@ -180,7 +180,7 @@ class TestPrincipal:
         rows = [init(NOON - seconds(10 * n), n, principal="User:a", client_id="rdkafka") for n in range(60)]
         append(data.tables, "producer_inits", *rows, init(NOON, 99, principal="User:b"))
         (row,) = data.principal(NOON, "User:a")["churn"]
-        assert (row["client"], row["kind"], row["new_pids"]) == ("rdkafka", "restart loop", 60)
+        assert (row["client"], row["kind"], row["new_pids"]) == ("rdkafka", "can't tell", 60)
 
 
 def occupancy_row(broker_id, topic, led, held, swept_at=NOON, principal="User:a"):

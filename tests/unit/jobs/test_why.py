@@ -7,8 +7,11 @@ import pytest
 from kip_kit import NOW, ago, append_kip_tables, failed_init, init
 from table_rows import decision, seconds
 
+from jobs.lifecycle import lives
+from jobs.lifecycle.why import diagnosis_of
 from jobs.tables.query import query
-from quota.churn import FIXES, Churn, Evidence, diagnose
+from quota.churn import Churn, Evidence
+from quota.churn_fixes import FIXES
 
 
 def rows_of(times, principal="User:m", client_id="app", first=0, **values):
@@ -29,8 +32,29 @@ def every(gap_s, count, jitter=0.0, seed=1):
 
 
 def kinds(tables):
-    select = "SELECT principal, client, kind FROM principal_churn"
-    return {(principal, client): kind for principal, client, kind in query(str(tables), select, NOW).rows}
+    select = "SELECT principal, client, kind, could_be FROM principal_churn"
+    rows = query(str(tables), select, NOW).rows
+    return {
+        (principal, client): kind if could_be is None else f"{kind}: {could_be}"
+        for principal, client, kind, could_be in rows
+    }
+
+
+def takes(name, rivals, count, gap_s, **values):
+    """A transactional id, taken in turn by some rivals, each a client id and an address."""
+    return [
+        init(
+            ago(3600 - gap_s * number),
+            7000,
+            principal=f"User:{name}",
+            transactional_id=name,
+            result_producer_epoch=number,
+            client_id=rivals[number % len(rivals)][0],
+            client_host=rivals[number % len(rivals)][1],
+            **values,
+        )
+        for number in range(count)
+    ]
 
 
 def test_each_kind_is_told_from_rows(tmp_path):
@@ -54,17 +78,31 @@ def test_each_kind_is_told_from_rows(tmp_path):
             ),
             *rows_of(every(1000, 3), "User:steady", first=6000),
             *rows_of(every(0.2, 40), "User:start", first=7000),
+            *rows_of([3600 - 1200 * step - pod for step in range(3) for pod in range(20)], "User:deploy", first=8000),
+            *takes("war", [("a", "10.0.0.1"), ("a", "10.0.0.2")], 12, 5),
+            *takes("behind-one-address", [("a", "10.0.0.1")], 12, 5),
+            *takes("moved", [("a", f"10.0.0.{host}") for host in range(4)], 4, 5),
+            *(
+                row
+                for number, at in enumerate(every(10, 50))
+                for row in rows_of([at], "User:flink", first=9000 + number, transactional_id=f"sink-{number}")
+            ),
         ],
     )
     assert kinds(tmp_path) == {
-        ("User:message", "app"): "producer per message/batch",
-        ("User:batch", "app"): "producer per message/batch",
-        ("User:crash", "app"): "restart loop",
+        ("User:message", "app"): "producer per message/batch: leak",
+        ("User:batch", "app"): "producer per message/batch: leak, restart loop",
+        ("User:crash", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
         ("User:backoff", "app"): "restart loop",
         ("User:error", "app"): "new producer on error",
         ("User:fleet", "app"): "scale-out",
         ("User:steady", "app"): "healthy",
         ("User:start", "app"): "healthy",
+        ("User:deploy", "app"): "deploy: producer per message/batch",
+        ("User:war", "a"): "fencing war",
+        ("User:behind-one-address", "a"): "can't tell: restart loop, fencing war",
+        ("User:moved", "a"): "healthy",
+        ("User:flink", "app"): "new transactional id each time: scale-out",
     }
 
 
@@ -81,8 +119,8 @@ def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path):
     )
     assert kinds(tmp_path) == {
         # One process counts its producers; one that starts anew begins with 1 again.
-        ("User:java", "producer-#"): "producer per message/batch",
-        ("User:loop", "producer-#"): "restart loop",
+        ("User:java", "producer-#"): "producer per message/batch: leak",
+        ("User:loop", "producer-#"): "restart loop: scale-out",
         ("User:uuid", "job-#"): "healthy",
         ("User:word", "decade"): "healthy",
     }
@@ -92,7 +130,7 @@ def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path):
     names = [f"c{number:04d}x" for number in range(60)]
     inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
     append_kip_tables(tmp_path, inits=inits)
-    assert kinds(tmp_path) == {("User:m", "*"): "producer per message/batch"}
+    assert kinds(tmp_path) == {("User:m", "*"): "producer per message/batch: leak"}
 
 
 def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path):
@@ -130,40 +168,56 @@ def test_epochs_are_no_producer_ids(tmp_path):
     ]
     append_kip_tables(tmp_path, inits=[init(ago(601), 7, transactional_id="pay"), *bumps])
     (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
-    assert (row["kind"], row["new_pids"], row["epoch_bumps"]) == ("healthy", 1, 50)
+    assert (row["kind"], row["new_pids"], row["epoch_bumps"], row["instances"]) == ("healthy", 1, 50, 0)
 
 
 EVIDENCE = [
-    (count, gap, jitter, hosts, errors, client, numbered)
+    (count, gap, jitter, hosts, errors, client, numbered, transactional)
     for count in (4, 30, 150)
     for gap in (0.1, 3.0, 25.0)
     for jitter in (0.1, 1.9)
     for hosts in (1, 2, 12)
     for errors in (0.0, 1.0)
-    for client, numbered in (("app", False), ("producer", False), ("producer", True))
+    for client, numbered, transactional in (
+        ("app", False, False),
+        ("producer", False, False),
+        ("producer", True, False),
+        ("app", False, True),
+    )
 ]
 
 
 def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
     inits, first = [], 0
-    for number, (count, gap, jitter, hosts, errors, client, numbered) in enumerate(EVIDENCE):
+    for number, (count, gap, jitter, hosts, errors, client, numbered, transactional) in enumerate(EVIDENCE):
         for position, at in enumerate(every(gap, count, jitter, seed=number)):
             name = f"{client}-{position if numbered else 1}"
             old = {"producer_id": 1, "producer_epoch": 0} if errors else {}
             host = f"10.0.{number}.{position % hosts}"
-            inits.append(init(ago(at), first, principal=f"User:{number}", client_id=name, client_host=host, **old))
+            own = {"transactional_id": f"{number}/{position}"} if transactional else {}
+            # Some go on until now.
+            moment = ago(at if number % 2 else at - 3600 + gap * count)
+            values = {"client_id": name, "client_host": host, **old, **own}
+            inits.append(init(moment, first, principal=f"User:{number}", **values))
             first += 1
+    inits += [
+        row
+        for name, rivals, gap in (("war", 2, 5), ("one", 1, 5), ("slow", 1, 90), ("moved", 9, 5))
+        for row in takes(name, [("a", f"10.1.0.{rival}") for rival in range(rivals)], 9, gap)
+    ]
+    inits += rows_of([3600 - 600 * step - pod for step in range(3) for pod in range(9)], "User:d", first=90_000)
     append_kip_tables(tmp_path, inits=inits)
 
     rows = query(str(tmp_path), "TABLE principal_churn", NOW).records()
 
-    assert len(rows) == len(EVIDENCE)
-    names = Evidence.__dataclass_fields__
-    found = {row["kind"] for row in rows}
-    assert found == {kind.value for kind in Churn}
+    assert len(rows) == len(EVIDENCE) + 5
+    # A leak shows in lives only.
+    assert {row["kind"] for row in rows} == {kind.value for kind in Churn} - {Churn.LEAK.value}
     for row in rows:
-        evidence = Evidence(**{name: row[name] for name in names})
-        assert row["kind"] == diagnose(evidence).value, row
+        diagnosis = diagnosis_of(row)
+        could_be = ", ".join(kind.value for kind in diagnosis.could_be) or None
+        assert (row["kind"], row["could_be"]) == (diagnosis.kind.value, could_be), row
+        evidence = Evidence(client="", new_pids=row["new_pids"], span_seconds=row["span_seconds"])
         assert row["pids_per_hour"] == pytest.approx(evidence.pids_per_hour)
 
 
@@ -180,17 +234,18 @@ class TestCommand:
         code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
         assert (code, err) == (0, "")
         fix = FIXES[Churn.PER_MESSAGE]
-        assert out.splitlines()[:7] == [
+        assert out.splitlines()[:8] == [
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
-            "client batch: producer per message/batch",
-            "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), median life 0.4 s, "
+            "client batch: likely producer per message/batch, else leak",
+            "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
+            "  what decides: how long each producer id is in use: brokers tell, give --bootstrap-servers",
             f"  fix: {fix.summary}",
             f"  Java: {fix.java}",
             f"  Python: {fix.python}",
             f"  librdkafka: {fix.librdkafka}",
         ]
-        assert out.splitlines()[7:] == [
+        assert out.splitlines()[8:] == [
             "client other: healthy",
             "  evidence: 1 new producer id in 24 h, no second one from any address, 0% after an error, 1 address",
         ]
@@ -202,7 +257,23 @@ class TestCommand:
         assert found["principal"] == "User:mallory"
         (client,) = found["clients"]
         assert (client["kind"], client["throttles"]) == ("producer per message/batch", 0)
+        assert (client["could_be"], client["lives"]) == (["leak"], None)
         assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
+
+    def test_what_nobody_can_tell_has_a_fix_for_each_kind_that_fits(self, pid_quota, tmp_path):
+        append_kip_tables(tmp_path, inits=rows_of(every(5, 40), "User:crash"))
+        out = pid_quota("why", "crash", "--tables", tmp_path)[1]
+        assert "client app: can't tell: restart loop or producer per message/batch or leak or scale-out" in out
+        for kind in (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT):
+            assert f"  fix if {kind.value}: {FIXES[kind].summary}" in out
+
+    def test_brokers_that_are_asked_decide(self, pid_quota, tmp_path, monkeypatch):
+        append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
+        last = dict.fromkeys(range(120), round(NOW.timestamp() * 1000) + 600_000)
+        monkeypatch.setattr(lives, "last_batches", lambda *_: last)
+        out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
+        assert "client app: leak" in out
+        assert "100% still in use" in out
 
     def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota, tmp_path):
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))

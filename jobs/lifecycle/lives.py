@@ -1,0 +1,76 @@
+"""How long a principal's producer ids were in use, asked of the brokers: they remember each one's last batch."""
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from broker.kafka_config import KafkaConfig
+from broker.occupancy_sweep import OccupancyAdmin, replicas_to_ask, sweep
+from jobs.enforcement.rows import to_ms
+from jobs.progress import progress_bar
+from jobs.tables.literals import literal
+from jobs.tables.query import query
+from quota.producer_lives import Life, Lives, lives_of
+
+_HAND_OUTS = """
+SELECT client, client_host, result_producer_id, at_ms
+FROM recent_inits
+WHERE principal = {principal} AND is_new_pid
+"""
+ALL_CLIENTS = "*"
+"""The view's name for the clients of a principal that has too many."""
+
+
+def lives_of_clients(
+    tables: str, principal: str, bootstrap_servers: str, kafka_config: Path | None, now: datetime
+) -> dict[str, Lives]:
+    """Return what the lives of each client's producer ids have in common, by client as `principal_churn` names it.
+
+    Args:
+        tables: Folder of the tables, or `catalog.schema`: they tell who got which id.
+        principal: KafkaPrincipal.
+        bootstrap_servers: Brokers to ask.
+        kafka_config: File of client settings of someone who may READ the topics.
+        now: Our clock.
+
+    Raises:
+        StreamingError: If the tables can't be read.
+        BrokerUnreachableError: If no broker answers.
+    """
+    last_ms = last_batches(bootstrap_servers, kafka_config)
+    found: dict[str, list[Life]] = defaultdict(list)
+    for row in query(tables, _HAND_OUTS.format(principal=literal(principal, tables)), now).records():
+        life = Life(row["client_host"] or "", row["at_ms"], last_ms.get(row["result_producer_id"], row["at_ms"]))
+        found[row["client"]].append(life)
+        found[ALL_CLIENTS].append(life)
+    told = {client: lives_of(lives, to_ms(now)) for client, lives in found.items()}
+    return {client: lives for client, lives in told.items() if lives is not None}
+
+
+def last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
+    """Return the time of the last batch of each producer id that a leader remembers, in ms since the epoch.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+    """
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    newest: dict[int, int] = {}
+    done = 0
+    with OccupancyAdmin(kafka.kafka_python()) as admin:
+        brokers = admin.living_brokers()
+        # What a follower holds its leader holds, too.
+        led = [replace(each, replicas=(each.leader,)) for each in admin.placements() if each.leader is not None]
+        total = replicas_to_ask(led, brokers)
+
+        def advance(replicas: int) -> None:
+            nonlocal done
+            done += replicas
+            report(done, total)
+
+        with progress_bar("asking the brokers") as report:
+            swept = sweep(admin, led, brokers, progress=advance)
+    for replica in swept.replicas:
+        for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
+            newest[pid] = max(last, newest.get(pid, last))
+    return newest

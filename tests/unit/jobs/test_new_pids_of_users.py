@@ -1,0 +1,118 @@
+"""Ten kinds of users through the real rules: what the views say of their new producer ids, and the true number."""
+
+from collections import defaultdict
+from datetime import datetime, timezone
+
+import numpy as np
+import pytest
+from table_rows import append, metrics
+
+from jobs.quotas.suggest import suggestions
+from jobs.tables.query import query
+from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit
+from state.events import CHARGED, Deployment, Events
+from state.ledger import Ledger
+
+HOUR = 3600
+HOURS = 8
+END = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+BEGIN_S = round(END.timestamp()) - HOURS * HOUR
+
+
+def tries(born_s, *, every_s=0.0, until_s=HOURS * HOUR, count=1_000_000):
+    """When producers send: each from its birth on, at a pace, so often at most; pairs of time and producer."""
+    found = []
+    for pid, born in enumerate(born_s):
+        times = [born] if not every_s else np.arange(born, until_s, every_s)[:count].tolist()
+        found += [(at, pid) for at in times]
+    return sorted(found)
+
+
+def per_hour(count, hours=range(HOURS)):
+    return [hour * HOUR + number * HOUR / count for hour in hours for number in range(count)]
+
+
+USERS = {
+    "deploys of 20 an hour, no quota": (None, tries(per_hour(20), every_s=300, count=12)),
+    "20 processes on a quota of 5": (5, tries([0.0] * 20, every_s=60)),
+    "a new one each second on a quota of 100": (100, tries(per_hour(3600, range(3)))),
+    "a new one each second, no quota": (None, tries(per_hour(1200))),
+    "400 at once on a quota of 100, kept": (100, tries([HOUR * 1.5] * 400, every_s=120)),
+    "40 restarts an hour on a quota of 50": (50, tries(per_hour(40), every_s=30, count=3)),
+    "200 that live and nothing new": (100, tries([10.0] * 200, every_s=600)),
+    "100 processes on a quota of 20": (20, tries([5.0] * 100, every_s=60)),
+    "30 an hour that try for an hour on a quota of 10": (10, tries(per_hour(30), every_s=60, count=60)),
+    "50 an hour that try three times on a quota of 10": (10, tries(per_hour(50), every_s=20, count=3)),
+}
+
+
+def rows_of(name, quota, sent):
+    ledger = Ledger(f"User:{name}", Deployment())
+    events = Events(
+        [pid + 1 for _, pid in sent],
+        [round((BEGIN_S + at) * 1000) for at, _ in sent],
+        [""] * len(sent),
+        [CHARGED] * len(sent),
+    )
+    limit = UNLIMITED if quota is None else Limit(float(quota), "user")
+    return [row_of(each) for each in ledger.process(events, limit).metrics]
+
+
+def row_of(row):
+    at = {
+        name: datetime.fromtimestamp(getattr(row, f"{name}_ms") / 1000, timezone.utc)
+        for name in ("window_end", "as_of")
+    }
+    counts = {name: getattr(row, name) for name in ("new_pids_window", "admitted_pids", "refused_pids", "phase")}
+    return metrics(row.principal, **at, **counts)
+
+
+def true_most(quota, sent):
+    """Producers of the worst hour that were not let in in an hour before."""
+    seen, known = defaultdict(set), set()
+    ledger = Ledger("User:x", Deployment())
+    limit = UNLIMITED if quota is None else Limit(float(quota), "user")
+    for at, pid in sent:
+        hour = int(at // HOUR)
+        if pid not in known:
+            seen[hour].add(pid)
+        time_ms = round((BEGIN_S + at) * 1000)
+        ledger.process(Events([pid + 1], [time_ms], [""], [CHARGED]), limit)
+        if ledger.knows(pid + 1, time_ms):
+            known.add(pid)
+    return max(map(len, seen.values()))
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tables")
+    for name, (quota, sent) in USERS.items():
+        append(root, "producer_id_metrics", *rows_of(name, quota, sent))
+    append(root, "throttle_decisions")
+    return str(root)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_suggestion_stands_on_the_true_number_of_a_window(tables, name):
+    quota, sent = USERS[name]
+    found = {
+        each.principal: each for each in suggestions(tables, QuotaConfig(), percentile=99, headroom=1.5, at_least=10)
+    }
+    true = true_most(quota, sent)
+    told = found[f"User:{name}"]
+    print(f"{name}: true {true}, told {told.most_pids}, suggested {told.producer_ids_rate:g}")
+
+    assert told.most_pids == pytest.approx(true, rel=0.1)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_day_counts_each_producer_once(tables, name):
+    _, sent = USERS[name]
+    (row,) = [row for row in query(tables, "TABLE pid_budget", END).records() if row["principal"] == f"User:{name}"]
+    true = len({pid for _, pid in sent})
+    print(
+        f"{name}: true {true}, told {row['new_pids']} ({row['refused_pids']} refused, {row['admitted_pids']} admitted)"
+    )
+
+    assert row["new_pids"] == pytest.approx(true, rel=0.2)
