@@ -2,15 +2,16 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from jobs.console import output
+from jobs.console import output, printable
 from jobs.errors import SuggestError
+from jobs.lifecycle.why import diagnosis_of, diagnosis_text
 from jobs.quotas.entry import QuotaEntry
 from jobs.quotas.replay import Refusals, replay
 from jobs.quotas.table import quotas_in_force
@@ -18,12 +19,14 @@ from jobs.tables.answer import Answer
 from jobs.tables.query import query
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
+from quota.churn import Diagnosis
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import suggested_rate
+from quota.suggestion import rounded_up, suggested_rate
 from streaming.errors import TableNotFoundError
 
-_HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0"
+_HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
+_CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
 _USER = "User:"
 
 
@@ -37,6 +40,8 @@ class Suggestion:
         most_pids: New PIDs of the worst of them.
         quota_now: In force; None without one.
         producer_ids_rate: Suggested, new PIDs per window.
+        looks_like: What its clients do that has to be mended; None if nothing has.
+        once_mended: Quota that will do then; None as above.
         refused: What it would have refused; None if history was not replayed.
     """
 
@@ -45,6 +50,8 @@ class Suggestion:
     most_pids: int
     quota_now: float | None
     producer_ids_rate: float
+    looks_like: str | None = None
+    once_mended: float | None = None
     refused: Refusals | None = None
 
 
@@ -81,6 +88,9 @@ def suggest_quotas(
         typer.echo(to_json(answer))
         return
     output().print(to_table(answer))
+    for each in found:
+        if each.looks_like is not None:
+            output().print(printable(_warning(each)), soft_wrap=True)
     if csv_file is not None:
         output().print(f"written: {csv_file}. Set them with: pid-quota quotas --tables {tables} --import {csv_file}")
 
@@ -98,17 +108,21 @@ def suggestions(
     for principal, new_pids in query(tables, _HISTORY, datetime.now(timezone.utc), config).rows:
         if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
             history.setdefault(principal, []).append(new_pids)
-    now = _rates_now(tables)
-    found = [
-        Suggestion(
-            principal,
-            len(counts),
-            max(counts),
-            now.get(entity_name(principal), now.get(None)),
-            suggested_rate(counts, percentile=percentile, headroom=headroom, at_least=at_least),
+    now, ills = _rates_now(tables), _ills(tables)
+    found = []
+    for principal, counts in history.items():
+        ill = ills.get(principal)
+        found.append(
+            Suggestion(
+                principal,
+                len(counts),
+                max(counts),
+                now.get(entity_name(principal), now.get(None)),
+                suggested_rate(counts, percentile=percentile, headroom=headroom, at_least=at_least),
+                None if ill is None else ill.looks_like,
+                None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
+            )
         )
-        for principal, counts in history.items()
-    ]
     return sorted(found, key=lambda each: (-each.producer_ids_rate, each.principal))
 
 
@@ -141,23 +155,52 @@ def _rates_now(tables: str) -> dict[str | None, float]:
         return {}
 
 
+@dataclass(frozen=True)
+class _Ill:
+    """What a principal does that has to be mended, and how many producers it needs then."""
+
+    looks_like: str
+    processes: int
+
+
+def _ills(tables: str) -> dict[str, _Ill]:
+    try:
+        rows = query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
+    except TableNotFoundError:
+        # No tap has told who asked for producer ids.
+        return {}
+    clients: dict[str, list[tuple[dict[str, Any], Diagnosis]]] = {}
+    for row in rows:
+        clients.setdefault(row["principal"], []).append((row, diagnosis_of(row)))
+    return {
+        principal: _Ill(diagnosis_text(ill), sum(_processes(row, diagnosis) for row, diagnosis in mine))
+        for principal, mine in clients.items()
+        # The one with the most producer ids says it.
+        if (ill := next((diagnosis for _, diagnosis in mine if not diagnosis.is_harmless), None)) is not None
+    }
+
+
+def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
+    """Processes of a client: one for each address, or as many as a roll-out starts."""
+    in_a_step = -(-row["new_pids"] // max(1, row["steps"]))
+    return max(1, row["hosts"], in_a_step if diagnosis.is_harmless else 0)
+
+
+def _warning(suggestion: Suggestion) -> str:
+    return (
+        f"{suggestion.principal}: {suggestion.looks_like}. Mend that first (pid-quota why {suggestion.principal}); "
+        f"{suggestion.once_mended:g} will do then"
+    )
+
+
 def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, Refusals]) -> list[Suggestion]:
     nothing = Refusals(0, 0)
-    return [
-        Suggestion(
-            each.principal,
-            each.windows,
-            each.most_pids,
-            each.quota_now,
-            each.producer_ids_rate,
-            refused.get(each.principal, nothing),
-        )
-        for each in found
-    ]
+    return [replace(each, refused=refused.get(each.principal, nothing)) for each in found]
 
 
 def _answer(found: Sequence[Suggestion]) -> Answer:
     columns = ("principal", "windows", "most_pids", "quota_now", "suggested", "would_refuse_pids", "would_throttle")
+    columns += ("looks_like", "once_mended")
     rows = tuple(
         (
             each.principal,
@@ -167,6 +210,8 @@ def _answer(found: Sequence[Suggestion]) -> Answer:
             each.producer_ids_rate,
             each.refused and each.refused.refused_pids,
             each.refused and each.refused.throttles,
+            each.looks_like,
+            each.once_mended,
         )
         for each in found
     )

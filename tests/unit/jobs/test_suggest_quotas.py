@@ -4,6 +4,7 @@ import csv
 import json
 
 import pytest
+from kip_kit import ago, init
 from table_rows import NOON, append, metrics, seconds
 
 
@@ -34,6 +35,26 @@ def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota, table
     assert (busy["principal"], busy["windows"], busy["most_pids"]) == ("User:busy", 5, 100)
     assert (busy["suggested"], busy["quota_now"], busy["would_refuse_pids"]) == (150.0, None, None)
     assert (calm["principal"], calm["suggested"]) == ("User:calm", 10.0)
+
+
+def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_quota, tables):
+    rows = [init(ago(3600 - number), number, principal="User:busy") for number in range(300)]
+    # Pods of three roll-outs, and one that lives.
+    rows += [
+        init(ago(3000 * (1 + number // 8)), 1000 + number, principal="User:busy", client_id="pod")
+        for number in range(24)
+    ]
+    rows += [init(ago(60), 2000, principal="User:calm")]
+    append(tables, "producer_inits", *rows)
+
+    busy, calm = suggest(pid_quota, tables)
+    said = pid_quota("suggest-quotas", "--tables", tables)[1]
+
+    assert (busy["suggested"], busy["looks_like"]) == (150.0, "likely producer per message/batch, else leak")
+    # Nine processes: one for the client that makes producers all the time, eight for the roll-outs.
+    assert busy["once_mended"] == 14.0
+    assert (calm["looks_like"], calm["once_mended"]) == (None, None)
+    assert "User:busy: likely producer per message/batch, else leak. Mend that first (pid-quota why User:busy)" in said
 
 
 def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota, tables):
