@@ -133,10 +133,8 @@ class _HandOuts:
     def of(cls, census: Census, broker_id: int) -> _HandOuts:
         owners = census.owners
         rows = [owners.rows(replica.producer_ids) for replica in census.of_broker(broker_id)]
-        entries = np.bincount(np.concatenate(rows), minlength=len(owners.producer_ids)) if rows else np.empty(0, int)
-        known = np.flatnonzero(
-            entries[: len(owners.producer_ids)] * (owners.handed_out_ms != NOT_KNOWN_MS)[: len(entries)]
-        )
+        entries = np.bincount(np.concatenate([np.empty(0, np.intp), *rows]), minlength=len(owners.producer_ids))
+        known = np.flatnonzero((entries > 0) & (owners.handed_out_ms != NOT_KNOWN_MS))
         handed_out = owners.handed_out_ms[known]
         # A sweep takes its time, and finds what came meanwhile.
         now_ms = max(census.taken_at_ms, int(handed_out.max(initial=0)))

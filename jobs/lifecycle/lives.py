@@ -1,9 +1,11 @@
 """How long a principal's producer ids were in use, asked of the brokers: they remember each one's last batch."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+
+import typer
 
 from broker.kafka_config import KafkaConfig
 from broker.occupancy_sweep import OccupancyAdmin, replicas_to_ask, sweep
@@ -18,6 +20,8 @@ SELECT client, client_host, result_producer_id, at_ms
 FROM recent_inits
 WHERE principal = {principal} AND is_new_pid
 """
+LEAST_SHARE = 0.5
+"""Of a client's producer ids the brokers must know so many."""
 ALL_CLIENTS = "*"
 """The view's name for the clients of a principal that has too many."""
 
@@ -40,11 +44,19 @@ def lives_of_clients(
     """
     last_ms = last_batches(bootstrap_servers, kafka_config)
     found: dict[str, list[Life]] = defaultdict(list)
+    handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS.format(principal=literal(principal, tables)), now).records():
-        life = Life(row["client_host"] or "", row["at_ms"], last_ms.get(row["result_producer_id"], row["at_ms"]))
-        found[row["client"]].append(life)
-        found[ALL_CLIENTS].append(life)
-    told = {client: lives_of(lives, to_ms(now)) for client, lives in found.items()}
+        used_at_ms = last_ms.get(row["result_producer_id"])
+        for client in (row["client"], ALL_CLIENTS):
+            handed_out[client] += 1
+            if used_at_ms is not None:
+                found[client].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms))
+    told = {
+        client: lives_of(lives, to_ms(now))
+        for client, lives in found.items()
+        # Brokers forget, and tell nothing of topics that one may not read: of a few, nothing follows.
+        if len(lives) >= LEAST_SHARE * handed_out[client]
+    }
     return {client: lives for client, lives in told.items() if lives is not None}
 
 
@@ -70,6 +82,10 @@ def last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int,
 
         with progress_bar("asking the brokers") as report:
             swept = sweep(admin, led, brokers, progress=advance)
+    if swept.unanswered:
+        first = swept.unanswered[0]
+        where = f"{first.topic}-{first.partition}: {first.reason}"
+        typer.echo(f"{len(swept.unanswered)} partitions were not told, such as {where}", err=True)
     for replica in swept.replicas:
         for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
             newest[pid] = max(last, newest.get(pid, last))

@@ -275,6 +275,14 @@ class TestCommand:
         assert "client app: leak" in out
         assert "100% still in use" in out
 
+    def test_brokers_that_know_few_of_its_ids_decide_nothing(self, pid_quota, tmp_path, monkeypatch):
+        append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
+        # The others are on topics that one may not read, say.
+        last = dict.fromkeys(range(50), round(NOW.timestamp() * 1000) + 600_000)
+        monkeypatch.setattr(lives, "last_batches", lambda *_: last)
+        out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
+        assert "client app: can't tell" in out
+
     def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota, tmp_path):
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
         assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
