@@ -11,6 +11,8 @@ _REPORT = (
     "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
     "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, cluster_brokers ARRAY<INT>"
 )
+# Until the end of the year 9999: what lies beyond is no time, and ends a query that takes it for one.
+_IS_TIME = "BETWEEN 0 AND 253402300799999"
 
 
 def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
@@ -23,7 +25,7 @@ def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
     reports = records.select(fn.from_json(fn.col("value").cast("STRING"), _REPORT).alias("report"), "offset")
     # A broker's reports are in one partition, so offsets order them. Who can write here can only vouch for himself.
     newest = (
-        reports.where("report.broker_id IS NOT NULL AND report.timestamp_ms IS NOT NULL")
+        reports.where(f"report.broker_id IS NOT NULL AND report.timestamp_ms {_IS_TIME}")
         .groupBy("report.broker_id")
         .agg(fn.max_by("report", "offset").alias("report"))
         .select("report.*")
@@ -40,7 +42,7 @@ def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
         "counters.unplaced AS unplaced",
         "unplaced_share",
         "behind_bytes",
-        "timestamp_millis(newest_line_ms) AS newest_line_at",
+        f"timestamp_millis(CASE WHEN newest_line_ms {_IS_TIME} THEN newest_line_ms END) AS newest_line_at",
         "coalesce(stopped, false) AS stopped",
     )
     listed = newest.selectExpr("explode(cluster_brokers) AS broker_id", "timestamp_ms")

@@ -1,6 +1,7 @@
 import json
 from datetime import datetime, timezone
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from stream_kit import START_MS
 
@@ -44,3 +45,11 @@ def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named(spark: SparkSe
 
 def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
     assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5)), 0).count() == 1
+
+
+@pytest.mark.parametrize("edge", [2**63 - 1, -(2**63), 253_402_300_800_000, -1])
+def test_a_time_that_is_none_ends_no_query(edge: int, spark: SparkSession) -> None:
+    forged = {**report(1, 6), "timestamp_ms": edge}
+    rows = status_rows(records(spark, report(1, 5, newest_line_ms=edge), report(2, 5), forged), 0).collect()
+
+    assert {row.broker_id: row.newest_line_at for row in rows} == {1: None, 2: None}
