@@ -7,19 +7,27 @@ Rule 2, the binding: batches of a transaction are verified first and appended la
 belong to whom their producer id was handed out, which the INIT_PRODUCER_ID lines tell, here or on another broker.
 
 What neither rule can place waits for a binding (see `broker.owners`).
+
+Nothing is guessed: where a line is missing (`broker.line_order`), cut or damaged, what is known of its thread is
+forgotten, or of all threads if it can't be told which. A batch of such a thread goes by its binding or as `unknown`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 
 from broker.errors import LogLineError, TapError
 from broker.fast_lines import FAST_LINE, STATE_END
 from broker.learning import LearningTime
-from broker.log_layout import LogLine, parse_line
+from broker.line_order import LineOrder, LinesInOrder
+from broker.log_layout import LogLine, line_number, parse_line
 from broker.log_lines import (
+    CUT,
+    MAX_PRODUCER_ID,
     ProduceRequest,
+    ProducerStateUpdate,
     handling_broker,
     is_init,
     is_init_result,
@@ -42,10 +50,18 @@ _HANDLER_THREAD = b"data-plane-kafka-request-handler-"
 _FOLLOWER_THREAD = b"ReplicaFetcherThread"
 _RECOVERY_THREAD = b"log-recovery-"
 
+_TIME = re.compile(rb'\{(?:"sn":\d{1,18},)?"ts":(\d{1,15}),')
 _MAX_TOPICS = 100_000
 _BORROWED_SAMPLES = 16
 # What a thread worked on is kept over a restart of the tap, if it is not unreasonably long.
-_MAX_KEPT_LINE_BYTES = 64 * 1024
+_MAX_KEPT_LINE_BYTES = 8 * 1024
+_MAX_KEPT_HELD_BYTES = 256 * 1024
+_BAD_SAMPLES = 8
+_BAD_SAMPLE_BYTES = 200
+
+
+# Stands for the owner of a batch that its thread and its binding give to different principals.
+_DISPUTED = ProduceRequest("", "", "")
 
 
 class Attribution:
@@ -73,7 +89,10 @@ class Attribution:
         self._learn_ms = learn_ms
         self.counters = AttributionCounters()
         self.borrowed: deque[BorrowedId] = deque(maxlen=_BORROWED_SAMPLES)
+        self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self.newest_line_ms: int | None = None
+        self.logging: bool | None = None
+        """Whether the broker's log was on when that was asked last."""
         self.repeated = False
         """Whether the lines to come may have been sent by a run that crashed."""
         self._broker_id = broker_id
@@ -81,6 +100,7 @@ class Attribution:
         self._owners = owners
         self._own_topics = own_topics
         self._repeats = None if every_batch else Repeats()
+        self._order = LineOrder()
         self._threads = ThreadRequests()
         self._inits = PendingInits()
         # None for those that are left alone.
@@ -105,17 +125,86 @@ class Attribution:
             TapError: lines of several brokers come as those of one.
         """
         fast = FAST_LINE.match(line)
+        order = self._order
+        number = line_number(line) if fast is None else fast[1]
+        if number is not None:
+            number = int(number)
+            if number != order.next or order.waits:
+                return self._in_order(order.arrived(number, line, now_s), now_s)
+            order.next = number + 1
+        return self._read(line, fast, now_s)
+
+    def expire(self, now_s: float) -> Sequence[Record]:
+        """Go on without lines that were waited for long enough."""
+        return self._in_order(self._order.expired(now_s), now_s)
+
+    def heard(self, line: bytes) -> None:
+        """Take note of the newest line of a batch: also one that makes no event says that the log is on."""
+        found = _TIME.match(line)
+        if found is not None:
+            self.learning.saw(int(found[1]), self._learn_ms)
+
+    def damaged(self, line: bytes) -> None:
+        """Count a line that makes no sense; whose it was is not known."""
+        self._bad(line)
+        self._forget()
+
+    # Over a restart of the tap
+
+    def kept_lines(self) -> list[bytes]:
+        """Lines that the next run has to know to go on as if there had been no end: for its `restore`."""
+        return [line for line in (*self._threads.lines(), *self._inits.lines()) if len(line) <= _MAX_KEPT_LINE_BYTES]
+
+    def kept_order(self) -> LinesInOrder | None:
+        """What the next run has to know of the lines' numbers; None if they have none."""
+        held = self._order.held()
+        if sum(map(len, held)) > _MAX_KEPT_HELD_BYTES:
+            held = []
+        return LinesInOrder(self._order.next, held) if self._order.next else None
+
+    def restore(self, kept_lines: list[bytes], order: LinesInOrder | None, now_s: float) -> None:
+        """Take what the last run kept."""
+        for line in kept_lines:
+            self._read(line, FAST_LINE.match(line), now_s)
+        if order is not None:
+            self._order.next = order.next
+            for line in order.held:
+                self._order.arrived(int(line_number(line) or 0), line, now_s)
+        self.counters = AttributionCounters()
+
+    def _in_order(self, lines: list[bytes | None], now_s: float) -> Sequence[Record]:
+        out: list[Record] = []
+        for line in lines:
+            if line is None:
+                self._forget()
+            else:
+                out += self._read(line, FAST_LINE.match(line), now_s)
+        self.counters.lost_lines = self._order.lost_lines
+        return out
+
+    def _forget(self) -> None:
+        self._threads.forget_all()
+        self._inits.forget_all()
+
+    def _bad(self, line: bytes) -> None:
+        self.counters.bad_lines += 1
+        self.bad_samples.append(line[:_BAD_SAMPLE_BYTES].decode(errors="replace"))
+
+    def _read(self, line: bytes, fast: re.Match[bytes] | None, now_s: float) -> Sequence[Record]:
         if fast is None:
-            return self._feed_decoded(line, now_s)
+            return self._read_decoded(line, now_s)
         # Straight through: this is the way of nearly all lines.
-        ts, thread, broker, topic, partition, producer_id, epoch, sequence, transaction, coordinator = fast.groups()
+        number, ts, thread, broker, topic, partition, producer_id, epoch, sequence, transaction, coordinator = (
+            fast.groups()
+        )
         if broker is not None:
             if self._learns_broker:
                 self._learn_broker(int(broker))
             self._threads.arrived(thread, line, fast.end())
             return ()
-        if not line.endswith(STATE_END):
-            self.counters.bad_lines += 1
+        pid = int(producer_id)
+        if pid > MAX_PRODUCER_ID or not line.endswith(STATE_END):
+            self.damaged(line)
             return ()
         if not thread.startswith(_HANDLER_THREAD):
             return self._no_client(thread)
@@ -127,24 +216,21 @@ class Attribution:
             self.counters.markers += 1
             return ()
         transactional = transaction != b".empty" or coordinator != b"-1"
-        return self._appended(int(ts), thread, name, int(partition), int(producer_id), int(epoch), transactional, now_s)
+        batch = ProducerStateUpdate(name, int(partition), pid, int(epoch), transactional, False)
+        return self._appended(int(ts), thread, batch, now_s, numbered=number is not None)
 
-    def kept_lines(self) -> list[bytes]:
-        """Lines that the next run has to know to go on as if there had been no end: `feed` them to it first."""
-        return [line for line in (*self._threads.lines(), *self._inits.lines()) if len(line) <= _MAX_KEPT_LINE_BYTES]
-
-    def _feed_decoded(self, raw: bytes, now_s: float) -> Sequence[Record]:
+    def _read_decoded(self, raw: bytes, now_s: float) -> Sequence[Record]:
         # Whoever lets other loggers write to the same file pays these looks, not the decoding.
         if b"KafkaApi" not in raw and b"ProducerStateManager" not in raw and b"Completed request:" not in raw:
             return ()
         try:
             line = parse_line(raw)
             if line.logger == "ProducerStateManager":
-                return self._decoded_batch(line, now_s)
+                return self._decoded_batch(line, raw, now_s)
             if line.logger == REQUEST_LOGGER:
                 return self._from_request_log(line)
         except LogLineError:
-            self.counters.bad_lines += 1
+            self.damaged(raw)
             return ()
         return self._request_or_answer(line, raw) if line.logger == "KafkaApis" else ()
 
@@ -152,20 +238,29 @@ class Attribution:
         message, thread = line.message, line.thread.encode()
         broker = handling_broker(message)
         if broker is None:
-            return self._answered(line) if is_init_result(message) else ()
+            if is_init_result(message):
+                return self._answered(line)
+            self._moved_on(thread)
+            if message.endswith(CUT):
+                self._bad(raw)
+            return ()
         if self._learns_broker:
             self._learn_broker(broker)
         # Whatever comes next on this thread is not of the request before.
-        self._threads.ended(thread)
+        self._moved_on(thread)
         if is_produce(message):
             self._threads.arrived(thread, raw)
         elif is_init(message):
             request = parse_init(message)
             if request is None:
-                self.counters.bad_lines += 1
+                self._bad(raw)
             else:
-                self._inits.asked(thread, raw, request)
+                self._inits.asked(thread, line.ts, raw, request)
         return ()
+
+    def _moved_on(self, thread: bytes) -> None:
+        self._threads.ended(thread)
+        self._inits.moved_on(thread)
 
     def _learn_broker(self, broker_id: int) -> None:
         if self._broker_id is None:
@@ -197,13 +292,13 @@ class Attribution:
         self._topics[topic] = None if is_own_topic(name) or name in self._own_topics else name
         return self._topics[topic]
 
-    def _decoded_batch(self, line: LogLine, now_s: float) -> Sequence[Record]:
+    def _decoded_batch(self, line: LogLine, raw: bytes, now_s: float) -> Sequence[Record]:
         thread = line.thread.encode()
         if not thread.startswith(_HANDLER_THREAD):
             return self._no_client(thread)
         update = parse_state(line.message)
         if update is None:
-            self.counters.bad_lines += 1
+            self.damaged(raw)
             return ()
         if self._followed(update.topic.encode()) is None:
             self.counters.own_topics += 1
@@ -211,37 +306,21 @@ class Attribution:
         if update.marker:
             self.counters.markers += 1
             return ()
-        return self._appended(
-            line.ts,
-            thread,
-            update.topic,
-            update.partition,
-            update.producer_id,
-            update.producer_epoch,
-            update.transactional,
-            now_s,
-        )
+        return self._appended(line.ts, thread, update, now_s, numbered=line_number(raw) is not None)
 
     def _appended(
-        self,
-        ts: int,
-        thread: bytes,
-        topic: str,
-        partition: int,
-        producer_id: int,
-        epoch: int,
-        transactional: bool,
-        now_s: float,
+        self, ts: int, thread: bytes, batch: ProducerStateUpdate, now_s: float, *, numbered: bool
     ) -> Sequence[Record]:
         self.newest_line_ms = ts
         learning = self.learning.is_learning(ts, self._learn_ms)
-        owner = self._owner(thread, topic, partition, producer_id, transactional)
-        if owner is None:
+        producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
+        owner = self._owner(thread, batch, numbered=numbered)
+        if owner is None or owner is _DISPUTED:
             if self._was_sent(ts, producer_id, "", ""):
                 return ()
             self.counters.events += 1
             event = unplaced(ts, producer_id, epoch, self._broker_id, topic, partition, learning=learning)
-            return self._owners.wait(event, now_s)
+            return self._owners.wait(event, now_s) if owner is None else (event,)
         if self._was_sent(ts, producer_id, owner.principal, owner.client_id):
             return ()
         self.counters.events += 1
@@ -269,29 +348,29 @@ class Attribution:
         self.counters.repeats += 1
         return True
 
-    def _owner(
-        self, thread: bytes, topic: str, partition: int, producer_id: int, transactional: bool
-    ) -> Binding | ProduceRequest | None:
-        if transactional:
+    def _owner(self, thread: bytes, batch: ProducerStateUpdate, *, numbered: bool) -> Binding | ProduceRequest | None:
+        producer_id = batch.producer_id
+        if batch.transactional:
+            return self._owners.find(producer_id)
+        request = self._threads.take(thread, batch.topic, batch.partition)
+        if request is None:
+            for line in self._threads.take_bad_lines():
+                self._bad(line)
             return self._owners.find(producer_id)
         bound = self._owners.find_hot(producer_id)
-        if bound is not None and bound.transactional_id is not None:
-            return bound
-        request = self._threads.take(thread, topic, partition)
-        if request is None:
-            self.counters.bad_lines += self._threads.take_bad_lines()
-            return bound or self._owners.find(producer_id)
-        if bound is not None and bound.principal != request.principal:
-            # Whoever uses the id is charged, not whom it was made for; an operator wants to know.
-            self.counters.borrowed += 1
-            self.borrowed.append(BorrowedId(producer_id, bound.principal, request.principal))
-        return request
+        if bound is None or bound.principal == request.principal:
+            return request
+        # Whoever uses the id is charged, not whom it was made for; an operator wants to know.
+        self.counters.borrowed += 1
+        self.borrowed.append(BorrowedId(producer_id, bound.principal, request.principal))
+        # Without numbers nobody can tell whether the line of another request is missing in between.
+        return request if numbered else _DISPUTED
 
     # Producer ids
 
     def _answered(self, line: LogLine) -> Sequence[Record]:
         counters = self.counters
-        answers = self._inits.answered(line.thread.encode(), line.message)
+        answers = self._inits.answered(line.thread.encode(), line.ts, line.message)
         counters.inits += bool(answers)
         counters.unmatched_results += not answers
         out: list[Record] = []

@@ -59,7 +59,7 @@ class BindingTopic:
                 continue
             try:
                 binding = _decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self.bad_records += 1
                 continue
             self.read += 1

@@ -8,8 +8,10 @@ generations, so that a flood costs no more than steady work.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import tempfile
+import time
 from pathlib import Path
 
 import msgspec
@@ -23,6 +25,9 @@ HOT_BINDINGS = 200_000
 STORED_BINDINGS = 10_000_000
 """Bindings of transactional ids on disk, of about 180 bytes each."""
 
+_PREFIX = "pid-quota-bindings-"
+# Of a tap that was killed between making its folder and removing it, or of an earlier version.
+_LEFT_BEHIND_S = 60.0
 _CACHE_KIB = 32 * 1024
 _BATCH = 10_000
 
@@ -58,20 +63,23 @@ class Bindings(Closing):
         self._generation = stored
         self._young = 0
         self._unwritten: dict[int, Binding] = {}
-        self._folder = tempfile.TemporaryDirectory(prefix="pid-quota-bindings-", dir=folder)
-        self._store = sqlite3.connect(
-            Path(self._folder.name) / "bindings", isolation_level=None, check_same_thread=False
-        )
-        # Nothing here outlives the process: no journal, no syncing.
-        for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}", "locking_mode=EXCLUSIVE"):
-            self._store.execute(f"PRAGMA {pragma}")
-        self._store.execute(_CREATE_OLD)
+        _remove_left_behind(Path(folder or tempfile.gettempdir()))
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
+            self._store = sqlite3.connect(Path(name) / "bindings", isolation_level=None, check_same_thread=False)
+            # Nothing here outlives the process: no journal, no syncing, and, once it is open, no name.
+            for pragma in (
+                "journal_mode=OFF",
+                "synchronous=OFF",
+                f"cache_size=-{_CACHE_KIB}",
+                "locking_mode=EXCLUSIVE",
+            ):
+                self._store.execute(f"PRAGMA {pragma}")
+            self._store.execute(_CREATE_OLD)
         self._store.execute(_CREATE_YOUNG)
 
     def close(self) -> None:
-        """Forget everything and remove the file."""
+        """Forget everything."""
         self._store.close()
-        self._folder.cleanup()
 
     def find(self, producer_id: int) -> Binding | None:
         """The binding of an id, wherever it lies; it counts as used."""
@@ -151,3 +159,14 @@ class Bindings(Closing):
             self._store.execute("ALTER TABLE young RENAME TO old")
             self._store.execute(_CREATE_YOUNG)
             self._young = 0
+
+
+def _remove_left_behind(folder: Path) -> None:
+    """Remove what killed taps left; another one that runs has its file open and does not need the name."""
+    for left in folder.glob(f"{_PREFIX}*"):
+        try:
+            old = time.time() - left.stat().st_mtime > _LEFT_BEHIND_S
+        except FileNotFoundError:
+            continue
+        if old:
+            shutil.rmtree(left, ignore_errors=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 
 from broker.errors import TapError
 from broker.learning import LearningTime
+from broker.line_order import LinesInOrder
 from broker.tap_records import ProduceEvent
 
 
@@ -53,6 +55,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         kept_lines: by stream, lines before the position that are still needed to understand those behind it.
         waiting: batches before the position that wait for their binding.
         learning: by stream, since when its broker has been watched.
+        order: by stream, which line is due.
     """
 
     position: Position
@@ -60,6 +63,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     kept_lines: dict[str, list[bytes]] = {}
     waiting: list[ProduceEvent] = []
     learning: dict[str, LearningTime] = {}
+    order: dict[str, LinesInOrder] = {}
 
 
 _encode = msgspec.json.Encoder().encode
@@ -67,13 +71,14 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """What was saved; None if nothing was yet.
+    """What was saved; None if nothing was yet, or if a machine that went down left an empty file.
 
     Raises:
         TapError: the file is not one that `save_checkpoint` wrote.
     """
     try:
-        return _decode(path.read_bytes())
+        saved = path.read_bytes()
+        return _decode(saved) if saved else None
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -82,14 +87,17 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write it so that a crash leaves either the old or the new one.
+    """Write it so that a crash, also of the machine, leaves either the old or the new one.
 
     Raises:
         TapError: it cannot be written.
     """
     new = path.with_name(path.name + ".new")
     try:
-        new.write_bytes(_encode(checkpoint))
+        with new.open("wb") as file:
+            file.write(_encode(checkpoint))
+            file.flush()
+            os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
         msg = (

@@ -73,6 +73,8 @@ class Heartbeats:
                 list(attribution.borrowed),
                 stopped,
                 cluster_brokers,
+                list(attribution.bad_samples),
+                attribution.logging,
             )
             output.send_status(heartbeat.key(), heartbeat)
             if self._on_heartbeat:

@@ -9,12 +9,11 @@ from typing import BinaryIO
 
 from broker.checkpoint import FilePosition
 from broker.errors import TapError
+from broker.line_cutter import LineCutter
 from broker.log_layout import JSON_END, XML_BEGIN, XML_END
 from broker.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
 
 _CHUNK_BYTES = 1024 * 1024
-# A line holds one request; the largest ones name some ten thousand partitions. Beyond this it is not a log.
-_MAX_LINE_BYTES = 64 * 1024 * 1024
 _TAIL_BYTES = 4 * 1024 * 1024
 
 
@@ -33,11 +32,11 @@ class LogFile:
         self._inode = 0
         self._head = Head(0, "")
         self._end = JSON_END
-        self._rest = b""
+        self._cutter = LineCutter(JSON_END)
         self._offset = 0
+        self._oversized_before = 0
         self.rotations = 0
         self.truncations = 0
-        self.oversized_lines = 0
         self.lost_files = 0
 
     def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
@@ -61,6 +60,11 @@ class LogFile:
         for path in (*later, self._path):
             if self._open(path):
                 return
+
+    @property
+    def oversized_lines(self) -> int:
+        """Lines that were too long to be of a log, and were cut."""
+        return self._oversized_before + self._cutter.oversized_lines
 
     @property
     def unread_bytes(self) -> int:
@@ -100,31 +104,36 @@ class LogFile:
             return []
         if self._was_cut(file):
             return []
-        try:
-            chunk = file.read(_CHUNK_BYTES)
-        except (OSError, EOFError, zlib.error) as error:
-            msg = (
-                f"log file {self._path} or what it was rotated into cannot be read ({error}): repair or remove the file"
-            )
-            raise TapError(msg) from error
-        if not chunk:
-            self._at_end(file)
-            return []
-        if self._offset == 0 and not self._rest:
-            self._end = XML_END if chunk.startswith(XML_BEGIN) else JSON_END
-        *lines, self._rest = (self._rest + chunk).split(self._end)
-        self._offset += sum(map(len, lines)) + len(lines) * len(self._end)
-        if len(self._rest) > _MAX_LINE_BYTES:
-            self.oversized_lines += 1
-            self._offset += len(self._rest)
-            self._rest = b""
-        return lines
+        while chunk := self._chunk(file):
+            if self._offset == self._cutter.unfinished_bytes == 0:
+                self._end = XML_END if chunk.startswith(XML_BEGIN) else JSON_END
+                self._begin_at(0)
+            before = self._cutter.unfinished_bytes
+            lines = self._cutter.cut(chunk)
+            if lines:
+                self._offset += before + len(chunk) - self._cutter.unfinished_bytes
+                return lines
+        self._at_end(file)
+        return []
 
     def close(self) -> None:
         """Close the file; `read` would open it anew, at its beginning."""
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def _chunk(self, file: BinaryIO) -> bytes:
+        try:
+            return file.read(_CHUNK_BYTES)
+        except (OSError, EOFError, zlib.error) as error:
+            msg = (
+                f"log file {self._path} or what it was rotated into cannot be read ({error}): repair or remove the file"
+            )
+            raise TapError(msg) from error
+
+    def _begin_at(self, offset: int) -> None:
+        self._oversized_before += self._cutter.oversized_lines
+        self._cutter, self._offset = LineCutter(self._end), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
         """Notice a cut, also one after which more was written than before; go on in the copy made before it, if any."""
@@ -155,7 +164,7 @@ class LogFile:
         if live.st_ino == self._inode and not self._compressed:
             return
         # Renamed, and nothing more was in it when we looked: but it was written to until just before the renaming.
-        if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + len(self._rest):
+        if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + self._cutter.unfinished_bytes:
             return
         following = self._following(file)
         if self._open(following):
@@ -170,6 +179,9 @@ class LogFile:
         else:
             # Compressed or deleted meanwhile.
             same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
+            if not same:
+                # What was begun behind it may be gone as well.
+                self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
         return later[0] if later else self._path
@@ -200,13 +212,13 @@ class LogFile:
         beginning = beginning_of(path) if self._compressed else os.pread(file.fileno(), HEAD_BYTES, 0)
         self._head = Head.of(beginning)
         self._end = XML_END if beginning.startswith(XML_BEGIN) else JSON_END
-        self._rest, self._offset = b"", 0
+        self._begin_at(0)
         return True
 
     def _seek(self, offset: int) -> None:
         if self._file is not None:
             self._file.seek(offset)
-            self._rest, self._offset = b"", offset
+            self._begin_at(offset)
 
     def _seek_end(self) -> None:
         """Go behind the last whole record. Records of the XML layout can only be told apart from the beginning on."""

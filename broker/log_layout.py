@@ -1,6 +1,7 @@
 r"""From the bytes of a log to records of thread, logger and message, in both layouts that our settings write.
 
-Kafka 4 (`log4j2-pid-quota.yaml`): one JSON object per line, `{"ts", "thread", "logger", "message"}`.
+Kafka 4 (`log4j2-pid-quota.yaml`): one JSON object per line, `{"sn", "ts", "thread", "logger", "message"}`. `sn` numbers
+the lines since the broker's start: see `broker.line_order`. Settings of earlier versions write none.
 
 Kafka 3 (`log4j-pid-quota.properties`, log4j 1's XMLLayout): `<log4j:event ...>`, the message as CDATA, and its end.
 A newline or a whole fake record may stand in the message, but never the end of its CDATA: so a log is cut at those ends
@@ -12,6 +13,7 @@ Shippers may wrap a record into an object with `message` or `log`; that is read 
 from __future__ import annotations
 
 import re
+from typing import Annotated
 from xml.sax.saxutils import unescape
 
 import msgspec
@@ -35,6 +37,8 @@ _XML_HEAD = re.compile(
     rb"<log4j:message><!\[CDATA\["
 )
 _XML_QUOTED = {"&quot;": '"'}
+# As JSON, a client's quotes are escaped: this can't stand in what it wrote.
+_NUMBER = re.compile(rb'"sn":(\d{1,18}),')
 
 
 class LogLine(msgspec.Struct, frozen=True, gc=False):
@@ -47,7 +51,7 @@ class LogLine(msgspec.Struct, frozen=True, gc=False):
         message: what was logged.
     """
 
-    ts: int
+    ts: Annotated[int, msgspec.Meta(ge=0, le=10**15)]
     thread: str
     logger: str
     message: str
@@ -66,11 +70,11 @@ class Shipped(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Wrapper(msgspec.Struct, gc=False):
-    ts: int | None = None
+    ts: object = None
     thread: str | None = None
     message: str | None = None
     log: str | None = None
-    broker_id: int | str | None = None
+    broker_id: Annotated[int, msgspec.Meta(ge=-1, lt=2**31)] | str | None = None
     host: str | None = None
 
 
@@ -88,9 +92,15 @@ def parse_line(line: bytes) -> LogLine:
         return _parse_xml(line)
     try:
         return _decode_json(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"not a line of the tapped log ({error}): write it with the appender of log4j2-pid-quota.yaml"
         raise LogLineError(msg) from error
+
+
+def line_number(line: bytes) -> bytes | None:
+    """The number of a line, in digits; None if its settings write none. In the XML layout it would be the client's."""
+    found = _NUMBER.search(line) if line.startswith(b"{") else None
+    return found[1] if found else None
 
 
 def unwrap(value: bytes) -> Shipped:
@@ -102,7 +112,7 @@ def unwrap(value: bytes) -> Shipped:
         return Shipped(value.rstrip(b"\r\n"))
     try:
         wrapper = _decode_wrapper(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Shipped(value)
     broker = wrapper.broker_id if wrapper.broker_id is not None else wrapper.host
     name = None if broker is None else str(broker)

@@ -9,6 +9,8 @@ Four of them matter, seen on Kafka 4.3.1 and 3.9.1 (`...` stands for what is not
     [KafkaApi-1] Completed T's InitProducerIdRequest with result InitProducerIdResult(11000,0,NONE) from client C.
     [ProducerStateManager partition=orders-0] Updated producer 11000 state to ProducerAppendInfo(...)
 
+A line that the log settings cut ends in `...`, and so does no principal: then the last one that is found is a client's.
+
 Client ids, transactional ids and the names of topics that do not exist are free text of the client and stand in there
 unquoted. What a decision rests on is therefore read from the ends that only the broker writes: the principal from the
 last `;securityProtocol:`, the partition from the beginning of its line. No search here takes more than linear time.
@@ -26,22 +28,32 @@ from broker.request_log import client_host
 
 NO_PRODUCER_ID = -1
 
-_HANDLING = re.compile(r"\[KafkaApi-(\d+)\] Handling request:")
-_PRODUCE = re.compile(r"\[KafkaApi-\d+\] Handling request:RequestHeader\(apiKey=PRODUCE, ")
-_INIT = re.compile(r"\[KafkaApi-\d+\] Handling request:RequestHeader\(apiKey=INIT_PRODUCER_ID, ")
-_COMPLETED = re.compile(r"\[KafkaApi-\d+\] Completed ")
+CUT = "..."
+"""What log4j2 ends a message with that it had to cut."""
+
+# Numbers are bounded: in a text that a client wrote there may be any.
+_HANDLING = re.compile(r"\[KafkaApi-([0-9]{1,10})\] Handling request:")
+_PRODUCE = re.compile(r"\[KafkaApi-[0-9]{1,10}\] Handling request:RequestHeader\(apiKey=PRODUCE, ")
+_INIT = re.compile(r"\[KafkaApi-[0-9]{1,10}\] Handling request:RequestHeader\(apiKey=INIT_PRODUCER_ID, ")
+_COMPLETED = re.compile(r"\[KafkaApi-[0-9]{1,10}\] Completed ")
 _STATE = re.compile(
-    r"\[ProducerStateManager partition=([^\]]+)-(\d+)\] Updated producer (-?\d+) state to "
-    r"ProducerAppendInfo\(producerId=-?\d+, producerEpoch=(-?\d+), firstSequence=(-?\d+), lastSequence=-?\d+, "
-    r"currentTxnFirstOffset=OptionalLong(\.empty|\[\d+\]), coordinatorEpoch=(-?\d+), "
+    r"\[ProducerStateManager partition=([^\]]+)-([0-9]{1,10})\] Updated producer (-?[0-9]{1,19}) state to "
+    r"ProducerAppendInfo\(producerId=-?[0-9]{1,19}, producerEpoch=(-?[0-9]{1,6}), "
+    r"firstSequence=(-?[0-9]{1,10}), lastSequence=-?[0-9]{1,10}, "
+    r"currentTxnFirstOffset=OptionalLong(\.empty|\[[0-9]{1,19}\]), coordinatorEpoch=(-?[0-9]{1,10}), "
 )
-_CLIENT_ID = re.compile(r"\(apiKey=[A-Z_]+, apiVersion=\d+, clientId=")
+_CLIENT_ID = re.compile(r"\(apiKey=[A-Z_]+, apiVersion=[0-9]{1,5}, clientId=")
 _CLIENT_ID_END = re.compile(
-    r", correlationId=-?\d+, headerVersion=\d+\) -- InitProducerIdRequestData\(transactionalId="
+    r", correlationId=-?[0-9]{1,10}, headerVersion=[0-9]{1,5}\) -- InitProducerIdRequestData\(transactionalId="
 )
-_INIT_TAIL = re.compile(r", transactionTimeoutMs=-?\d+, producerId=(-?\d+), producerEpoch=(-?\d+)(?:, \w+=\w+)*\)\Z")
+_INIT_TAIL = re.compile(
+    r", transactionTimeoutMs=-?[0-9]{1,10}, producerId=(-?[0-9]{1,19}), producerEpoch=(-?[0-9]{1,6})"
+    r"(?:, \w+=\w+)*\)\Z"
+)
 _RESULT = "'s InitProducerIdRequest with result InitProducerIdResult("
-_RESULT_TAIL = re.compile(r"(-?\d+),(-?\d+),(\w+)\) from client ")
+_RESULT_TAIL = re.compile(r"(-?[0-9]{1,19}),(-?[0-9]{1,6}),([A-Z_]{1,80})\) from client ")
+
+MAX_PRODUCER_ID = 2**63 - 1
 
 
 class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
@@ -70,8 +82,7 @@ class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
         return f":-{partition}=" in text or f"[{topic}-{partition}=" in text or f",{topic}-{partition}=" in text
 
 
-@dataclass(frozen=True)
-class ProducerStateUpdate:
+class ProducerStateUpdate(msgspec.Struct, frozen=True, gc=False):
     """The broker appended a batch of an idempotent or transactional producer.
 
     Attributes:
@@ -146,6 +157,11 @@ class InitProducerIdResult:
     error: str
 
 
+def is_producer_id(number: int) -> bool:
+    """Whether it can be one, or the -1 for none."""
+    return NO_PRODUCER_ID <= number <= MAX_PRODUCER_ID
+
+
 def handling_broker(message: str) -> int | None:
     """Node id of the broker if this is the arrival of a request, of any kind."""
     match = _HANDLING.match(message)
@@ -184,7 +200,7 @@ def parse_produce(message: str) -> ProduceRequest | None:
 def parse_state(message: str) -> ProducerStateUpdate | None:
     """Read a message of `ProducerStateManager`; None if it is something else."""
     match = _STATE.match(message)
-    if match is None:
+    if match is None or not is_producer_id(int(match[3])):
         return None
     topic, partition, producer_id, epoch, first_sequence, open_transaction, coordinator_epoch = match.groups()
     # Markers have no sequence; a coordinator's epoch stays with a producer once its first transaction has ended.
@@ -208,6 +224,8 @@ def parse_init(message: str) -> InitProducerIdRequest | None:
     start, tail = _CLIENT_ID.search(text), _INIT_TAIL.match(text, max(0, at))
     if start is None or tail is None or start.end() > at:
         return None
+    if not is_producer_id(int(tail[1])):
+        return None
     parsed = InitProducerIdRequest(
         principal, client_host(connection), int(tail[1]), int(tail[2]), text[start.end() : tail.start()]
     )
@@ -222,14 +240,16 @@ def parse_init_result(message: str) -> Iterator[InitProducerIdResult]:
     at = message.find(_RESULT, head.end())
     while at >= 0:
         tail = _RESULT_TAIL.match(message, at + len(_RESULT))
-        if tail is not None:
+        if tail is not None and is_producer_id(int(tail[1])):
             transactional_id, client_id = message[head.end() : at], message[tail.end() : -1]
             yield InitProducerIdResult(transactional_id, client_id, int(tail[1]), int(tail[2]), tail[3])
         at = message.find(_RESULT, at + 1)
 
 
 def _request(message: str) -> tuple[str, str, str] | None:
-    """The request itself, its connection and its principal."""
+    """The request itself, its connection and its principal; None if the line was cut."""
+    if message.endswith(CUT):
+        return None
     at = message.rfind(";securityProtocol:")
     _, found, principal = message[at:].partition(",principal:")
     end = message.rfind(" from connection ", 0, at)

@@ -50,6 +50,9 @@ class TopicSource:
         self._offsets: dict[int, int] = {}
         self._sent_up_to: dict[int, int] = {}
         self._lines = 0
+        # By partition, how often records were gone before they were read; by stream, how many of those were told.
+        self._losses: dict[int, int] = {}
+        self._losses_told: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
@@ -85,9 +88,11 @@ class TopicSource:
         Raises:
             BrokerUnreachableError: the topic cannot be read.
         """
-        batches: dict[tuple[str, bool], LineBatch] = {}
+        batches: dict[tuple[str, bool, bool], LineBatch] = {}
         for message in self._consume():
             partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+            if offset > self._offsets[partition]:
+                self._losses[partition] = self._losses.get(partition, 0) + 1
             self._offsets[partition] = offset + 1
             value = message.value()
             if value is None:
@@ -95,7 +100,10 @@ class TopicSource:
             shipped = unwrap(value)
             stream, broker_id = self._whose(message, shipped.broker, partition)
             repeated = offset < self._sent_up_to.get(partition, 0)
-            batch = batches.setdefault((stream, repeated), LineBatch(stream, broker_id, [], repeated))
+            losses = self._losses.get(partition, 0)
+            lost = losses > self._losses_told.get(stream, 0)
+            self._losses_told[stream] = losses
+            batch = batches.setdefault((stream, repeated, lost), LineBatch(stream, broker_id, [], repeated, lost))
             batch.lines.append(shipped.line)
             self._lines += 1
         return list(batches.values())
@@ -123,8 +131,8 @@ class TopicSource:
 
     @property
     def counters(self) -> SourceCounters:
-        """Lines only; a topic has no files."""
-        return SourceCounters(self._lines)
+        """Of the topic."""
+        return SourceCounters(self._lines, lost_files=sum(self._losses.values()))
 
     def close(self) -> None:
         """Close the consumer."""

@@ -1,24 +1,36 @@
 """Joins requests for producer ids and their answers: who was handed which id. Pure.
 
 Without a transactional id the answer comes on the request's thread, before the thread's next request; with one it may
-come on any thread, and repeats the id. The client id must agree too: crafted texts get no second reading.
+come on any thread, and repeats the id. The client id must agree too. A request that was denied or made no sense gets no
+answer line: it is forgotten after a minute of the log. Where requests of several principals fit an answer, nobody is
+bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 
 from broker.log_lines import InitProducerIdRequest, InitProducerIdResult, parse_init_result
 from broker.tap_records import Binding, ProducerInit
 
-# Requests still without an answer: a broker has one in flight per connection, and answers in milliseconds.
-_MAX_PENDING = 2_000
-# Of these, with delimiters in a client's text: each costs a comparison per answer that has them too.
-_MAX_CRAFTED = 256
+MAX_AGE_MS = 60_000
+"""How long a request waits for its answer, in time of the log; a broker answers in milliseconds."""
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Of all requests that wait; the oldest go first."""
+
+# With delimiters in a client's text: an answer that has them too is compared with each.
+_MAX_CRAFTED = 16
+# What a request takes beside its texts.
+_BASE_BYTES = 1_000
 # The epoch of a binding that crafted texts made ambiguous: any plain answer about the same id is newer.
 _DOUBTFUL_EPOCH = -1
+# Lines that are kept over a restart of the tap: those of the last moment, whose answers are still to come.
+_MAX_KEPT_BYTES = 16 * 1024
+_MAX_KEPT_MS = 5_000
+
+_Key = tuple[str, str | None, bytes]
 
 
 @dataclass(frozen=True)
@@ -66,24 +78,25 @@ class InitAnswer:
 
 
 @dataclass(frozen=True)
-class PendingInit:
-    """A request without its answer.
-
-    Attributes:
-        number: in the order of arrival.
-        thread: that it arrived on.
-        line: of the log, for the next run of the tap.
-        request: what it says.
-        transactional_id: if the request can be read in one way only; None also for none.
-        crafted: it can be read in more than one way.
-    """
-
+class _Pending:
     number: int
+    timestamp_ms: int
     thread: bytes
     line: bytes
     request: InitProducerIdRequest
-    transactional_id: str | None
-    crafted: bool
+    # If it can be read in one way only.
+    key: _Key | None
+    # Else the lengths of client id and transactional id in each of them.
+    lengths: frozenset[tuple[int, int]]
+
+    @property
+    def bytes(self) -> int:
+        return _BASE_BYTES + len(self.line) + 2 * len(self.request.text) + 100 * len(self.lengths)
+
+    @property
+    def is_plain(self) -> bool:
+        """Its answer comes on its thread, or never."""
+        return self.key is not None and self.key[1] is None
 
 
 class PendingInits:
@@ -92,36 +105,67 @@ class PendingInits:
     def __init__(self) -> None:
         """None yet."""
         self._numbers = count()
-        self._all: dict[int, PendingInit] = {}
-        self._on_thread: dict[bytes, PendingInit] = {}
-        self._of_id: dict[str, list[PendingInit]] = {}
-        self._crafted: dict[int, PendingInit] = {}
+        self._all: dict[int, _Pending] = {}
+        self.held_bytes = 0
+        """What all of them take, as far as it can be told."""
+        self._on_thread: dict[bytes, _Pending] = {}
+        # By principal, then in the order of arrival.
+        self._crafted: dict[int, _Pending] = {}
+        self._by_key: dict[_Key, dict[str, dict[int, _Pending]]] = {}
 
     def lines(self) -> list[bytes]:
-        """The lines of all of them."""
-        return [pending.line for pending in self._all.values()]
+        """The lines of the newest, for the next run of the tap."""
+        found: list[bytes] = []
+        left, newest_ms = _MAX_KEPT_BYTES, None
+        for pending in reversed(self._all.values()):
+            newest_ms = pending.timestamp_ms if newest_ms is None else newest_ms
+            left -= len(pending.line)
+            if left < 0 or pending.timestamp_ms < newest_ms - _MAX_KEPT_MS:
+                break
+            found.append(pending.line)
+        return found[::-1]
 
-    def asked(self, thread: bytes, line: bytes, request: InitProducerIdRequest) -> None:
-        """Note a request that arrived."""
-        readings = list(islice(request.readings(), 2))
-        transactional_id = readings[0][1] if len(readings) == 1 else None
-        pending = PendingInit(next(self._numbers), thread, line, request, transactional_id, len(readings) > 1)
-        before = self._on_thread.get(thread)
-        if before is not None and before.transactional_id is None and not before.crafted:
+    def forget_all(self) -> None:
+        """Lines are missing: the next answer may be that of a request which nobody saw."""
+        self._all.clear()
+        self._on_thread.clear()
+        self._crafted.clear()
+        self._by_key.clear()
+        self.held_bytes = 0
+
+    def moved_on(self, thread: bytes) -> None:
+        """The thread works on something else: what it did not answer by now, it does not answer."""
+        before = self._on_thread.pop(thread, None)
+        if before is not None and before.is_plain and before.number in self._all:
             self._drop(before)
-        self._all[pending.number] = pending
-        self._on_thread[thread] = pending
-        if pending.crafted:
+
+    def asked(self, thread: bytes, timestamp_ms: int, line: bytes, request: InitProducerIdRequest) -> None:
+        """Note a request that arrived."""
+        self.moved_on(thread)
+        self._expire(timestamp_ms)
+        key: _Key | None = None
+        lengths: set[tuple[int, int]] = set()
+        for client_id, of_id in request.readings():
+            key = None if lengths else (client_id, of_id, thread if of_id is None else b"")
+            lengths.add((len(client_id), len("null" if of_id is None else of_id)))
+        pending = _Pending(next(self._numbers), timestamp_ms, thread, line, request, key, frozenset(lengths))
+        self._all[pending.number] = self._on_thread[thread] = pending
+        self.held_bytes += pending.bytes
+        if key is None:
             self._crafted[pending.number] = pending
-            if len(self._crafted) > _MAX_CRAFTED:
-                self._drop(next(iter(self._crafted.values())))
-        elif transactional_id is not None:
-            self._of_id.setdefault(transactional_id, []).append(pending)
-        if len(self._all) > _MAX_PENDING:
+        else:
+            self._by_key.setdefault(key, {}).setdefault(request.principal, {})[pending.number] = pending
+        if len(self._crafted) > _MAX_CRAFTED:
+            self._drop(next(iter(self._crafted.values())))
+        while self.held_bytes > MAX_BYTES:
             self._drop(next(iter(self._all.values())))
 
-    def answered(self, thread: bytes, message: str) -> list[InitAnswer]:
-        """Read an answer: with its request, which is forgotten. Empty if that was not seen, several if crafted."""
+    def answered(self, thread: bytes, timestamp_ms: int, message: str) -> list[InitAnswer]:
+        """Read an answer: with its request, which is forgotten.
+
+        Empty if that was not seen, or if it may be that of several principals; several if a client crafted its texts.
+        """
+        self._expire(timestamp_ms)
         readings, found = 0, []
         for result in parse_init_result(message):
             readings += 1
@@ -131,25 +175,43 @@ class PendingInits:
         return [InitAnswer(request, result, of_id, readings > 1) for result, request, of_id in found]
 
     def _take(self, thread: bytes, result: InitProducerIdResult) -> tuple[InitProducerIdRequest, str | None] | None:
-        for pending, transactional_id in self._candidates(thread, result):
-            if pending.request.is_of(result.client_id, transactional_id):
-                self._drop(pending)
-                return pending.request, transactional_id
-        return None
+        """The oldest request that fits, if all that fit are of one principal."""
+        client_id, of_id = result.client_id, result.transactional_id
+        fitting: list[tuple[_Pending, str | None]] = []
+        for key in ((client_id, of_id, b""), (client_id, None, thread)):
+            if key[1] is not None or of_id == "null":
+                by_principal = self._by_key.get(key, {})
+                fitting += ((next(iter(requests.values())), key[1]) for requests in by_principal.values())
+        for pending in self._crafted.values():
+            if (len(client_id), len(of_id)) in pending.lengths:
+                if pending.request.is_of(client_id, of_id):
+                    fitting.append((pending, of_id))
+                elif of_id == "null" and pending.thread == thread and pending.request.is_of(client_id, None):
+                    fitting.append((pending, None))
+        if len({pending.request.principal for pending, _ in fitting}) != 1:
+            return None
+        oldest, its_id = min(fitting, key=lambda each: each[0].number)
+        self._drop(oldest)
+        return oldest.request, its_id
 
-    def _candidates(self, thread: bytes, result: InitProducerIdResult) -> Iterator[tuple[PendingInit, str | None]]:
-        if result.transactional_id == "null" and thread in self._on_thread:
-            yield self._on_thread[thread], None
-        for pending in (*self._of_id.get(result.transactional_id, ()), *self._crafted.values()):
-            yield pending, result.transactional_id
+    def _expire(self, now_ms: int) -> None:
+        while self._all:
+            oldest = next(iter(self._all.values()))
+            if oldest.timestamp_ms >= now_ms - MAX_AGE_MS:
+                return
+            self._drop(oldest)
 
-    def _drop(self, pending: PendingInit) -> None:
+    def _drop(self, pending: _Pending) -> None:
         del self._all[pending.number]
-        self._crafted.pop(pending.number, None)
+        self.held_bytes -= pending.bytes
         if self._on_thread.get(pending.thread) is pending:
             del self._on_thread[pending.thread]
-        if pending.transactional_id is not None:
-            others = self._of_id[pending.transactional_id]
-            others.remove(pending)
-            if not others:
-                del self._of_id[pending.transactional_id]
+        self._crafted.pop(pending.number, None)
+        if pending.key is not None:
+            by_principal = self._by_key[pending.key]
+            requests = by_principal[pending.request.principal]
+            del requests[pending.number]
+            if not requests:
+                del by_principal[pending.request.principal]
+            if not by_principal:
+                del self._by_key[pending.key]

@@ -8,6 +8,7 @@ tells a failed produce in no other place, and even this line does not hold the p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +19,7 @@ LOGGER = "logger"
 """Last part of `kafka.request.logger`, which is what our layout writes."""
 
 _PREFIX = "Completed request:"
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class _Header(msgspec.Struct, rename="camel"):
@@ -34,15 +36,15 @@ class _Line(msgspec.Struct, rename="camel"):
 
 
 class _BlockRequest(msgspec.Struct, rename="camel"):
-    broker_id: int
-    broker_epoch: int
+    broker_id: _Int64
+    broker_epoch: _Int64
 
 
 class _BlockResponse(msgspec.Struct, rename="camel"):
-    throttle_time_ms: int
-    error_code: int
-    producer_id_start: int
-    producer_id_len: int
+    throttle_time_ms: _Int64
+    error_code: _Int64
+    producer_id_start: _Int64
+    producer_id_len: _Int64
 
 
 class _ProduceRequest(msgspec.Struct, rename="camel"):
@@ -50,8 +52,8 @@ class _ProduceRequest(msgspec.Struct, rename="camel"):
 
 
 class _PartitionResponse(msgspec.Struct, rename="camel"):
-    index: int
-    error_code: int
+    index: _Int64
+    error_code: _Int64
 
 
 class _TopicResponse(msgspec.Struct, rename="camel"):
@@ -89,7 +91,7 @@ def parse_request_log(message: str, timestamp_ms: int, broker_id: int | None) ->
             return [_block(line, timestamp_ms)]
         if name == "PRODUCE":
             return list(_failures(line, timestamp_ms, broker_id))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         msg = f"not a line of Kafka's request logger ({error}): check that no other logger's last name is {LOGGER!r}"
         raise LogLineError(msg) from error
     return []

@@ -21,12 +21,14 @@ class LineBatch:
         broker_id: of that broker, if the source knows it.
         lines: without what ends them.
         repeated: they may have been sent by a run that crashed.
+        after_loss: what was written before them was gone before it was read.
     """
 
     stream: str
     broker_id: int | None
     lines: list[bytes]
     repeated: bool = False
+    after_loss: bool = False
 
 
 class Source(Protocol):
@@ -80,6 +82,7 @@ class FileSource:
         self._file = LogFile(path)
         self._sent_up_to: FilePosition | None = None
         self._lines = 0
+        self._losses_told = 0
 
     def __repr__(self) -> str:
         return f"FileSource({str(self._path)!r}, broker_id={self._broker_id})"
@@ -107,8 +110,9 @@ class FileSource:
         self._lines += len(lines)
         stream = str(self._broker_id)
         repeated = self._repeated(lines, begin)
+        lost, self._losses_told = self._file.lost_files > self._losses_told, self._file.lost_files
         batches = [(lines[:repeated], True), (lines[repeated:], False)]
-        return [LineBatch(stream, self._broker_id, part, again) for part, again in batches if part]
+        return [LineBatch(stream, self._broker_id, part, again, lost) for part, again in batches if part]
 
     @property
     def streams(self) -> list[tuple[str, int]]:
@@ -141,10 +145,10 @@ class FileSource:
         if limit is None:
             return 0
         now = self._file.position
-        if now is None or begin is None or now.inode != limit.inode:
+        if now is None or begin is None or not now.inode == begin.inode == limit.inode:
             # Still in a file before that of the limit, or the limit's was compressed: then it ends where that does.
             return len(lines)
-        at, end_bytes = now.offset - sum(map(len, lines)) - len(lines) * self._file.end_bytes, self._file.end_bytes
+        at, end_bytes = begin.offset, self._file.end_bytes
         for index, line in enumerate(lines):
             if at >= limit.offset:
                 self._sent_up_to = None

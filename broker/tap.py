@@ -23,8 +23,9 @@ from broker.attribution import Attribution
 from broker.binding_topic import BindingTopic
 from broker.bindings import Bindings
 from broker.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from broker.errors import TopicMissingError
+from broker.errors import TapError, TopicMissingError
 from broker.heartbeats import Heartbeats
+from broker.log_levels_watch import SILENT_S, LevelsQuestion
 from broker.owners import WAIT_S, Owners
 from broker.sources import FileSource, LineBatch, Source
 from broker.tap_counters import AttributionCounters, TapCounters
@@ -60,6 +61,7 @@ class SourceTap:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
+        logging_is_on: LevelsQuestion | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -74,7 +76,10 @@ class SourceTap:
             clock: seconds, for intervals; tests replace it.
             wall_clock: seconds since the epoch, for heartbeats.
             on_heartbeat: is shown each heartbeat, in the thread of the tap.
+            logging_is_on: asks a silent broker whether its log is on; a long silence is a gap in the watch if left out.
         """
+        self._logging_is_on = logging_is_on
+        self._heard_s: dict[str, float] = {}
         self._source = source
         self._kafka_config = dict(kafka_config)
         self._topic = topic
@@ -158,9 +163,7 @@ class SourceTap:
             return
         for stream, lines in saved.kept_lines.items():
             attribution = self._broker(stream, dict(self._source.streams).get(stream), run.owners)
-            for line in lines:
-                attribution.feed(line, self._clock())
-            attribution.counters = AttributionCounters()
+            attribution.restore(lines, saved.order.get(stream), self._clock())
         for stream, learning in saved.learning.items():
             self._broker(stream, dict(self._source.streams).get(stream), run.owners).learning = learning
         for event in saved.waiting:
@@ -180,10 +183,13 @@ class SourceTap:
             for batch in batches:
                 self._take(batch, run)
             now = self._clock()
+            for attribution in self._brokers.values():
+                self._send(run, attribution.expire(now))
             self._send(run, run.bindings.news())
             self._send(run, run.owners.expire(now))
             run.output.check()
             if now - told_at >= HEARTBEAT_S:
+                self._ask_silent(now)
                 self._tell(run, stopped=False)
                 told_at = now
             if not batches or now - saved_at >= _SAVE_INTERVAL_S:
@@ -211,12 +217,39 @@ class SourceTap:
     def _take(self, batch: LineBatch, run: _Run) -> None:
         attribution = self._broker(batch.stream, batch.broker_id, run.owners)
         attribution.repeated = batch.repeated
+        if batch.after_loss:
+            attribution.learning.begin_anew()
         feed, send, stopped, now = attribution.feed, run.output.send, run.stop.is_set, self._clock()
         for line in batch.lines:
-            for record in feed(line, now):
+            try:
+                records = feed(line, now)
+            except TapError:
+                raise
+            except Exception:
+                # Whatever a client made a broker write: it must not end the watch over all others.
+                attribution.damaged(line)
+                continue
+            for record in records:
                 if record.__class__ is ProduceEvent and record.principal == UNKNOWN_PRINCIPAL:
                     self._heartbeats.count_unplaced(record.broker_id)
                 send(record, stopped)
+        attribution.heard(batch.lines[-1])
+        self._heard_s[batch.stream] = now
+
+    def _ask_silent(self, now_s: float) -> None:
+        """Ask brokers of which nothing was heard for a while whether their log is on."""
+        if self._logging_is_on is None or not self._learn_ms or self._source.behind:
+            return
+        for stream, attribution in self._brokers.items():
+            heard_s = self._heard_s.setdefault(stream, now_s)
+            if attribution.broker_id is None or now_s - heard_s < SILENT_S:
+                continue
+            attribution.logging = self._logging_is_on(attribution.broker_id)
+            if attribution.logging:
+                attribution.learning.was_on(round((now_s - heard_s) * 1000))
+                self._heard_s[stream] = now_s
+            elif attribution.logging is False:
+                attribution.learning.begin_anew()
 
     def _send(self, run: _Run, records: Iterable[Record]) -> None:
         for record in records:
@@ -251,8 +284,9 @@ class SourceTap:
         if left or self._position_file is None or position is None:
             return left
         kept = {stream: lines for stream, each in self._brokers.items() if (lines := each.kept_lines())}
+        order = {stream: known for stream, each in self._brokers.items() if (known := each.kept_order())}
         learning = {stream: copy(each.learning) for stream, each in self._brokers.items()}
-        checkpoint = Checkpoint(position, None, kept, run.owners.waiting(), learning)
+        checkpoint = Checkpoint(position, None, kept, run.owners.waiting(), learning, order)
         if checkpoint != self._settled:
             save_checkpoint(self._position_file, checkpoint)
             self._settled = checkpoint

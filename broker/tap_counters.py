@@ -33,7 +33,8 @@ class AttributionCounters:
         unmatched_results: answers to INIT_PRODUCER_ID without their request.
         id_blocks: blocks of producer ids given to brokers.
         failures: partitions that a PRODUCE request failed for.
-        bad_lines: lines or messages of an unknown form.
+        bad_lines: lines or messages that were cut, damaged or of an unknown form.
+        lost_lines: numbers of lines that never came.
     """
 
     events: int = 0
@@ -51,6 +52,7 @@ class AttributionCounters:
     id_blocks: int = 0
     failures: int = 0
     bad_lines: int = 0
+    lost_lines: int = 0
 
 
 @dataclass
@@ -78,8 +80,8 @@ class SourceCounters:
         lines: read, of any kind.
         rotations: times the log began a new file.
         truncations: times the log was cut.
-        oversized_lines: too long to be of a log, left out.
-        lost_files: times the place of a saved position could not be found again.
+        oversized_lines: too long to be of a log, cut.
+        lost_files: times lines were gone before they were read: rotated files, records of a topic.
     """
 
     lines: int = 0

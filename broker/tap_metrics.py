@@ -15,8 +15,9 @@ _COUNTERS = {
     "lines": "Lines read, of any kind.",
     "events": "Batches of producers that went out or wait to.",
     "unplaced": "Of these, went out as unknown: nobody knows whose they are.",
-    "bad_lines": "Lines of an unknown form.",
-    "lost_files": "Times the place of a saved position could not be found again.",
+    "bad_lines": "Lines that were cut, damaged or of an unknown form.",
+    "lost_files": "Times lines were gone before they were read: rotated files, records of a topic.",
+    "lost_lines": "Numbers of lines that never came.",
 }
 
 

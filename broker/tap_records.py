@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+# What anybody may have written into a topic has to fit where it goes: SQLite, Spark and Kafka know no larger numbers.
+_Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), lt=2**15)]
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_ProducerId = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -54,13 +62,13 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         timestamp_ms: when it was handed out; stays the same when it is announced again.
     """
 
-    producer_id: int
-    producer_epoch: int
+    producer_id: _ProducerId
+    producer_epoch: _Int16
     principal: str
     client_id: str
     transactional_id: str | None = None
-    broker_id: int | None = None
-    timestamp_ms: int = 0
+    broker_id: _Int32 | None = None
+    timestamp_ms: _Int64 = 0
 
     def key(self) -> bytes:
         """The id as text."""

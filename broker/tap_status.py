@@ -37,6 +37,8 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         borrowed: the last producer ids that others used than those they were handed out to.
         stopped: the tap ended in good order.
         cluster_brokers: ids of the brokers that the cluster had then: some may have no tap.
+        bad_samples: how the last bad lines began.
+        logging: whether the broker's log was on when that was asked last; None if it was not asked or not told.
     """
 
     timestamp_ms: int
@@ -53,6 +55,8 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     borrowed: list[BorrowedId]
     stopped: bool
     cluster_brokers: list[int] = []
+    bad_samples: list[str] = []
+    logging: bool | None = None
 
     def key(self) -> bytes:
         """One broker, one record."""
@@ -123,7 +127,7 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
         for message in topic.until_end():
             try:
                 heartbeat = decode(message.value() or b"")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 # Of another version, or a deletion.
                 continue
             found[heartbeat.broker_id] = heartbeat

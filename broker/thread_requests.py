@@ -6,7 +6,7 @@ import re
 
 from broker.errors import LogLineError
 from broker.log_layout import parse_line
-from broker.log_lines import ProduceRequest, parse_produce
+from broker.log_lines import CUT, ProduceRequest, parse_produce
 
 # What follows `apiKey=PRODUCE, ` in a line with nothing in it that could be read in two ways; all others are decoded.
 _PLAIN = re.compile(
@@ -24,7 +24,7 @@ class ThreadRequests:
         self._lines: dict[bytes, tuple[bytes, int]] = {}
         # Those that somebody asked for, and the partitions whose batch has come.
         self._asked: dict[bytes, tuple[ProduceRequest, list[tuple[str, int]]]] = {}
-        self._bad_lines = 0
+        self._bad_lines: list[bytes] = []
 
     def arrived(self, thread: bytes, line: bytes, plain_from: int = -1) -> None:
         """Note a PRODUCE line.
@@ -35,6 +35,11 @@ class ThreadRequests:
             plain_from: where `apiVersion=` begins, if all before it was looked at; else it is decoded.
         """
         self._lines[thread] = (line, plain_from)
+
+    def forget_all(self) -> None:
+        """Lines are missing, and nobody knows of which threads."""
+        self._lines.clear()
+        self._asked.clear()
 
     def ended(self, thread: bytes) -> None:
         """Note that the thread works on something else."""
@@ -55,7 +60,7 @@ class ThreadRequests:
         else:
             request = read_produce(*line)
             if request is None:
-                self._bad_lines += 1
+                self._bad_lines.append(line[0])
                 self._asked.pop(thread, None)
                 return None
             asked = self._asked[thread] = (request, [])
@@ -64,9 +69,9 @@ class ThreadRequests:
         asked[1].append(key)
         return asked[0]
 
-    def take_bad_lines(self) -> int:
-        """How many damaged lines there were since this was asked last."""
-        bad, self._bad_lines = self._bad_lines, 0
+    def take_bad_lines(self) -> list[bytes]:
+        """The lines that were cut or damaged, since this was asked last."""
+        bad, self._bad_lines = self._bad_lines, []
         return bad
 
     def lines(self) -> list[bytes]:
@@ -78,8 +83,8 @@ def read_produce(line: bytes, plain_from: int = -1) -> ProduceRequest | None:
     """Read a whole PRODUCE line, without decoding it where that is safe; None if it is damaged."""
     plain = _PLAIN.fullmatch(line, plain_from) if plain_from >= 0 else None
     if plain is not None:
-        client_id, body, principal = plain.groups()
-        return ProduceRequest(principal.decode(), client_id.decode(), body.decode())
+        client_id, body, principal = (group.decode() for group in plain.groups())
+        return None if principal.endswith(CUT) else ProduceRequest(principal, client_id, body)
     try:
         return parse_produce(parse_line(line).message)
     except LogLineError:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from broker.kafka_config import KafkaConfig
+from broker.log_levels_watch import ask_levels
 from broker.log_topic import TopicSource
 from broker.sources import FileSource, Source
 from broker.tap import SourceTap
@@ -72,7 +73,8 @@ def tap(
     if bootstrap_servers is None:
         msg = "Missing option '--bootstrap-servers'."
         raise typer.BadParameter(msg)
-    settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
+    kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
+    settings = kafka.client()
     source, name = _source(log_file, from_topic, broker_id, settings, from_end=from_end)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -87,6 +89,7 @@ def tap(
         every_batch=every_batch,
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.note,
+        logging_is_on=ask_levels(kafka.kafka_python()),
     )
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)

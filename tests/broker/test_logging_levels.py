@@ -9,6 +9,7 @@ from broker.cluster_admin import ClusterAdmin
 from broker.errors import BrokerUnreachableError
 from broker.kafka_config import KafkaConfig
 from broker.local import LocalBroker
+from broker.log_levels_watch import ask_levels
 from broker.logging_levels import BROKER_LOGGERS, MARKER, switch_logging
 
 
@@ -101,3 +102,14 @@ def test_a_broker_that_is_not_up_does_not_keep_the_others_from_it(admin: Cluster
 def test_an_unreachable_cluster_is_said_in_one_line() -> None:
     with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1.*check the address"):
         ClusterAdmin({"bootstrap_servers": ["127.0.0.1:1"]}, timeout_ms=300)
+
+
+def test_a_broker_says_whether_its_log_is_on(quiet: LocalBroker, admin: ClusterAdmin) -> None:
+    is_on = ask_levels(KafkaConfig.load(quiet.admin_servers).kafka_python())
+
+    switch_logging(admin, on=False)
+    off = is_on(quiet.broker_id)
+    switch_logging(admin, on=True)
+
+    assert (off, is_on(quiet.broker_id)) == (False, True)
+    assert ask_levels({"bootstrap_servers": ["127.0.0.1:1"]})(1) is None

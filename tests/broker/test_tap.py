@@ -17,7 +17,9 @@ from broker_kit import (
 from broker.checkpoint import load_checkpoint
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local import LocalBroker
-from broker.tap import Tap
+from broker.sources import FileSource
+from broker.tap import SourceTap, Tap
+from broker.tap_status import TapHeartbeat
 from broker.topics import PRODUCE_EVENTS, ensure_topics
 
 
@@ -264,3 +266,52 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
 
     assert (second.since_ms, second.newest_ms > first.newest_ms) == (first.since_ms, True)
     assert [event["learning"] for _, event in read_events(broker, events_topic)] == [True, True]
+
+
+@pytest.mark.parametrize("log_is_on", [True, False])
+def test_an_idle_broker_is_learned_again_only_if_its_log_was_off(
+    log_is_on: bool, broker: LocalBroker, events_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.tap.HEARTBEAT_S", 2.0)
+    monkeypatch.setattr("broker.tap.SILENT_S", 1.0)
+    told: list[TapHeartbeat] = []
+    tap = SourceTap(
+        FileSource(broker.log_file, broker.broker_id, from_end=True),
+        broker.admin_config(),
+        topic=events_topic,
+        learn_seconds=5,
+        on_heartbeat=told.append,
+        logging_is_on=lambda _: log_is_on,
+    )
+    orders = new_topic(broker, "orders")
+    with running(tap):
+        wait_until_idle(tap)
+        produce(broker.client_config("alice"), orders)
+        wait_until(lambda: tap.counters.events >= 1, "the first event")
+        idle_from = told[-1].timestamp_ms
+        wait_until(lambda: told[-1].timestamp_ms > idle_from + 8_000, "more than the time to learn")
+        assert told[-1].logging == log_is_on
+        produce(broker.client_config("alice"), orders)
+        wait_until(lambda: tap.counters.events >= 2, "the event after the pause")
+
+    learning = [event.get("learning", False) for _, event in read_events(broker, events_topic)]
+    assert learning == [True, not log_is_on]
+
+
+def test_an_empty_position_file_of_a_machine_that_went_down_ends_no_tap(
+    broker: LocalBroker, events_topic: str, tmp_path: Path
+) -> None:
+    position_file = tmp_path / "position"
+    position_file.touch()
+    tap = Tap(
+        broker.log_file,
+        broker.broker_id,
+        broker.admin_config(),
+        topic=events_topic,
+        from_end=True,
+        position_file=position_file,
+    )
+    with running(tap):
+        wait_until_idle(tap)
+
+    assert load_checkpoint(position_file) is not None

@@ -1,5 +1,6 @@
 """The lines are real ones; tests/broker/record_lines.py records them anew."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,12 +50,20 @@ def changed(line: LogLine, old: str = "", new: str = "", *, thread: str | None =
     return LogLine(line.ts, thread or line.thread, line.logger, line.message.replace(old, new) if old else line.message)
 
 
+NUMBERS = itertools.count(1)
+
+
 def raw(line: LogLine) -> bytes:
+    """As a line of settings that write no numbers."""
     return msgspec.json.encode(line)
 
 
+def numbered(line: LogLine) -> bytes:
+    return b'{"sn":%d,' % next(NUMBERS) + raw(line)[1:]
+
+
 def feed_all(attribution: Attribution, lines: list[LogLine], now_s: float = 0.0) -> list[Record]:
-    return [record for line in lines for record in attribution.feed(raw(line), now_s)]
+    return [record for line in lines for record in attribution.feed(numbered(line), now_s)]
 
 
 def feed(attribution: Attribution, lines: list[LogLine]) -> list[ProduceEvent]:
@@ -398,8 +407,7 @@ def test_what_is_kept_over_a_restart_tells_the_next_run_what_threads_worked_on(o
     first, second = Attribution(1, owners), Attribution(1, owners)
     feed(first, [produce_line(), REQUEST])
 
-    for line in first.kept_lines():
-        assert second.feed(line, 0.0) == ()
+    second.restore(first.kept_lines(), first.kept_order(), 0.0)
 
     assert [event.principal for event in feed(second, [ANSWER, state_line("producer 0 ")])] == ["User:alice"]
     assert owners.find(4) is not None
@@ -429,3 +437,69 @@ def test_a_controllers_request_log_tells_the_blocks_of_producer_ids(attribution:
 
     assert records == [ProducerIdBlock(7, 1, 12, 5000, 1000, 0, 0)]
     assert attribution.counters.id_blocks == 1
+
+
+def numbered_as(number: int, line: LogLine) -> bytes:
+    return b'{"sn":%d,' % number + raw(line)[1:]
+
+
+def test_a_batch_behind_a_missing_line_is_not_that_of_the_request_before_it(
+    attribution: Attribution, owners: Owners
+) -> None:
+    # The victim's request made no batch with an id; the line of who sent this one is missing.
+    records = [*attribution.feed(numbered_as(1, produce_line()), 0.0)]
+    records += attribution.feed(numbered_as(3, state_line("producer 0 ")), 0.0)
+    records += attribution.expire(1.0)
+
+    assert records == []
+    assert [event.producer_id for event in owners.waiting()] == [0]
+    assert attribution.counters.lost_lines == 1
+
+
+def test_a_batch_behind_a_missing_line_goes_to_whom_its_id_was_handed_out(
+    attribution: Attribution, owners: Owners
+) -> None:
+    owners.bind(Binding(0, 0, "User:mallory", "m", None, 1, 1))
+    attribution.feed(numbered_as(1, produce_line()), 0.0)
+    attribution.feed(numbered_as(3, state_line("producer 0 ")), 0.0)
+
+    assert [event.principal for event in attribution.expire(1.0) if isinstance(event, ProduceEvent)] == ["User:mallory"]
+
+
+def test_without_numbers_a_batch_that_thread_and_binding_dispute_is_nobodys(
+    attribution: Attribution, owners: Owners
+) -> None:
+    owners.bind(Binding(0, 0, "User:mallory", "m", None, 1, 1))
+
+    attribution.feed(raw(produce_line()), 0.0)
+    events = attribution.feed(raw(state_line("producer 0 ")), 0.0)
+
+    assert [event.principal for event in events if isinstance(event, ProduceEvent)] == ["unknown"]
+    assert attribution.counters.borrowed == 1
+
+
+def test_what_waits_for_a_missing_line_is_kept_over_a_restart(owners: Owners) -> None:
+    first, second = Attribution(1, owners), Attribution(1, owners)
+    first.feed(numbered_as(1, produce_line()), 0.0)
+    first.feed(numbered_as(3, state_line("producer 0 ")), 0.0)
+
+    second.restore(first.kept_lines(), first.kept_order(), 0.0)
+
+    # The line that was missing is of no other thread: the request before is still that of the batch.
+    other = changed(produce_line(), thread="data-plane-kafka-request-handler-99")
+    events = second.feed(numbered_as(2, other), 0.0)
+    assert [event.principal for event in events if isinstance(event, ProduceEvent)] == ["User:alice"]
+
+
+@pytest.mark.parametrize("digits", [19, 20, 5_000])
+def test_a_number_that_is_no_producer_id_binds_nothing_and_raises_nothing(
+    digits: int, attribution: Attribution, owners: Owners
+) -> None:
+    crafted = f"x's InitProducerIdRequest with result InitProducerIdResult({'9' * digits},0,NONE) from client y"
+
+    feed(attribution, [asked("y", "x", "mallory"), asked(crafted, "tx", "mallory"), answered(crafted, "tx", 5)])
+
+    mallorys = owners.find(5)
+    assert mallorys is not None
+    assert mallorys.principal == "User:mallory"
+    assert attribution.counters.bindings == 1

@@ -35,3 +35,55 @@ def test_turned_off_it_never_learns(times: list[int]) -> None:
     watch = LearningTime()
 
     assert not any(watch.is_learning(at_ms, 0) for at_ms in sorted(times))
+
+
+def test_an_idle_broker_whose_log_is_on_is_no_gap() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    watch.was_on(3 * HOUR_MS)
+
+    assert not watch.is_learning(9 * HOUR_MS, HOUR_MS)
+
+
+def test_lines_that_make_no_event_say_that_the_log_is_on() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    for hour in (6, 7, 8):
+        watch.saw(hour * HOUR_MS, HOUR_MS)
+
+    assert not watch.is_learning(9 * HOUR_MS, HOUR_MS)
+
+
+def test_lost_lines_begin_a_new_watch_however_short_the_silence() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    watch.begin_anew()
+
+    assert watch.is_learning(5 * HOUR_MS + 1, HOUR_MS)
+    assert not watch.is_learning(6 * HOUR_MS + 1, HOUR_MS)
+
+
+def test_a_line_from_the_future_makes_no_one_learn_once_an_older_one_comes() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
+
+    assert watch.is_learning(53 * HOUR_MS, HOUR_MS)
+
+    assert not watch.is_learning(5 * HOUR_MS + 1, HOUR_MS)
+    assert not watch.is_learning(5 * HOUR_MS + 2, HOUR_MS)
+    assert watch.since_ms == 0
+
+
+def test_a_first_line_from_the_future_begins_a_watch_that_the_next_line_corrects() -> None:
+    watch = LearningTime()
+    watch.is_learning(48 * HOUR_MS, HOUR_MS)
+
+    assert watch.is_learning(0, HOUR_MS)
+    assert not watch.is_learning(HOUR_MS, HOUR_MS)
+
+
+def test_lines_that_threads_wrote_side_by_side_do_not_turn_a_new_watch_back() -> None:
+    watch = LearningTime(since_ms=0, newest_ms=HOUR_MS)
+    watch.is_learning(9 * HOUR_MS, HOUR_MS)
+
+    assert watch.is_learning(9 * HOUR_MS - 5, HOUR_MS)
+    assert watch.is_learning(9 * HOUR_MS + 1, HOUR_MS)

@@ -1,4 +1,6 @@
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -152,10 +154,24 @@ def test_the_store_forgets_the_longest_unused(monkeypatch: pytest.MonkeyPatch) -
     assert len(known) <= 220
 
 
-def test_nothing_is_left_behind_in_the_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("bindings")
-    with Bindings(folder) as bindings:
-        bindings.add(binding(1))
-        assert list(folder.iterdir())
+def test_a_killed_tap_leaves_nothing_behind_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.bindings._BATCH", 10)
+    with Bindings(tmp_path, hot=1) as bindings:
+        for number in range(100):
+            bindings.add(binding(number))
 
-    assert list(folder.iterdir()) == []
+        # Its file has no name while it is in use, and is there all the same.
+        assert list(tmp_path.iterdir()) == []
+        assert bindings.find(5) is not None
+
+
+def test_what_an_earlier_version_left_behind_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    old, new, other = (tmp_path / name for name in ("pid-quota-bindings-a", "pid-quota-bindings-b", "tap.position"))
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "bindings").touch()
+    other.touch()
+    os.utime(old, (0, 0))
+
+    with Bindings(tmp_path):
+        assert sorted(tmp_path.iterdir()) == [new, other]
