@@ -5,7 +5,7 @@ kafka-python knows the two requests of the protocol; its admin client sends them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ from broker.raw_admin import RawAdmin
 REQUEST_PERCENTAGE = "request_percentage"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
-_EXACT = 0
+_EXACT, _DEFAULT = 0, 1
+_Component = tuple[str, int, str | None]
 _TIMEOUT_MS = 10_000
 _HINT = "the enforcer's user needs ALTER_CONFIGS and DESCRIBE_CONFIGS on the cluster"
 
@@ -66,8 +67,38 @@ class ClientQuotas(Closing):
             ClientQuotaRefusedError: If Kafka refuses to tell.
             ClientQuotaUnavailableError: If no broker answers.
         """
-        components = [(kind, _EXACT, name) for kind, name in entity.parts()]
+        components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
+
+    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """Return the value that holds for an entity where it has none of its own: by its user, or by defaults.
+
+        A value for the entity hides that one, and so may loosen it.
+
+        Args:
+            entity: Whose.
+            key: Such as `request_percentage`.
+            client_ids: For a whole user: its client ids, of which the tightest value counts.
+
+        Raises:
+            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaUnavailableError: If no broker answers.
+        """
+        found: dict[tuple[_Component, ...], float | None] = {}
+
+        def value(components: tuple[_Component, ...]) -> float | None:
+            if components not in found:
+                answer = self._ask(DescribeClientQuotasRequest(components=list(components), strict=True))
+                _require_no_error(answer)
+                values = {each.key: each.value for entry in answer.entries or () for each in entry.values}
+                found[components] = values.get(key)
+            return found[components]
+
+        chains = [
+            _wider(entity, client_id) for client_id in ([entity.client_id] if entity.client_id else [*client_ids, None])
+        ]
+        holding = [next((each for each in map(value, chain) if each is not None), None) for chain in chains]
+        return min((each for each in holding if each is not None), default=None)
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         """Return every quota of named users, client ids of users, and ips; those of defaults are left out.
@@ -95,11 +126,9 @@ class ClientQuotas(Closing):
         missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: it is tried again")
         return {change.entity: found.get(change.entity, missing) for change in changes}
 
-    def _describe(self, components: list[tuple[str, int, str]], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
+    def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
         answer = self._ask(DescribeClientQuotasRequest(components=components, strict=strict))
-        error = _error(answer.error_code, answer.error_message)
-        if error is not None:
-            raise error
+        _require_no_error(answer)
         return {
             _entity(entry.entity): {value.key: value.value for value in entry.values}
             for entry in answer.entries or ()
@@ -122,6 +151,25 @@ class ClientQuotas(Closing):
             servers = servers if isinstance(servers, str) else ",".join(servers)
             msg = f"no broker answers at {servers} ({error}): check the address and the security settings"
             raise ClientQuotaUnavailableError(msg) from error
+
+
+def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
+    """Return where Kafka looks for a quota if an entity has none, in its order; `client_id` of the user's client."""
+    if entity.user is None:
+        return [(("ip", _DEFAULT, None),)]
+    mine: _Component = ("user", _EXACT, entity.user)
+    users: _Component = ("user", _DEFAULT, None)
+    clients: list[_Component] = [("client-id", _DEFAULT, None)]
+    own = [(mine, clients[0]), (mine,)] if entity.client_id is not None else []
+    if client_id is not None:
+        clients.insert(0, ("client-id", _EXACT, client_id))
+    return [*own, *((users, client) for client in clients), (users,), *((client,) for client in clients)]
+
+
+def _require_no_error(answer: Any) -> None:
+    error = _error(answer.error_code, answer.error_message)
+    if error is not None:
+        raise error
 
 
 def _entity(parts: Sequence[Any]) -> QuotaEntity:

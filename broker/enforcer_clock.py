@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, Producer
 
-from broker.enforcer_lock import ENFORCER_TOPIC
+from broker.enforcer_lock import ENFORCER_TOPIC, LOCK_PARTITION
 
 _EVERY_MS = 30_000
 
@@ -41,7 +41,9 @@ class BrokerClock:
         if now_ms >= self._next_ms or now_ms < self._next_ms - _EVERY_MS:
             self._next_ms = now_ms + _EVERY_MS
             self._sent_ms = now_ms
-            self._producer.produce(ENFORCER_TOPIC, key=b"clock", value=b"", on_delivery=self._receipt)
+            self._producer.produce(
+                ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=self._receipt
+            )
         self._producer.poll(0)
         return self._skew_ms
 

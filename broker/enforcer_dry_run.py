@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from broker.client_quotas import ClientQuotas, QuotaChange
 from broker.errors import ClientQuotaError
@@ -21,6 +21,14 @@ class DryRunQuotas:
         """As `ClientQuotas.describe`, with our changes."""
         values: dict[str, float | None] = {**self._quotas.describe(entity), **self._changed.get(entity, {})}
         return {key: value for key, value in values.items() if value is not None}
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """As `ClientQuotas.describe_all`, without our changes."""
+        return self._quotas.describe_all()
+
+    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """As `ClientQuotas.beneath`, without our changes."""
+        return self._quotas.beneath(entity, key, client_ids)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Remember the changes."""
@@ -42,6 +50,21 @@ class DryRunLog:
     def has_changed(self) -> bool:
         """Say that nothing is new."""
         return False
+
+
+class NoLeases:
+    """Keeps nothing on the brokers."""
+
+    def read(self, *, again: bool = False) -> list[Action]:
+        """Return nothing."""
+        del again
+        return []
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Drop them."""
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Nothing is kept."""
 
 
 class NoLock:

@@ -16,7 +16,9 @@ from confluent_kafka.cimpl import NewTopic
 from broker.errors import EnforcerLockError
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
-"""Topic and consumer group of the lock; the clock's probes are its only records."""
+"""Topic and consumer group of the lock; its records are leases (`broker.lease_topic`) and probes of the clock."""
+LOCK_PARTITION = 0
+"""Whoever is assigned this one holds the lock: a topic with more must not have more holders."""
 
 SESSION_TIMEOUT_MS = 6_000
 """So long a killed enforcer keeps the lock. Brokers allow no less by default (`group.min.session.timeout.ms`)."""
@@ -82,7 +84,7 @@ class EnforcerLock:
             try:
                 # Only a member of the present generation may commit. One that was thrown out learns of it by this, or
                 # by the next heartbeat, and `is_held` knows before it may join again.
-                self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, 0, 0)], asynchronous=False)
+                self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException:
                 # Also the first answer after other enforcers came or went: the second one is good then.
                 self._consumer.poll(_PAUSE_S)
@@ -96,17 +98,21 @@ class EnforcerLock:
         self._consumer.close()
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._held = self._held or bool(partitions)
+        self._held = self._held or _has_lock(partitions)
 
     def _on_lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._held = self._held and not partitions
+        self._held = self._held and not _has_lock(partitions)
+
+
+def _has_lock(partitions: list[TopicPartition]) -> bool:
+    return any(partition.partition == LOCK_PARTITION for partition in partitions)
 
 
 def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     """Create the topic of the lock if it is missing.
 
     Raises:
-        EnforcerLockError: If it can't be created.
+        EnforcerLockError: If it can't be created, or has more than one partition.
     """
     admin = AdminClient({**settings, "log_level": "0"})
     topic = NewTopic(
@@ -117,7 +123,9 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
         config={"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"},
     )
     try:
-        if ENFORCER_TOPIC in admin.list_topics(timeout=_TIMEOUT_S).topics:
+        found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(ENFORCER_TOPIC)
+        if found is not None and found.error is None:
+            _require_one_partition(len(found.partitions))
             return
         admin.create_topics([topic], request_timeout=_TIMEOUT_S)[ENFORCER_TOPIC].result()
     except KafkaException as error:
@@ -127,3 +135,12 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
                 f"({error.args[0].str()}): check the address, or create it by hand with one partition"
             )
             raise EnforcerLockError(msg) from error
+
+
+def _require_one_partition(count: int) -> None:
+    if count != 1:
+        msg = (
+            f"topic {ENFORCER_TOPIC!r} has {count} partitions, not 1: enforcers of other versions would share the "
+            f"lock. Stop all enforcers, delete the topic, and start one: it makes the topic anew"
+        )
+        raise EnforcerLockError(msg)

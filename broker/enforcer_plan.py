@@ -79,9 +79,9 @@ class Plan:
     skipped: str | None = None
 
     @staticmethod
-    def longer(lease: Lease, decision: ThrottleDecision) -> Lease:
-        """Return a lease with the decision's end."""
-        return replace(lease, until_ms=decision.throttled_until_ms, decision_id=decision.decision_id)
+    def longer(lease: Lease, decision: ThrottleDecision, now_ms: int) -> Lease:
+        """Return a lease with the decision's end, set now."""
+        return replace(lease, until_ms=decision.throttled_until_ms, decision_id=decision.decision_id, set_ms=now_ms)
 
 
 def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -> ThrottleDecision:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from broker.client_quotas import QuotaChange
@@ -32,11 +33,30 @@ class ActionLog(Protocol):
         """Say whether others wrote something since `read`."""
 
 
+class LeaseStore(Protocol):
+    """Where it is kept what ending the leases takes, should the tables fail; see `broker.lease_topic.LeaseTopic`."""
+
+    def read(self, *, again: bool = False) -> list[Action]:
+        """Return the newest step of each lease, and the orders; `again` waits for all that others wrote."""
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Keep steps and orders; raises if they are not safe."""
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Take leases away that are over."""
+
+
 class QuotaStore(Protocol):
     """The broker's client quotas; see `ClientQuotas`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas of exactly this entity."""
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the quotas of all named entities."""
+
+    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """Return what holds for an entity by wider quotas than its own."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Set or remove values."""
@@ -53,3 +73,35 @@ class Lock(Protocol):
 
     def close(self) -> None:
         """Let go of it."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The two clocks of an enforcer.
+
+    Attributes:
+        wall_ms: The time, in milliseconds since the epoch; somebody may set it.
+        steady_ms: Milliseconds since whenever; nobody can set it.
+    """
+
+    wall_ms: Callable[[], int]
+    steady_ms: Callable[[], int]
+
+
+@dataclass(frozen=True)
+class EnforcerPorts:
+    """All of it.
+
+    Attributes:
+        decisions: Where decisions come from.
+        log: Where actions are written down.
+        leases: What is kept on the brokers.
+        quotas: The broker's client quotas.
+        lock: Keeps enforcers one at a time.
+    """
+
+    decisions: DecisionSource
+    log: ActionLog
+    leases: LeaseStore
+    quotas: QuotaStore
+    lock: Lock

@@ -107,5 +107,9 @@ class ClientQuotaUnavailableError(ClientQuotaError):
     """Raised when Kafka may do it later: no answer in time, the controller moves, or we lack the right until then."""
 
 
+class LeaseStoreError(BrokerError):
+    """Raised when leases can't be kept on the brokers, or read from there."""
+
+
 class EnforcerLockError(BrokerError):
     """Raised when the lock that keeps enforcers one at a time cannot be used."""

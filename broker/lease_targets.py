@@ -16,6 +16,8 @@ Lever = Literal["request_percentage", "connection_creation_rate"]
 
 MAX_NARROW_CLIENT_IDS = 5
 NARROW_SHARE = 0.95
+CUT_CLIENT_ID_CHARS = 256
+"""Decisions of earlier versions hold client ids cut at this length: a quota on one would be for a client nobody has."""
 NEVER_TOUCHED = ("ANONYMOUS", UNKNOWN_PRINCIPAL)
 """Bare names: unauthenticated clients and brokers share the first, the second is nobody."""
 
@@ -132,6 +134,8 @@ def user_targets(
     for client_id in chosen:
         if client_id == OTHER_CLIENTS or is_library_default(client_id):
             return Targets(whole, f"client id {client_id!r} names no client")
+        if len(client_id) >= CUT_CLIENT_ID_CHARS:
+            return Targets(whole, f"a client id of {len(client_id)} characters may be cut")
         if client_id in shared:
             return Targets(whole, f"client id {client_id!r} is shared")
     if len({*chosen, *written}) > MAX_NARROW_CLIENT_IDS:

@@ -23,6 +23,8 @@ ActionState = Literal["applying", "in_force", "restoring", "restored", "let_go",
 Step = Literal["keep", "apply", "confirm", "restore", "close", "let_go"]
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
+CLOCK_SLACK_MS = 5_000
+"""Clocks of two hosts may differ by so much; one that is further behind a lease's own time was set back."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Lease:
         until_ms: When it ends, in milliseconds since the epoch.
         decision_id: The decision that it carries out.
         state: See the module.
+        set_ms: When its end was set, in milliseconds since the epoch.
     """
 
     lease_id: str
@@ -50,6 +53,7 @@ class Lease:
     until_ms: int
     decision_id: str
     state: LeaseState = "applying"
+    set_ms: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -57,8 +61,8 @@ class Lease:
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether its time has come."""
-        return self.until_ms <= now_ms
+        """Whether its time has come, or the clock is behind the time at which it was set: if in doubt, open."""
+        return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
     def to(self, state: LeaseState) -> Lease:
         """Return the lease in another state."""

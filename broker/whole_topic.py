@@ -44,13 +44,16 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
 class WholeTopic(Closing):
     """A consumer of all partitions; commits nothing."""
 
-    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S, group: str = "pid-quota"
+    ) -> None:
         """Find the partitions and their ends.
 
         Args:
             config: confluent-kafka settings of someone who may read it.
             topic: its name.
             timeout_s: until an answer, or the next record of those that are there, is given up.
+            group: a consumer group that it may READ; it is not joined.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -60,7 +63,7 @@ class WholeTopic(Closing):
         self._topic = topic
         self._timeout_s = timeout_s
         # librdkafka wants a group, though it is neither joined nor written to.
-        settings: dict[str, str | int | float | bool] = {"group.id": "pid-quota", "enable.auto.commit": False}
+        settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 3}
         self._consumer = Consumer({**config, **settings})
         try:

@@ -5,7 +5,7 @@ import time
 
 import pyarrow as pa
 
-from streaming.tables import table_path
+from streaming.tables import open_table
 
 _TRIES = 20
 
@@ -22,6 +22,7 @@ def append_rows(tables: str, name: str, rows: pa.Table) -> None:
         rows: In the table's columns.
 
     Raises:
+        TableError: If the table is missing or can't be read.
         DeltaError: If they are not written.
     """
     from deltalake import write_deltalake
@@ -29,7 +30,8 @@ def append_rows(tables: str, name: str, rows: pa.Table) -> None:
 
     for attempt in range(1, _TRIES + 1):
         try:
-            write_deltalake(table_path(tables, name), rows, mode="append")
+            # Opened, not named: in place of a table that is gone deltalake would make an empty one.
+            write_deltalake(open_table(tables, name), rows, mode="append")
         except CommitFailedError:
             if attempt == _TRIES:
                 raise

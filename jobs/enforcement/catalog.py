@@ -3,13 +3,16 @@
 Each look is a query, and a warehouse that is asked all the time never sleeps: give `--poll-seconds` a value for that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import count
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
 from jobs.enforcement.rows import ACTIONS, action_of, action_row, decision_of, to_ms, to_time
 from jobs.errors import CatalogError
+from jobs.tables import catalog
+from jobs.tables.answer import Answer
 from jobs.tables.catalog import Engine
 from streaming.errors import TableError
 from streaming.table_ddl import insert_statement
@@ -18,6 +21,35 @@ from streaming.tables import TABLES
 _IN_FORCE = "SELECT * FROM throttle_decisions WHERE action = 'THROTTLE' AND throttled_until > :now"
 _ALL_ACTIONS = "SELECT * FROM enforcement_actions ORDER BY recorded_at, sequence"
 _COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
+
+
+class LaterEngine:
+    """A connection that is made when it is first needed, and again after an error: leases end without it."""
+
+    def __init__(self, tables: str) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            tables: `catalog.schema`.
+        """
+        self._tables = tables
+        self._stack = ExitStack()
+        self._engine: Engine | None = None
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        if self._engine is None:
+            self._engine = self._stack.enter_context(catalog.engine(self._tables))
+        try:
+            return self._engine.execute(statement, parameters)
+        except CatalogError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._engine = None
+        self._stack.close()
 
 
 class CatalogDecisions:

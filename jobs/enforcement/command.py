@@ -17,28 +17,40 @@ import typer
 from broker.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
 from broker.enforcer import Enforcer
 from broker.enforcer_clock import BrokerClock
-from broker.enforcer_dry_run import DryRunLog, DryRunQuotas, NoLock
+from broker.enforcer_dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
 from broker.enforcer_lock import EnforcerLock
 from broker.enforcer_metrics import EnforcerMetrics
 from broker.enforcer_notices import Notice
 from broker.enforcer_plan import EnforcerOptions
-from broker.enforcer_ports import ActionLog, DecisionSource, Lock, QuotaStore
+from broker.enforcer_ports import (
+    ActionLog,
+    Clocks,
+    DecisionSource,
+    EnforcerPorts,
+    LeaseStore,
+    Lock,
+    QuotaStore,
+)
+from broker.errors import BrokerError, LeaseStoreError
 from broker.kafka_config import KafkaConfig
 from broker.lease_targets import Lever, ThrottleDecision
+from broker.lease_topic import LeaseTopic
 from jobs.console import one_line
 from jobs.enforcement.principal_ips import read_principal_ips
-from jobs.enforcement.release import release
+from jobs.enforcement.release import Orders, release
+from jobs.enforcement.rows import DECISIONS
 from jobs.enforcement.tables import EnforcementTables
 from jobs.enforcement.watch import Watch
-from jobs.enforcement.webhook import Webhook
+from jobs.enforcement.webhook import URL_VARIABLE, Webhook
 from jobs.errors import EnforceError
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
+from jobs.secrets import one_secret
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import JsonOption
-from streaming.errors import TableError
-from streaming.tables import create_missing, is_catalog
+from streaming.errors import TableError, TableVersionError
+from streaming.tables import create_missing, is_catalog, open_table
 
 _STOP_TRIES = 5
 _LONGEST_PAUSE_S = 5.0
@@ -76,15 +88,18 @@ def enforce(
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     webhook: Annotated[
-        str | None, typer.Option(metavar="URL", help="POST each throttle, release and warning there, signed.")
+        str | None,
+        typer.Option(metavar="URL", envvar=URL_VARIABLE, help="POST each throttle, release and warning there, signed."),
+    ] = None,
+    webhook_file: Annotated[
+        Path | None, typer.Option(help="File whose first line is that URL: `ps` shows arguments to everybody.")
     ] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
     """Turn throttle decisions into Kafka client quotas, and take them back in time. Without --apply: a dry run."""
-    if not is_catalog(tables):
-        create_missing(tables)
+    webhook = one_secret(webhook, webhook_file, "--webhook")
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     options = EnforcerOptions(
         lever=lever,
@@ -116,14 +131,15 @@ def enforce(
             for listener in listeners:
                 listener(notice)
 
+        _bring_up_to_date(tables, say)
         parts = _Parts.open(stack, kafka, tables, apply=apply or wants_release)
         if wants_release:
             principal = _with_type(release_principal)
             hold_ms = round(hold_seconds * 1000)
             enforcer = parts.enforcer(options, say, decisions=_NoDecisions())
-            actions = parts.tables.actions()
-            with progress_bar("ending the throttles") as report:
-                release(enforcer, actions, principal, hold_ms, clock_ms=now_ms, say=say, stop=stop, report=report)
+            with LeaseTopic(kafka.client()) as kept, progress_bar("ending the throttles") as report:
+                orders = Orders(kept, parts.tables.actions())
+                release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, say=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
         watch = Watch(
@@ -145,31 +161,76 @@ def run(
 ) -> None:
     """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
 
-    Tables that can't be read or written for a while are waited for.
+    Tables that can't be read or written for a while are waited for; leases end meanwhile.
 
     Raises:
         EnforceError: If quotas could not be restored at the end.
         BrokerError: If Kafka refuses us the lock.
+        Exception: Whatever nobody thought of; the quotas are restored before it gets out of here.
     """
-    pause_s = poll_seconds
-    while not stop.wait(pause_s):
+    try:
+        _take_turns(enforcer, watch, stop, poll_seconds, say, metrics)
+    except BaseException as error:
+        _restore_all(enforcer, poll_seconds, f" after {type(error).__name__}: {error}")
+        raise
+    _restore_all(enforcer, poll_seconds)
+
+
+def _take_turns(
+    enforcer: Enforcer,
+    watch: Watch,
+    stop: threading.Event,
+    poll_seconds: float,
+    say: Callable[[Notice], None],
+    metrics: EnforcerMetrics,
+) -> None:
+    pause_s, next_s = poll_seconds, time.monotonic()
+    while not stop.wait(poll_seconds):
         try:
+            if time.monotonic() < next_s:
+                enforcer.end_due()
+                continue
             enforcer.turn()
             metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
             watch.look(now_ms())
             pause_s = poll_seconds
-        except TableError as error:
+        except (TableError, LeaseStoreError) as error:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            next_s = time.monotonic() + pause_s
             say(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
-    left = []
+
+
+def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:
+    left, reason = [], ""
     for _ in range(_STOP_TRIES):
-        left = enforcer.end_all("the enforcer is stopped")
+        try:
+            left = enforcer.end_all("the enforcer is stopped")
+        except BrokerError as error:
+            left, reason = list(enforcer.leases.values()), f" ({error})"
         if not left:
             return
-        time.sleep(poll_seconds)
+        time.sleep(pause_s)
     entities = ", ".join(str(lease.entity) for lease in left)
-    msg = f"not restored: {entities}. Start the enforcer again, or --release-all, when Kafka answers"
+    msg = f"not restored{trouble}: {entities}{reason}. Start the enforcer again, or --release-all, when Kafka answers"
     raise EnforceError(msg)
+
+
+def _bring_up_to_date(tables: str, say: Callable[[Notice], None]) -> None:
+    """Give tables of an earlier version what they lack. Missing ones are not made: they may only be elsewhere now.
+
+    Raises:
+        TableVersionError: If a newer version made them.
+    """
+    if is_catalog(tables):
+        return
+    try:
+        open_table(tables, DECISIONS)
+        create_missing(tables)
+    except TableVersionError:
+        raise
+    except TableError as error:
+        # Leases end without tables, and each turn looks for them.
+        say(Notice(now_ms(), "trying again", str(error)))
 
 
 class _NoDecisions:
@@ -188,6 +249,7 @@ class _Parts:
     decisions: DecisionSource
     actions: ActionLog
     quotas: QuotaStore
+    leases: LeaseStore
     lock: Lock
     skew_ms: Callable[[], int | None]
 
@@ -198,26 +260,19 @@ class _Parts:
         decisions = found.decisions()
         if not apply:
             # Nothing is written, not even a probe of the broker's clock.
-            return cls(found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLock(), lambda: None)
+            return cls(found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLeases(), NoLock(), lambda: None)
         settings = kafka.client()
         lock, clock = EnforcerLock(settings), BrokerClock(settings)
         stack.callback(lock.close)
         stack.callback(clock.close)
-        return cls(found, decisions, found.actions(), quotas, lock, clock.skew_ms)
+        leases = stack.enter_context(LeaseTopic(settings))
+        return cls(found, decisions, found.actions(), quotas, leases, lock, clock.skew_ms)
 
     def enforcer(
         self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None
     ) -> Enforcer:
-        return Enforcer(
-            decisions or self.decisions,
-            self.actions,
-            self.quotas,
-            self.lock,
-            options,
-            clock_ms=now_ms,
-            say=say,
-            name=f"{socket.gethostname()}/{os.getpid()}",
-        )
+        ports = EnforcerPorts(decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock)
+        return Enforcer(ports, options, CLOCKS, say=say, name=f"{socket.gethostname()}/{os.getpid()}")
 
 
 def now_ms() -> int:
@@ -225,14 +280,26 @@ def now_ms() -> int:
     return round(time.time() * 1000)
 
 
+CLOCKS = Clocks(now_ms, lambda: time.monotonic_ns() // 1_000_000)
+
+
 def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
+    is_closed = threading.Event()
+
     def say(notice: Notice) -> None:
+        if is_closed.is_set():
+            # The quotas are restored all the same.
+            return
         if as_json:
             text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)
         else:
             text = one_line(notice.line(dry_run=dry_run))
-        # At once, also into a pipe: somebody may be watching.
-        print(text, flush=True)
+        try:
+            # At once, also into a pipe: somebody may be watching.
+            print(text, flush=True)
+        except OSError:
+            is_closed.set()
+            raise
 
     return say
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
 from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, decision_of, to_time
 from streaming.appends import append_rows
-from streaming.errors import TableError
+from streaming.errors import TableError, TableNotFoundError
 from streaming.tables import TABLES, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
@@ -25,30 +26,39 @@ class FollowedTable:
     """A table that others append to: tells cheaply whether there is a new version."""
 
     def __init__(self, tables: str, name: str) -> None:
-        """Open the table.
+        """Open nothing yet: a table that can't be read now may be readable later.
 
         Args:
             tables: Folder of the tables.
             name: Of the table.
+        """
+        self._tables, self.name = tables, name
+        self._table: DeltaTable | None = None
+
+    @property
+    def table(self) -> "DeltaTable":
+        """The table, as of the last look.
 
         Raises:
             TableNotFoundError: If there is no such table.
             TableError: If it can't be read.
         """
-        self._tables, self.name = tables, name
-        self._table = open_table(tables, name)
-
-    @property
-    def table(self) -> "DeltaTable":
-        """The table, as of the last look."""
+        if self._table is None:
+            self._table = open_table(self._tables, self.name)
         return self._table
 
     def look(self) -> bool:
         """Go to the newest version; returns whether it is another than before.
 
         Raises:
-            TableError: If the table can't be read.
+            TableNotFoundError: If the table is gone.
+            TableError: If it can't be read.
         """
+        # Of a folder that is gone deltalake says that nothing has changed.
+        log = Path(table_path(self._tables, self.name), "_delta_log")
+        if self._table is None or ("://" not in self._tables and not log.is_dir()):
+            self._table = None
+            return self.table is not None
         before = self._table.version()
         try:
             self._table.update_incremental()
@@ -56,13 +66,26 @@ class FollowedTable:
             if not _is_delta_error(error):
                 raise
             # Its log may have been cleaned up below us: a table opened anew does not need what is gone.
-            self._table = open_table(self._tables, self.name)
-            return True
+            self._table = None
+            return self.table is not None
         return self._table.version() != before
 
     def last_commit_ms(self) -> int:
-        """Return when the newest version was written, in milliseconds since the epoch."""
-        return int(self._table.history(1)[0]["timestamp"])
+        """Return when the newest version was written, in milliseconds since the epoch.
+
+        Raises:
+            TableError: If its log can't be read.
+        """
+        try:
+            newest = self.table.history(1)
+        except Exception as error:
+            if not _is_delta_error(error):
+                raise
+            raise _unreadable(self._tables, self.name, error) from error
+        if not newest:
+            msg = f"table {self.name} in {self._tables} has no log any more. Check the folder given by --tables"
+            raise TableNotFoundError(msg)
+        return int(newest[0]["timestamp"])
 
     def rows(self) -> list[dict[str, Any]]:
         """Return all rows.
@@ -83,7 +106,7 @@ class FollowedTable:
         return self._read(self._files(column, time), columns)
 
     def _files(self, column: str | None = None, after: datetime | None = None) -> list[str]:
-        files = pa.table(self._table.get_add_actions(flatten=True))
+        files = pa.table(self.table.get_add_actions(flatten=True))
         newest = f"max.{column}"
         if newest in files.column_names:
             # Spark cuts statistics off at the millisecond.
@@ -94,7 +117,7 @@ class FollowedTable:
     def _read(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         from deltalake.fs import DeltaStorageHandler
 
-        storage = fs.PyFileSystem(DeltaStorageHandler(self._table.table_uri))
+        storage = fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
         try:
             found = ds.dataset(files, TABLES[self.name].schema, "parquet", storage).to_table(
                 columns=list(columns) if columns else None
@@ -110,7 +133,7 @@ class DecisionTable:
     """Follows `throttle_decisions`."""
 
     def __init__(self, tables: str) -> None:
-        """Open the table; raises as `FollowedTable`."""
+        """Open nothing yet."""
         self._followed = FollowedTable(tables, DECISIONS)
         self._is_new = True
 
@@ -133,7 +156,7 @@ class ActionTable:
     """Reads and writes `enforcement_actions`."""
 
     def __init__(self, tables: str) -> None:
-        """Open the table; raises as `FollowedTable`."""
+        """Open nothing yet."""
         self._tables = tables
         self._followed = FollowedTable(tables, ACTIONS)
         self._has_changed = True
@@ -148,11 +171,11 @@ class ActionTable:
         rows = pa.Table.from_pylist(
             [action_row(action, next(self._sequence)) for action in actions], schema=row_schema(ACTIONS)
         )
-        before = self._followed.table.version()
         try:
+            before = self._followed.table.version()
             append_rows(self._tables, ACTIONS, rows)
         except Exception as error:
-            if not _is_delta_error(error):
+            if not (isinstance(error, TableError) or _is_delta_error(error)):
                 raise
             path = table_path(self._tables, ACTIONS)
             msg = f"can't write {path} ({_first_line(error)}): no quota is changed without it. Check the folder"

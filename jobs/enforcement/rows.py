@@ -89,6 +89,7 @@ def action_of(row: Mapping[str, Any]) -> Action:
             until_ms or 0,
             row["decision_id"],
             row["state"],
+            set_ms=to_ms(row["recorded_at"]),
         )
     return Action(
         to_ms(row["recorded_at"]),

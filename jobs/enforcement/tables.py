@@ -5,9 +5,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from broker.enforcer_ports import ActionLog, DecisionSource
-from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, LaterEngine, newest_write_ms
 from jobs.enforcement.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
-from jobs.tables import catalog
 from streaming.tables import is_catalog
 
 STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
@@ -30,14 +29,10 @@ class EnforcementTables:
 
     @classmethod
     def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
-        """Find the tables; a connection to a catalog is closed with `stack`.
-
-        Raises:
-            CatalogError: If the catalog can't be reached.
-            TableError: If the tables can't be read.
-        """
+        """Say where the tables are; none is read yet, and a connection to a catalog is closed with `stack`."""
         if is_catalog(tables):
-            engine = stack.enter_context(catalog.engine(tables))
+            engine = LaterEngine(tables)
+            stack.callback(engine.close)
             return cls(
                 lambda: CatalogDecisions(engine),
                 lambda: CatalogActions(engine),

@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -22,8 +23,10 @@ from urllib.parse import SplitResult, urlsplit
 from broker.enforcer_notices import Notice, NoticeKind
 from jobs.errors import WebhookError
 
+URL_VARIABLE = "PID_QUOTA_WEBHOOK"
 KEY_VARIABLE = "PID_QUOTA_WEBHOOK_SECRET"
 SIGNATURE_HEADER = "X-Pid-Quota-Signature"
+TIMESTAMP_HEADER = "X-Pid-Quota-Timestamp"
 
 EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
     {
@@ -152,10 +155,13 @@ class Webhook:
 
     def _post(self, body: bytes) -> tuple[str, bool]:
         """Send once; returns what went wrong, if anything did, and whether that is the last word."""
-        signature = hmac.new(self._key, body, hashlib.sha256).hexdigest()
+        # Of this attempt, and signed with the body: a receiver can tell a POST that somebody recorded and sends again.
+        timestamp = str(round(time.time()))
+        signature = hmac.new(self._key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "pid-quota",
+            TIMESTAMP_HEADER: timestamp,
             SIGNATURE_HEADER: f"sha256={signature}",
         }
         url = self._url

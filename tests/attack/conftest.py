@@ -1,3 +1,6 @@
+"""Attacks run against real brokers, with the kits of the tests beside this folder."""
+
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -6,6 +9,9 @@ from broker_kit import new_topic, transactional_producer
 from hostile_kit import TapCommand
 
 from broker.local import DEFAULT_USERS, LocalBroker
+
+for folder in ("broker", "fault", "stream"):
+    sys.path.append(str(Path(__file__).parents[1] / folder))
 
 
 @pytest.fixture(scope="module")

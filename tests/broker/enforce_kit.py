@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from confluent_kafka import Producer
 from deltalake import write_deltalake
 
 from broker.client_quotas import ClientQuotas
+from broker.enforcer_lock import ensure_enforcer_topic
+from broker.lease_topic import LeaseTopic
 from broker.local import LocalBroker
 from broker.quota_entity import QuotaEntity
 from jobs.enforcement.path_tables import ActionTable
@@ -49,8 +52,10 @@ def decide(tables: Path, principal: str, seconds: float = 60.0, **values: Any) -
 class EnforcerProcess:
     """`pid-quota enforce --json` as a process of its own, so that it can be killed."""
 
-    def __init__(self, broker: LocalBroker, tables: Path, *arguments: str) -> None:
-        self._command = [sys.executable, "-m", "jobs", "enforce", "--json", "--tables", str(tables), *arguments]
+    def __init__(
+        self, broker: LocalBroker, tables: Path, *arguments: str, program: Sequence[str] = ("-m", "jobs")
+    ) -> None:
+        self._command = [sys.executable, *program, "enforce", "--json", "--tables", str(tables), *arguments]
         self._command += ["--bootstrap-servers", broker.admin_servers]
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
@@ -112,6 +117,15 @@ def enforcing(broker: LocalBroker, tables: Path, *arguments: str, lock: bool = T
 def quotas_of(broker: LocalBroker) -> dict[QuotaEntity, dict[str, float]]:
     with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as quotas:
         return quotas.describe_all()
+
+
+def end_orders(broker: LocalBroker) -> None:
+    """Lift what `--release…` of earlier tests has ordered: the brokers keep it for an hour."""
+    ensure_enforcer_topic(broker.admin_config())
+    with LeaseTopic(broker.admin_config()) as topic:
+        now_ms = round(time.time() * 1000)
+        orders = [action for action in topic.read() if action.lease is None and (action.until_ms or 0) > now_ms]
+        topic.append([replace(order, recorded_at_ms=now_ms, until_ms=now_ms) for order in orders])
 
 
 def actions(tables: Path) -> list[str]:

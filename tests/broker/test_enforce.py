@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 from broker_kit import new_topic, wait_until
-from enforce_kit import Careless, EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
+from enforce_kit import Careless, EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
 
 from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
 from broker.enforcer_clock import BrokerClock
@@ -32,6 +32,7 @@ def tables(tmp_path):
 def quotas(broker):
     """Client quotas of the shared broker, which are as before afterwards."""
     before = quotas_of(broker)
+    end_orders(broker)
     with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as client:
         yield client
         wait_until(lambda: client.describe_all() == before, "the quotas are as before")

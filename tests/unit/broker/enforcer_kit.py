@@ -3,6 +3,7 @@
 from broker.client_quotas import REQUEST_PERCENTAGE
 from broker.enforcer import Enforcer
 from broker.enforcer_plan import EnforcerOptions
+from broker.enforcer_ports import Clocks, EnforcerPorts
 from broker.errors import ClientQuotaUnavailableError
 from broker.lease_targets import ThrottleDecision
 from broker.quota_entity import QuotaEntity
@@ -36,9 +37,18 @@ class Faults:
 class MemoryBroker:
     def __init__(self, faults):
         self.quotas, self.errors, self.altered, self._faults = {}, {}, [], faults
+        self.wider = None
 
     def describe(self, entity):
         return self._faults(lambda: dict(self.quotas.get(entity, {})))
+
+    def describe_all(self):
+        return {entity: dict(values) for entity, values in self.quotas.items()}
+
+    def beneath(self, entity, key, _client_ids=()):
+        """A user's own quota holds for its client ids; `wider` is what defaults say."""
+        own = self.quotas.get(QuotaEntity(entity.user), {}).get(key) if entity.client_id else None
+        return self.wider if own is None else own
 
     def alter(self, changes):
         return self._faults(lambda: {change.entity: self._alter(change) for change in changes})
@@ -72,21 +82,48 @@ class MemoryLog:
         self._faults(lambda: self.actions.extend(actions))
 
     def read(self):
+        if self.broken:
+            raise self.broken
         self._seen = len(self.actions)
         return list(self.actions)
 
     def has_changed(self):
+        if self.broken:
+            raise self.broken
         return len(self.actions) != self._seen
 
     def states(self, entity=MALLORY):
         return [action.state for action in self.actions if action.lease and action.lease.entity == entity]
 
 
+class MemoryStore:
+    def __init__(self, faults):
+        self.kept, self.broken, self._faults = {}, None, faults
+
+    def read(self, *, again=False):
+        if self.broken:
+            raise self.broken
+        return list(self.kept.values())
+
+    def append(self, actions):
+        if self.broken:
+            raise self.broken
+        names = [action.lease.lease_id if action.lease else action.principal for action in actions]
+        self._faults(lambda: self.kept.update(zip(names, actions, strict=True)))
+
+    def drop(self, lease_ids):
+        if self.broken:
+            raise self.broken
+        self._faults(lambda: [self.kept.pop(lease_id, None) for lease_id in lease_ids])
+
+
 class MemoryDecisions:
     def __init__(self):
-        self.rows, self._seen = [], 0
+        self.rows, self._seen, self.broken = [], 0, None
 
     def in_force(self, now_ms, *, again=False):
+        if self.broken:
+            raise self.broken
         if len(self.rows) == self._seen and not again:
             return []
         self._seen = len(self.rows)
@@ -113,7 +150,9 @@ class World:
     def __init__(self, **options):
         self.faults = Faults()
         self.broker, self.log, self.decisions = MemoryBroker(self.faults), MemoryLog(self.faults), MemoryDecisions()
-        self.now_ms, self.notices, self.options = START_MS, [], EnforcerOptions(**options)
+        self.store = MemoryStore(self.faults)
+        self.now_ms, self.steady_ms = START_MS, 0
+        self.notices, self.options = [], EnforcerOptions(**options)
         self.enforcer, self.lock = None, None
         self.restart()
 
@@ -122,16 +161,9 @@ class World:
         self.enforcer = self.another(self.lock)
 
     def another(self, lock):
-        return Enforcer(
-            self.decisions,
-            self.log,
-            self.broker,
-            lock,
-            self.options,
-            clock_ms=lambda: self.now_ms,
-            say=self.notices.append,
-            name="test",
-        )
+        ports = EnforcerPorts(self.decisions, self.log, self.store, self.broker, lock)
+        clocks = Clocks(lambda: self.now_ms, lambda: self.steady_ms)
+        return Enforcer(ports, self.options, clocks, say=self.notices.append, name="test")
 
     def decide(self, principal="User:mallory", seconds=60, name=None, **values):
         """Append a THROTTLE that was decided now."""
@@ -141,6 +173,7 @@ class World:
 
     def turn(self, after_seconds=0.0):
         self.now_ms += round(after_seconds * 1000)
+        self.steady_ms += round(after_seconds * 1000)
         self.enforcer.turn()
 
     def said(self, kind):

@@ -134,7 +134,7 @@ class TestSomebodyElse:
 
     def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world):
         world.decide()
-        world.faults.crash_at = 3  # describe, append the intent, describe again
+        world.faults.crash_at = 3  # describe, append the intent to the table, append it to the brokers' topic
         with pytest.raises(Crash):
             world.turn()
         world.broker.set(MALLORY, 7.0)
@@ -254,6 +254,164 @@ class TestErrors:
         assert world.broker.quotas == {}
 
 
+class TestTablesThatFail:
+    """A lease ends with the brokers alone."""
+
+    @pytest.fixture(params=["decisions", "log", "both"])
+    def broken(self, request, world):
+        world.broker.set(MALLORY, 50.0)
+        world.decide(seconds=60)
+        world.turn()
+        if request.param != "log":
+            world.decisions.broken = OSError("torn commit")
+        if request.param != "decisions":
+            world.log.broken = OSError("torn commit")
+        return world
+
+    def turn(self, world, after_seconds=0.0):
+        with pytest.raises(OSError, match="torn commit"):
+            world.turn(after_seconds)
+
+    def test_keep_no_lease_from_its_end(self, broken):
+        self.turn(broken, 59)
+        assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
+        self.turn(broken, 1)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_keep_no_lease_from_its_end_after_a_restart(self, broken):
+        broken.restart()
+        self.turn(broken, 60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_keep_no_quota_over_an_orderly_stop(self, broken):
+        assert broken.enforcer.end_all("the enforcer is stopped") == []
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_obey_an_order_that_came_by_the_brokers(self, broken):
+        broken.store.append([Action(broken.now_ms, "hold", None, broken.now_ms + 120_000, "")])
+        self.turn(broken)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_get_their_rows_when_they_can_be_read_again_also_by_the_next_enforcer(self, broken):
+        self.turn(broken, 60)
+        broken.restart()
+        self.turn(broken)
+        broken.decisions.broken = broken.log.broken = None
+        broken.turn()
+        assert broken.log.states() == ["applying", "in_force", "restoring", "restored"] or (
+            # The step before the last is for the brokers' record alone, if the one who took it is gone.
+            broken.log.states() == ["applying", "in_force", "restored"]
+        )
+        assert broken.store.kept == {}
+
+    def test_let_no_new_lease_be_taken_or_made_longer(self, broken):
+        broken.decide("User:eve")
+        broken.decide(seconds=600)
+        self.turn(broken)
+        self.turn(broken, 60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_that_come_back_empty_lose_no_value_of_before(self, broken):
+        broken.restart()
+        broken.decisions.broken = broken.log.broken = None
+        broken.log.actions, broken.decisions.rows = [], []
+        broken.turn()
+        broken.turn(60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_do_not_hide_a_lease_that_only_they_know(self, world):
+        world.decide()
+        world.turn()
+        world.store.kept.clear()
+        world.restart()
+        world.turn()
+        world.log.broken = OSError("torn commit")
+        self.turn(world, 60)
+        assert world.broker.quotas == {}
+
+
+class TestAClockThatIsSetBack:
+    DAY_MS = 86_400_000
+
+    @pytest.mark.parametrize("back_ms", [1_000, 40_000, DAY_MS])
+    def test_makes_no_lease_longer(self, world, back_ms):
+        world.decide(seconds=60)
+        world.turn()
+        world.turn(50)
+        world.now_ms -= back_ms
+        world.turn(10)
+        assert world.broker.quotas == {}
+        # Nor does the decision come back, though it is still in force by that clock.
+        for _ in range(5):
+            world.turn(1)
+        world.restart()
+        world.turn(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_while_no_enforcer_ran_ends_its_leases(self, world):
+        world.decide(seconds=60)
+        world.turn()
+        world.now_ms -= self.DAY_MS
+        world.restart()
+        world.turn()
+        assert world.broker.quotas == {}
+
+    def test_does_not_put_off_a_retry(self, world):
+        world.decide(seconds=60)
+        world.turn()
+        world.broker.errors[MALLORY] = unavailable()
+        world.turn(60)
+        del world.broker.errors[MALLORY]
+        world.now_ms -= self.DAY_MS
+        world.turn(1)
+        assert world.broker.quotas == {}
+
+
+class TestAQuotaThatIsTighter:
+    def test_of_the_user_is_not_loosened_by_a_lease_on_a_client_id(self):
+        world = World()
+        world.broker.set(MALLORY, 0.005)
+        world.decide(client_ids={"mallory-app": 10})
+        world.turn()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        assert "0.005 already" in world.said("skipped")[0].why
+
+    def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world):
+        world.broker.wider = 0.005
+        world.decide()
+        world.turn()
+        assert world.broker.quotas == {}
+
+    def test_that_comes_during_a_lease_ends_it_at_its_renewal(self):
+        world = World()
+        world.decide(client_ids={"mallory-app": 10})
+        world.turn()
+        world.broker.set(MALLORY, 0.005)
+        world.decide(seconds=120, client_ids={"mallory-app": 10})
+        world.turn(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        world.turn(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+
+
+class TestAValueOfOursWithoutALease:
+    def test_is_said_at_the_start_with_the_way_to_clear_it(self, world):
+        world.broker.set(APP, 0.01)
+        world.broker.set(QuotaEntity("bob"), 0.02)
+        world.turn()
+        (said,) = world.said("alert")
+        assert "no lease knows of it" in said.why
+        assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
+        assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
+
+    def test_is_not_said_of_leases(self, world):
+        world.decide()
+        world.turn()
+        world.restart()
+        world.turn()
+        assert world.said("alert") == []
+
+
 class TestTheLock:
     def test_who_does_not_hold_it_only_waits(self, world):
         waiting = MemoryLock()
@@ -313,6 +471,7 @@ def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
     world.turn(200)
 
     assert world.broker.quotas == before
+    assert world.store.kept == {}
     # And what it had taken, it had taken once: no crash makes it take the quota of a lease for the one before.
     assert all(action.lease.previous in (None, 50.0) for action in world.log.actions if action.lease)
 

@@ -116,7 +116,9 @@ class TestQuotas:
         assert self.rates(pid_quota) == {"o'hara": 7.0}
 
 
-LEASE = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d")
+LEASE = Lease(
+    "l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d", set_ms=NOON_MS
+)
 ACTIONS = [
     Action(NOON_MS, "applying", "User:m", LEASE.until_ms, "12 PIDs", LEASE, "host/1"),
     Action(NOON_MS, "hold", None, NOON_MS + 1, "by order"),

@@ -70,7 +70,9 @@ class TestDecisions:
         assert names(followed.in_force(NOON_MS)) == ["User:0", "User:1", "User:2"]
 
 
-LEASE = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d")
+LEASE = Lease(
+    "l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d", set_ms=NOON_MS
+)
 ROWS = [
     Action(NOON_MS, "applying", "User:m", LEASE.until_ms, "12 PIDs", LEASE, "host/1"),
     Action(NOON_MS, "in_force", "User:m", LEASE.until_ms, "", LEASE.to("in_force"), "host/1"),

@@ -69,12 +69,15 @@ def test_an_extended_lease_is_no_news(endpoint, warnings):
     assert endpoint.posts == []
 
 
-def test_a_receiver_can_check_the_signature_of_the_very_bytes(endpoint, warnings):
+def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_were_sent(endpoint, warnings):
     with hook(endpoint.url, warnings) as webhook:
         webhook.note(notice(principal="User:jürgen"))
 
     ((headers, body),) = endpoint.posts
-    assert headers["X-Pid-Quota-Signature"] == "sha256=" + hmac.new(KEY.encode(), body, hashlib.sha256).hexdigest()
+    sent_at = headers["X-Pid-Quota-Timestamp"]
+    signed = hmac.new(KEY.encode(), sent_at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert headers["X-Pid-Quota-Signature"] == f"sha256={signed}"
+    assert sent_at.isdecimal()
 
 
 def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint, warnings):

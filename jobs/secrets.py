@@ -1,0 +1,32 @@
+"""Options that are secrets: from a variable of the environment or a file, since `ps` shows arguments to everybody."""
+
+from pathlib import Path
+
+import typer
+
+
+def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
+    """Return a secret that was given in one of two ways, or None.
+
+    Args:
+        value: From the command line or the environment.
+        file: A file whose first line it is.
+        option: Name of the option; that of the file ends in `-file`.
+
+    Raises:
+        BadParameter: If the file can't be read or its first line is empty, or both were given.
+    """
+    if file is None:
+        return value
+    if value is not None:
+        msg = f"{option} (or its variable) and {option}-file say the same thing twice: give one of them"
+        raise typer.BadParameter(msg)
+    try:
+        first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{option}-file {file} can't be read ({error}): check the path and its permissions"
+        raise typer.BadParameter(msg) from error
+    if not first.strip():
+        msg = f"{option}-file {file} begins with an empty line: the first line has to be the secret"
+        raise typer.BadParameter(msg)
+    return first.strip()

@@ -1,0 +1,324 @@
+"""Promise (docs/enforcement.md): no lease outlives its end, whatever becomes of tables, topics and processes."""
+
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from broker_kit import wait_until
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
+
+from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
+from broker.enforcer_lock import ENFORCER_TOPIC
+from broker.local import LocalBroker
+from broker.quota_entity import QuotaEntity
+from streaming.tables import create_missing
+
+MALLORY = QuotaEntity("mallory")
+BATCH = QuotaEntity("mallory", "mallory-batch")
+THROTTLED = {REQUEST_PERCENTAGE: 0.01}
+BEFORE = {REQUEST_PERCENTAGE: 50.0}
+
+
+@pytest.fixture
+def tables(tmp_path):
+    folder = tmp_path / "tables"
+    create_missing(str(folder))
+    return folder
+
+
+@pytest.fixture
+def quotas(broker):
+    """Client quotas of the shared broker; mallory has one of 50 by an admin."""
+    end_orders(broker)
+    with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as client:
+        set_quota(client, MALLORY, 50.0)
+        yield client
+        set_quota(client, MALLORY, None)
+        wait_until(lambda: client.describe_all() == {}, "the quotas are as before")
+
+
+def set_quota(quotas, entity, value, key=REQUEST_PERCENTAGE):
+    assert quotas.alter([QuotaChange(entity, key, value)]) == {entity: None}
+    wait_until(lambda: quotas.describe(entity).get(key) == value, f"{entity} has {value}")
+
+
+def wait_for(quotas, entity, expected):
+    wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
+
+
+def tear(tables: Path, table: str) -> None:
+    """Leave a commit that was cut short, as a full disk or a killed writer on some storage does."""
+    log = tables / table / "_delta_log"
+    newest = max(int(file.stem) for file in log.glob("*.json"))
+    (log / f"{newest + 1:020}.json").write_text('{"add":{"path":"part-0')
+
+
+@pytest.fixture
+def enforcer(broker, tables):
+    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
+    process.start()
+    process.wait_for("lock", "holding")
+    yield process
+    process.end(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
+def test_a_lease_ends_in_time_although_a_table_is_torn(quotas, tables, enforcer, table):
+    decide(tables, "User:mallory", seconds=4)
+    wait_for(quotas, MALLORY, THROTTLED)
+
+    tear(tables, table)
+
+    wait_for(quotas, MALLORY, BEFORE)
+    enforcer.wait_for("trying again", table)
+    assert enforcer.end() == (0, "")
+
+
+@pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
+def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(broker, quotas, tables, enforcer, table):
+    decide(tables, "User:mallory", seconds=10)
+    wait_for(quotas, MALLORY, THROTTLED)
+    enforcer.end(signal.SIGKILL)
+    tear(tables, table)
+
+    with enforcing(broker, tables, "--apply"):
+        wait_for(quotas, MALLORY, BEFORE)
+
+
+def test_sigterm_restores_although_the_table_of_actions_is_torn(quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=600)
+    wait_for(quotas, MALLORY, THROTTLED)
+    tear(tables, "enforcement_actions")
+    enforcer.wait_for("trying again", "enforcement_actions")
+
+    assert enforcer.end() == (0, "")
+
+    wait_for(quotas, MALLORY, BEFORE)
+
+
+def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=5)
+    wait_for(quotas, MALLORY, THROTTLED)
+
+    tables.rename(tables.with_name("elsewhere"))
+
+    wait_for(quotas, MALLORY, BEFORE)
+    enforcer.wait_for("trying again", "no table")
+    assert enforcer.end() == (0, "")
+    assert not list(tables.glob("*/_delta_log")), "nobody makes empty tables in its place"
+
+
+def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(broker, quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=8)
+    wait_for(quotas, MALLORY, THROTTLED)
+    enforcer.end(signal.SIGKILL)
+    tables.rename(tables.with_name("elsewhere"))
+
+    with enforcing(broker, tables, "--apply") as second:
+        second.wait_for("trying again", "no table")
+        wait_for(quotas, MALLORY, BEFORE)
+    assert not tables.exists()
+
+
+def test_the_kill_switch_needs_no_tables(broker, quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=600)
+    wait_for(quotas, MALLORY, THROTTLED)
+    shutil.rmtree(tables)
+
+    # While one runs, and when none does.
+    switch = EnforcerProcess(broker, tables, "--release-all")
+    switch.start()
+    assert switch.wait() == (0, "")
+    wait_for(quotas, MALLORY, BEFORE)
+
+
+def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(broker, quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=600)
+    wait_for(quotas, MALLORY, THROTTLED)
+    enforcer.end(signal.SIGKILL)
+    shutil.rmtree(tables)
+
+    switch = EnforcerProcess(broker, tables, "--release", "mallory")
+    switch.start()
+    assert switch.wait() == (0, "")
+
+    wait_for(quotas, MALLORY, BEFORE)
+
+
+def test_rows_that_a_table_could_not_take_come_when_it_can(quotas, tables, enforcer):
+    decide(tables, "User:mallory", seconds=3)
+    wait_for(quotas, MALLORY, THROTTLED)
+    elsewhere = tables.with_name("elsewhere")
+    tables.rename(elsewhere)
+    wait_for(quotas, MALLORY, BEFORE)
+
+    elsewhere.rename(tables)
+
+    wait_until(lambda: actions(tables)[-2:] == ["restoring", "restored"], "the last rows")
+    assert enforcer.end() == (0, "")
+
+
+def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(broker, quotas, tables, tmp_path):
+    # Given an enforcer with a mistake in it that nobody thought of, once it has throttled somebody.
+    flag = tmp_path / "break"
+    (tmp_path / "broken.py").write_text(
+        "import pathlib, sys\n"
+        "from jobs.enforcement import watch\n"
+        "look = watch.Watch.look\n"
+        "def broken(self, now_ms):\n"
+        f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')\n"
+        "    look(self, now_ms)\n"
+        "watch.Watch.look = broken\n"
+        "from jobs.cli import main\n"
+        "main()\n"
+    )
+    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow", program=[str(tmp_path / "broken.py")])
+    process.start()
+    try:
+        process.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=600)
+        wait_for(quotas, MALLORY, THROTTLED)
+
+        flag.touch()
+
+        code, errors = process.wait()
+    finally:
+        process.end(signal.SIGKILL)
+    assert (code, errors.count("\n")) == (1, 1)
+    assert "IndexError" in errors
+    wait_for(quotas, MALLORY, BEFORE)
+
+
+def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(broker, quotas, tables, tmp_path):
+    # Given an enforcer whose machine's clock is set back during a lease.
+    flag = tmp_path / "back"
+    (tmp_path / "clock.py").write_text(
+        "import os, time\n"
+        "now = time.time\n"
+        f"time.time = lambda: now() - 86_400 * os.path.exists({str(flag)!r})\n"
+        "from jobs.cli import main\n"
+        "main()\n"
+    )
+    process = EnforcerProcess(broker, tables, "--apply", "--no-narrow", program=[str(tmp_path / "clock.py")])
+    process.start()
+    try:
+        process.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=5)
+        wait_for(quotas, MALLORY, THROTTLED)
+
+        flag.touch()
+
+        process.wait_for("restored")
+        # Neither a look at the table nor a restart brings it back.
+        decide(tables, "User:eve", seconds=1)
+        wait_until(lambda: len(process.said("restored")) == 2, "eve's lease comes and goes")
+    finally:
+        assert process.end() == (0, "")
+    with enforcing(broker, tables, "--apply"):
+        pass
+    assert actions(tables).count("applying") == 2
+    assert quotas.describe(MALLORY) == BEFORE
+
+
+def test_a_value_of_ours_without_a_lease_is_said_with_the_way_to_clear_it(broker, quotas, tables):
+    set_quota(quotas, BATCH, 0.01)
+
+    with enforcing(broker, tables, "--apply") as enforcer:
+        enforcer.wait_for("alert", "--entity-name mallory --entity-type clients --entity-name mallory-batch")
+
+    assert quotas.describe(BATCH) == THROTTLED
+    set_quota(quotas, BATCH, None)
+
+
+def test_a_tighter_quota_of_the_user_is_never_loosened_by_a_lease_on_a_client_id(broker, quotas, tables):
+    set_quota(quotas, MALLORY, 0.005)
+
+    with enforcing(broker, tables, "--apply") as enforcer:
+        decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
+        enforcer.wait_for("skipped", "0.005 already")
+
+    assert quotas_of(broker) == {MALLORY: {REQUEST_PERCENTAGE: 0.005}}
+
+
+@pytest.mark.parametrize("client_id", ["other", "x" * 256], ids=["other", "cut"])
+def test_no_quota_is_set_on_a_client_id_that_nobody_has(broker, quotas, tables, client_id):
+    with enforcing(broker, tables, "--apply") as enforcer:
+        decide(tables, "User:mallory", client_ids=[(client_id, 20)])
+        wait_for(quotas, MALLORY, THROTTLED)
+        enforcer.wait_for("throttled")
+        assert {entity.client_id for entity in quotas_of(broker)} == {None}
+
+
+def test_forged_records_in_the_topic_of_leases_end_no_enforcer(broker, quotas, tables):
+    producer = Producer(broker.admin_config() | {"enable.idempotence": False})
+    huge = "9" * 5000
+    for key, value in {
+        "lease/1": "{",
+        "lease/2": f'{{"recorded_at_ms":{huge}}}',
+        "lease/3": "\x00" * 100,
+        "lease/4": '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
+        '{"lease_id":"4","principal":"User:x","entity":{},"quota_key":"producer_byte_rate","previous":null,'
+        '"enforced":1.0,"until_ms":9223372036854775807,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}',
+        "hold/User:\ud83d\ude00": "null",
+    }.items():
+        producer.produce(ENFORCER_TOPIC, key=key.encode("utf-8", "surrogatepass"), value=value.encode())
+    assert producer.flush(60) == 0
+
+    with enforcing(broker, tables, "--apply", "--no-narrow"):
+        decide(tables, "User:mallory")
+        wait_for(quotas, MALLORY, THROTTLED)
+
+
+@pytest.mark.slow
+def test_a_topic_of_the_lock_with_more_partitions_is_refused(jars, tmp_path, tables):
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        with enforcing(broker, tables, "--apply"):
+            pass
+        admin = AdminClient(broker.admin_config())
+        admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
+        wait_until(
+            lambda: len(admin.list_topics(ENFORCER_TOPIC).topics[ENFORCER_TOPIC].partitions) == 3, "3 partitions"
+        )
+
+        process = EnforcerProcess(broker, tables, "--apply")
+        process.start()
+        code, errors = process.wait()
+
+    assert code == 1
+    assert "has 3 partitions, not 1" in errors
+
+
+@pytest.mark.slow
+def test_partitions_that_are_added_while_enforcers_run_make_no_second_holder(jars, tmp_path, tables):
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        first = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
+        second = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
+        try:
+            first.start()
+            first.wait_for("lock", "holding")
+            second.start()
+            second.wait_for("lock", "waiting")
+            admin = AdminClient(broker.admin_config())
+            admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
+            # A third one makes the group share its partitions out anew.
+            with_three = EnforcerProcess(broker, tables, "--apply")
+            with_three.start()
+            assert with_three.wait()[0] == 1
+            time.sleep(8)
+            decide(tables, "User:mallory", seconds=600)
+            wait_until(lambda: quotas_of(broker) == {MALLORY: THROTTLED}, "the quota")
+            holders = [each for each in (first, second) if each.notices and holds(each)]
+            assert len(holders) == 1
+        finally:
+            for each in (first, second):
+                each.end()
+        assert quotas_of(broker) == {}
+
+
+def holds(process: EnforcerProcess) -> bool:
+    return "holding" in [notice for notice in process.notices if notice["action"] == "lock"][-1]["why"]
