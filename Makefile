@@ -8,7 +8,7 @@ PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-all lint fmt jars lock views wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-all lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -39,6 +39,12 @@ $(JARS)/.complete: jvm/ivy.xml | $(VENV)/.local
 	$(BIN)/python -m broker.jars $(JARS)
 
 jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka source, Delta)
+
+# A change of jvm/ivy.xml fetches other jars than are pinned, which is refused: this pins them.
+pin-jars: $(VENV)/.local ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
+	-$(BIN)/python -m broker.jars $(JARS)
+	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar > $(CURDIR)/jvm/jars.sha256
+	$(BIN)/python -m broker.jars $(JARS)
 
 demo: $(VENV)/.local $(JARS)/.complete ## Real broker, real producers, live quota: 90 s of traffic
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))

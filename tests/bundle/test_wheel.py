@@ -63,6 +63,7 @@ def test_data_files_are_in_the_wheel(wheel):
     assert {
         "jobs/web/static/index.html",
         "jvm/ivy.xml",
+        "jvm/jars.sha256",
         "sql/views/top_offenders.sql",
         "broker/log4j2-pid-quota.yaml",
     } <= expected

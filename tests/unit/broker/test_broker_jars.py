@@ -1,5 +1,6 @@
 import hashlib
 import importlib.util
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -14,10 +15,23 @@ from broker.topics import OWN_TOPICS
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 
 
+@pytest.fixture(autouse=True)
+def pins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two jars of a few bytes are pinned, instead of ours."""
+    if "real_pins" not in request.fixturenames:
+        digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("spark", "kafka")}
+        monkeypatch.setattr(jars, "_pinned", lambda name: {f"{name}/{name}.jar": digests[name]})
+
+
+@pytest.fixture
+def real_pins() -> None:
+    """What `jvm/jars.sha256` says."""
+
+
 def complete(folder: Path) -> Path:
     for name in ("spark", "kafka"):
         (folder / name).mkdir(parents=True)
-        (folder / name / f"{name}.jar").touch()
+        (folder / name / f"{name}.jar").write_text(name)
     (folder / ".complete").write_text(hashlib.sha256(IVY_FILE).hexdigest(), encoding="ascii")
     return folder
 
@@ -54,6 +68,40 @@ def test_an_incomplete_folder_is_fetched_anew(damage: str, tmp_path: Path, capsy
     assert "JAVA_HOME" in capsys.readouterr().err
     with pytest.raises(JarsError, match=r"run `python -m broker\.jars"):
         jars.spark_jars(folder)
+
+
+@pytest.mark.usefixtures("no_java")
+def test_a_jar_that_is_not_the_pinned_one_is_never_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = complete(tmp_path / "jars")
+    jar = folder / "spark/spark.jar"
+    kept = jar.stat()
+    jar.write_text("SPARK")
+    # Whoever may write the folder may also set times and stamps.
+    os.utime(jar, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+
+    assert jars.main([str(folder)]) == 1
+
+    assert "is not the jar that is pinned" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(JarsError, match="is not the jar that is pinned"):
+        jars.spark_jars(folder)
+    assert jars.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
+
+
+def test_a_jar_that_nobody_pinned_is_on_no_class_path(tmp_path: Path) -> None:
+    folder = complete(tmp_path / "jars")
+    (folder / "spark/a-first-one.jar").write_text("evil")
+
+    assert jars.spark_jars(folder) == [str(folder / "spark/spark.jar")]
+
+
+@pytest.mark.usefixtures("real_pins")
+def test_the_pins_are_of_the_jars_that_are_used_here(request: pytest.FixtureRequest) -> None:
+    folder: Path = request.getfixturevalue("jars")
+    found = {
+        str(jar.relative_to(folder)): hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*/*.jar")
+    }
+    lines = resources.files("jvm").joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
+    assert {path: digest for digest, path in (line.split() for line in lines)} == found
 
 
 def test_without_pyspark_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
