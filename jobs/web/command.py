@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from importlib import import_module, resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +24,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from jobs.console import OUR_ERRORS, one_line
+from jobs.secrets import one_secret
 from jobs.tables.sql import TablesOption
 from jobs.web.data import SPANS_HOURS, ConsoleData
 from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
@@ -29,6 +32,8 @@ from quota.config import QuotaConfig
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from jobs.web.connections import Room
 
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
@@ -51,6 +56,9 @@ def console(
         str | None,
         typer.Option(envvar=VARIABLE, help="What visitors must show; made up and printed if it is needed."),
     ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first line is the token: `ps` shows arguments to everybody.")
+    ] = None,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another host name it is reached by, such as a proxy's; repeatable.")
     ] = None,
@@ -58,6 +66,7 @@ def console(
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
+    token = one_secret(token, token_file, "--token")
     if token is not None and len(token) < LEAST_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
@@ -225,17 +234,19 @@ def _with_token(access: Access, made: str | None) -> str:
     return f" with the token of {VARIABLE}" if access.token is not None else ""
 
 
-def server(app: Guard) -> "uvicorn.Server":
+def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
     """Return a server, to be run on a listening socket."""
     import uvicorn
 
+    from jobs.web.connections import PatientProtocol, Room
+
     settings = uvicorn.Config(
         app,
+        http=partial(PatientProtocol, room=room or Room()),
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="off",
-        limit_concurrency=200,
         timeout_graceful_shutdown=_END_WITHIN_S,
     )
     return uvicorn.Server(settings)
