@@ -1,5 +1,6 @@
 """Brings a path table of an earlier version to this one: adds nullable columns and settings, and changes no row."""
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,15 @@ from streaming.table_specs import LOG_RETENTION, LOG_RETENTION_PROPERTY, TABLES_
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_log = logging.getLogger(__name__)
+
 _VERSION = str(TABLES_VERSION)
 _ATTEMPTS = 12
 """Commits of others that a change of a table's settings puts up with, and a change each."""
+
+
+class RowsForbidError(Exception):
+    """Raised when a table has rows that a constraint forbids."""
 
 
 def require_known(spec: TableSpec, table: "DeltaTable", path: str) -> None:
@@ -68,7 +75,12 @@ def bring_up_to_date(spec: TableSpec, path: str) -> None:
     _until_done(
         path, lambda table: _missing_columns(spec, table), lambda table, columns: table.alter.add_columns(columns)
     )
-    _until_done(path, lambda table: _missing_constraints(spec, table), _add_one)
+    for name, expression in spec.constraints.items():
+        try:
+            _until_done(path, lambda table, name=name: _lacks(table, name), _adding(name, expression))
+        except RowsForbidError:
+            # Whoever reads the rows says which ones they are.
+            _log.warning("table %s has rows that its constraint %s forbids, and goes on without it", path, name)
     _until_done(path, _missing_settings, _set)
 
 
@@ -98,15 +110,22 @@ def _add_columns(table: "DeltaTable", columns: list[Any]) -> None:
     table.alter.add_columns(columns)
 
 
-def _missing_constraints(spec: TableSpec, table: "DeltaTable") -> dict[str, str]:
-    have = table.metadata().configuration
-    return {name: text for name, text in spec.constraints.items() if f"delta.constraints.{name}" not in have}
+def _lacks(table: "DeltaTable", constraint: str) -> bool:
+    return f"delta.constraints.{constraint}" not in table.metadata().configuration
 
 
-def _add_one(table: "DeltaTable", constraints: dict[str, str]) -> None:
-    # deltalake takes one at a time.
-    name, expression = next(iter(constraints.items()))
-    table.alter.add_constraint({name: expression})
+def _adding(name: str, expression: str) -> "Callable[[DeltaTable, Any], None]":
+    from deltalake.exceptions import DeltaError
+
+    def add(table: "DeltaTable", _lacking: Any) -> None:
+        try:
+            table.alter.add_constraint({name: expression})
+        except DeltaError as error:
+            if "failed validation" in str(error):
+                raise RowsForbidError(name) from error
+            raise
+
+    return add
 
 
 def _missing_settings(table: "DeltaTable") -> dict[str, str]:

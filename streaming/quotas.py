@@ -6,17 +6,20 @@ each principal three columns more on its way through pandas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quota.limits import MAX_PRODUCER_IDS_RATE, Limit, resolve
+from quota.limits import Limit, resolve
 from streaming.batch_files import BatchFiles
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
+from streaming.quota_rows import COLUMNS, judge
+from streaming.table_ids import kept_ids, other_table
 from streaming.tables import is_catalog, open_table, table_path
 from streaming.tasks import attempt_id, batch_of_task
 
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 FOLDER = "pid-quota-quotas"
 TABLE = "producer_id_quotas"
+
+_log = logging.getLogger(__name__)
 
 
 class Quota(msgspec.Struct, frozen=True, array_like=True):
@@ -68,40 +73,47 @@ def _name(principal: str) -> str:
     return principal.partition(":")[2] if ":" in principal else principal
 
 
-def newest(rows: Iterable[tuple[str | None, float, int]]) -> Quotas:
-    """Return the quotas in force of the table's rows: of each entity the newest.
-
-    Args:
-        rows: Name (None is the default), rate, and when it was set in milliseconds since the epoch.
-    """
-    found: dict[str | None, Quota] = {}
-    for name, rate, updated_at_ms in rows:
-        known = found.get(name)
-        if 0 < rate < MAX_PRODUCER_IDS_RATE and (known is None or known.updated_at_ms <= updated_at_ms):
-            found[name] = Quota(rate, updated_at_ms)
+def newest(rows: Iterable[Mapping[str, Any]]) -> Quotas:
+    """Return the quotas in force of the table's rows: of each entity the newest. Other rows are said, once."""
+    judged = judge(rows)
+    for fault in judged.said():
+        _say_once(fault)
+    found = {
+        name: Quota(float(row["producer_ids_rate"]), int(row["updated_at"].timestamp() * 1000))
+        for name, row in judged.holding.items()
+    }
     default = found.pop(None, None)
     return Quotas({name: quota for name, quota in sorted(found.items()) if name is not None}, default)
 
 
-def read_quotas(spark: SparkSession, tables: str) -> Quotas:
+def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -> Quotas:
     """Read the quotas in force.
+
+    Args:
+        spark: For tables that are not in a local folder.
+        tables: Folder of path tables, or `catalog.schema`.
+        table_id: Id of the table that the stream began with, if it is known.
 
     Raises:
         TableError: If the table can't be read.
+        CheckpointError: If it is another one: nobody would have a quota, and nobody be told.
     """
-    columns = ["entity_name", "producer_ids_rate", "updated_at"]
     if is_local(tables):
-        dataset = open_table(tables, TABLE).to_pyarrow_dataset()
-        found = dataset.to_table(columns=[*columns, "entity_type"])
+        table = open_table(tables, TABLE)
+        found_id = str(table.metadata().id)
+        if table_id not in (None, found_id):
+            raise other_table(tables, TABLE, found_id, str(table_id))
+        found = table.to_pyarrow_dataset().to_table(columns=list(COLUMNS))
     else:
         place = table_path(tables, TABLE)
         rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
-        found = rows.select(*columns, "entity_type").toArrow()
-    return newest(
-        (row["entity_name"], row["producer_ids_rate"], int(row["updated_at"].timestamp() * 1000))
-        for row in found.to_pylist()
-        if row["entity_type"] == "user"
-    )
+        found = rows.select(*COLUMNS).toArrow()
+    return newest(found.to_pylist())
+
+
+@lru_cache(maxsize=1024)
+def _say_once(fault: str) -> None:
+    _log.warning("%s", fault)
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,8 @@ class BatchQuotas:
         Raises:
             TableError: If they can't be read.
         """
-        quotas, files = read_quotas(spark, self.tables), BatchFiles(self.checkpoint, FOLDER)
+        quotas = read_quotas(spark, self.tables, kept_ids(self.checkpoint).get(TABLE))
+        files = BatchFiles(self.checkpoint, FOLDER)
         number = files.newest(batch_id)
         if number is None or files.read(number, Quotas) != quotas:
             files.write(batch_id, quotas)

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from jobs.console import output, printable
+from jobs.console import one_line, output, printable
 from jobs.errors import QuotaCommandError
 from jobs.quotas.file import read_quotas
-from jobs.quotas.table import QuotaEntry, delete_quota, entity_words, quotas_in_force, set_quota, set_quotas
+from jobs.quotas.table import QuotaEntry, delete_quota, entity_words, judged_quotas, set_quota, set_quotas
 from jobs.tables.answer import Answer
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show
@@ -114,7 +114,9 @@ def _check_key(key: str) -> None:
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
-    entries = quotas_in_force(tables)
+    entries, faults = judged_quotas(tables)
+    for fault in faults:
+        typer.echo(f"warning: {one_line(fault)}", err=True)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
         default = next((entry.producer_ids_rate for entry in entries if entry.entity_name is None), None)

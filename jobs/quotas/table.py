@@ -4,7 +4,8 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,6 +15,7 @@ from jobs.quotas.entry import QuotaEntry
 from jobs.tables import catalog
 from quota.limits import validate_rate
 from streaming.errors import TableError
+from streaming.quota_rows import judge
 from streaming.tables import create_missing, is_catalog, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
-    existing = next((entry for entry in quotas_in_force(tables) if entry.entity_name == entity_name), None)
+    # Also one that does not hold, such as a row that can't be a quota.
+    existing = next((row for row in _rows(tables) if row["entity_name"] == entity_name), None)
     if existing is None:
         msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
         raise QuotaCommandError(msg)
@@ -66,7 +69,8 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         with catalog.engine(tables) as engine:
             quota_catalog.delete(engine, entity_name)
         return
-    _merge(tables, [existing], lambda merge: merge.when_matched_delete())
+    named = QuotaEntry(entity_name, 1.0, datetime.now(timezone.utc), None)
+    _merge(tables, [named], lambda merge: merge.when_matched_delete())
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:
@@ -76,16 +80,22 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table is missing or can't be read.
     """
+    return judged_quotas(tables)[0]
+
+
+def judged_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
+    """Return the quotas as `quotas_in_force`, and what is wrong with rows that do not hold; errors alike."""
+    judged = judge(_rows(tables))
+    fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
+    entries = [QuotaEntry(**{name: row[name] for name in fields}) for row in judged.holding.values()]
+    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), judged.said()
+
+
+def _rows(tables: str) -> list[dict[str, Any]]:
     if is_catalog(tables):
         with catalog.engine(tables) as engine:
-            rows = quota_catalog.rows(engine)
-    else:
-        rows = open_table(tables, _TABLE).to_pyarrow_table().sort_by("updated_at").to_pylist()
-    # Later rows replace earlier ones: of duplicates, which other writers may leave, the newest holds.
-    newest = {row["entity_name"]: row for row in rows}
-    fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
-    entries = [QuotaEntry(**{name: row[name] for name in fields}) for row in newest.values()]
-    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or ""))
+            return quota_catalog.rows(engine)
+    return open_table(tables, _TABLE).to_pyarrow_table().to_pylist()
 
 
 def entity_words(entity_name: str | None) -> str:

@@ -182,3 +182,24 @@ def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path):
     set_quota(str(tmp_path), QuotaEntry("alice", 5.0, NOON, "test"))
 
     assert [entry.producer_ids_rate for entry in quotas_in_force(str(tmp_path))] == [5.0]
+
+
+def test_rows_that_can_be_no_quotas_are_warned_of_and_can_be_deleted(quotas, tmp_path):
+    # Given a table without our constraints, made by hand.
+    good = {"entity_type": "user", "updated_at": NOON, "updated_by": None, "producer_ids_rate": 5.0, "entity_name": "a"}
+    bad = [{"entity_name": f"b{number}", "producer_ids_rate": rate} for number, rate in enumerate((-5.0, 1e300))]
+    rows = pa.Table.from_pylist([good, *(good | each for each in bad)], schema=TABLES["producer_id_quotas"].schema)
+    write_deltalake(table_path(str(tmp_path / "tables"), "producer_id_quotas"), rows)
+
+    code, out, err = quotas("--describe", "--json")
+    assert (code, [entry["entity_name"] for entry in json.loads(out)]) == (0, ["a"])
+    assert err.splitlines() == [
+        "warning: a row of quotas does not hold: user 'b0': producer_ids_rate=-5.0 is not a quota: it must be a number "
+        "above 0 and below 1e+12; to lift a quota, delete it",
+        "warning: a row of quotas does not hold: user 'b1': producer_ids_rate=1e+300 is not a quota: it must be a "
+        "number above 0 and below 1e+12; to lift a quota, delete it",
+    ]
+
+    for name in ("b0", "b1"):
+        assert quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-name", name)[0] == 0
+    assert quotas("--describe")[2] == ""

@@ -1,5 +1,7 @@
 """The quotas of a batch: which hold, and how the tasks come to know them."""
 
+import logging
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -13,6 +15,7 @@ from quota.limits import UNLIMITED
 from streaming import quotas
 from streaming.errors import CheckpointError, TableNotFoundError
 from streaming.overflow import Gate, overflow_key
+from streaming.quota_rows import judge
 from streaming.quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
 from streaming.roster import Roster
 
@@ -29,7 +32,7 @@ def spark() -> SparkSession:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchQuotas:
     """A checkpoint beside tables whose quotas are those of `said`."""
-    monkeypatch.setattr(quotas, "read_quotas", lambda _spark, _tables: said.quotas)
+    monkeypatch.setattr(quotas, "read_quotas", lambda _spark, _tables, _id: said.quotas)
     return BatchQuotas(str(tmp_path), "./tables")
 
 
@@ -41,11 +44,16 @@ def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) 
     monkeypatch.setattr(quotas, "batch_of_task", lambda _checkpoint: batch_id)
 
 
+def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str, object]:
+    at = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
+    return {"entity_type": "user", "entity_name": name, "producer_ids_rate": rate, "updated_at": at} | more
+
+
 @given(rows=ROWS, principal=st.sampled_from(["User:alice", "User:bob", "User:a:b", "User:none", "unknown"]))
 def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
     rows: list[tuple[str | None, float, int]], principal: str
 ) -> None:
-    limit = newest(rows).limit(principal)
+    limit = newest(row(*each) for each in rows).limit(principal)
 
     own = [(at_ms, rate) for name, rate, at_ms in rows if name == principal.removeprefix("User:")]
     default = [(at_ms, rate) for name, rate, at_ms in rows if name is None]
@@ -57,9 +65,38 @@ def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
         assert (limit.updated_at_ms, limit.producer_ids_rate) in candidates
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 1e12])
-def test_a_rate_that_is_no_quota_is_passed_over(rate: float) -> None:
-    assert newest([("alice", rate, 5), ("alice", 7.0, 1)]).limit("User:alice").producer_ids_rate == 7.0
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"producer_ids_rate": rate} for rate in (0.0, -5.0, float("nan"), float("inf"), 1e12, 1e300, None)),
+        {"updated_at": None},
+        {"entity_type": "client"},
+        {"entity_type": None},
+    ],
+)
+def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, object]) -> None:
+    rows = [row("alice", 100.0, 5) | bad, row("alice", 7.0, 1)]
+
+    assert newest(rows).limit("User:alice").producer_ids_rate == 7.0
+    (fault,) = judge(rows).said()
+    assert fault.startswith("a row of quotas does not hold: ")
+
+
+def test_rows_that_can_be_no_quotas_are_said_once_and_not_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [row(f"u{number}", -5.0, 1) for number in range(40)]
+    with caplog.at_level(logging.WARNING, "streaming"):
+        for _ in range(3):
+            newest(rows)
+    assert len(caplog.messages) == 11
+    assert caplog.messages[-1] == "30 more rows of quotas like these"
+
+
+def test_of_duplicates_it_is_said_which_holds() -> None:
+    rows = [row("alice", 100.0, 5), row("alice", 7.0, 1), row(None, 1.0, 1), row(None, 2.0, 2)]
+    assert judge(rows).said() == [
+        "the default has 2 rows of quotas: the newest holds, 2 per window",
+        "user 'alice' has 2 rows of quotas: the newest holds, 100 per window",
+    ]
 
 
 def test_a_missing_table_is_told_not_taken_for_no_quota(tmp_path: Path, spark: SparkSession) -> None:

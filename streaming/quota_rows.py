@@ -1,0 +1,69 @@
+"""Rows of `producer_id_quotas`, whoever wrote them: which hold, and which can't be quotas. Needs no Spark."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from quota.errors import InvalidQuotaError
+from quota.limits import validate_rate
+
+COLUMNS = ("entity_type", "entity_name", "producer_ids_rate", "updated_at")
+
+_MOST_SAID = 10
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What rows amount to.
+
+    Attributes:
+        holding: The row that holds of each entity, by name; None is the default.
+        faults: What is wrong with the others, one sentence each.
+    """
+
+    holding: dict[str | None, Mapping[str, Any]]
+    faults: tuple[str, ...]
+
+    def said(self) -> list[str]:
+        """Return the faults as they are told: the first few, and how many more."""
+        more = len(self.faults) - _MOST_SAID
+        return [*self.faults[:_MOST_SAID], *([f"{more} more rows of quotas like these"] if more > 0 else [])]
+
+
+def judge(rows: Iterable[Mapping[str, Any]]) -> Judged:
+    """Say which rows hold: of each user, and of the default, the newest that can be a quota."""
+    holding: dict[str | None, Mapping[str, Any]] = {}
+    counts: dict[str | None, int] = {}
+    faults = []
+    for row in rows:
+        fault = _fault(row)
+        if fault:
+            faults.append(f"a row of quotas does not hold: {fault}")
+            continue
+        name = row["entity_name"]
+        counts[name] = counts.get(name, 0) + 1
+        if name not in holding or holding[name]["updated_at"] <= row["updated_at"]:
+            holding[name] = row
+    for name, count in counts.items():
+        if count > 1:
+            rate = holding[name]["producer_ids_rate"]
+            faults.append(f"{_words(name)} has {count} rows of quotas: the newest holds, {rate:g} per window")
+    return Judged(holding, tuple(sorted(faults)))
+
+
+def _fault(row: Mapping[str, Any]) -> str:
+    name, rate = row["entity_name"], row["producer_ids_rate"]
+    if row["entity_type"] != "user":
+        return f"its entity_type is {row['entity_type']!r}, and only 'user' is known"
+    if not isinstance(row["updated_at"], datetime):
+        return f"that of {_words(name)} has no updated_at"
+    try:
+        validate_rate(float("nan") if rate is None else rate)
+    except InvalidQuotaError as error:
+        return f"{_words(name)}: {error}"
+    return ""
+
+
+def _words(name: str | None) -> str:
+    return "the default" if name is None else f"user {name!r}"
