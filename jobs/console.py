@@ -53,6 +53,11 @@ def want_debug(wanted: bool) -> None:
     _debug["wanted"] = wanted
 
 
+def debug_wanted() -> bool:
+    """Say whether stack traces are wanted."""
+    return _debug["wanted"]
+
+
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
     """Run an application and turn every failure into one line on standard error.
 
@@ -85,7 +90,7 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
 
 
 def _fail(error: BaseException, message: str, code: int) -> int:
-    if _debug["wanted"]:
+    if debug_wanted():
         traceback.print_exception(error, file=sys.stderr)
     print(f"error: {one_line(message)}", file=sys.stderr)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import time
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,13 +17,15 @@ from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.offsets import ExtentReader, first_record_ms
 from broker.topics import PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS, require_topic
+from jobs.console import debug_wanted
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import say
+from jobs.stream_tables import make_relations, note_tables, prepare_path_tables
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
-from streaming.tables import TABLES, SinkName, create_missing, is_catalog
+from streaming.tables import SinkName, is_catalog
 from streaming.triggers import AVAILABLE_NOW, LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -43,6 +46,9 @@ LearnSeconds = Annotated[
 ]
 NewCheckpoint = Annotated[
     bool, typer.Option("--new-checkpoint", help="Go on where the rows of an earlier stream end, with a new checkpoint.")
+]
+NewTables = Annotated[
+    bool, typer.Option("--new-tables", help="Go on although tables of this checkpoint are gone: without their quotas.")
 ]
 MaxPrincipals = Annotated[
     int, typer.Option(min=1, help="Track so many one by one; others are reported together, never throttled.")
@@ -98,6 +104,7 @@ def stream(
     max_offsets_per_trigger: MaxOffsets = None,
     max_principals: MaxPrincipals = 50_000,
     new_checkpoint: NewCheckpoint = False,
+    new_tables: NewTables = False,
     master: Master = "local[2]",
     py_files: PyFiles = "",
     sink: Sink = None,
@@ -118,8 +125,7 @@ def stream(
         min_throttle_seconds=min_throttle_seconds,
         metrics_interval_seconds=metrics_interval_seconds,
     )
-    if not is_catalog(tables):
-        create_missing(tables)
+    prepare_path_tables(tables, checkpoint, new_tables=new_tables)
     kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret)
     require_topic(kafka.client(), topic)
     options = StreamOptions(
@@ -144,14 +150,14 @@ def stream(
     if trigger != AVAILABLE_NOW:
         say(f"from topic {topic} into the tables in {tables}, a batch every {trigger}; Ctrl-C ends it")
     if metrics_port is None:
-        run(options, report_topics=reports, master=master, py_files=py_files)
+        run(options, report_topics=reports, master=master, py_files=py_files, new_tables=new_tables)
         return
     from jobs.metrics import StreamMetrics
 
     metrics = StreamMetrics(config, top=metrics_top)
     options = replace(options, observer=metrics.observe)
     with serving(metrics, metrics_port, metrics_host):
-        run(options, report_topics=reports, master=master, py_files=py_files, metrics=metrics)
+        run(options, report_topics=reports, master=master, py_files=py_files, metrics=metrics, new_tables=new_tables)
 
 
 def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:
@@ -206,6 +212,7 @@ def run(
     master: str = "local[2]",
     py_files: str = "",
     metrics: StreamMetrics | None = None,
+    new_tables: bool = False,
 ) -> None:
     """Run a stream until it ends.
 
@@ -215,59 +222,54 @@ def run(
         master: Spark master, where a session is started here.
         py_files: Wheel for its workers.
         metrics: Is told how the queries fare, if anybody wants to know.
+        new_tables: Whether a stream that has begun may go on with other tables.
 
     Raises:
         CheckpointError: If the checkpoint can't be used.
         StreamFailedError: If Spark ended it with an error.
     """
     from broker.jars import jars_folder, spark_jars
+    from streaming.checkpoint import held
     from streaming.data_loss import run_through_losses
-    from streaming.failures import as_stream_error, is_of_spark
+    from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
     from streaming.listener import ProgressListener
     from streaming.session import stream_session
 
     has_jars = in_databricks() or is_catalog(options.tables)
-    spark = stream_session([] if has_jars else spark_jars(jars_folder()), master, py_files)
-    listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
-    if listener is not None:
-        spark.streams.addListener(listener)
-    try:
-        if is_catalog(options.tables):
-            _make_relations(spark, options)
-        run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
-    except Exception as error:
-        if is_of_spark(error):
-            raise as_stream_error(error, options.checkpoint) from error
-        raise
-    finally:
+    if not debug_wanted():
+        # What it says is a trace of Python for each error of Java; the error comes to us all the same.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    with held(options.checkpoint):
+        spark = stream_session([] if has_jars else spark_jars(jars_folder()), master, py_files, debug=debug_wanted())
+        listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
         if listener is not None:
-            spark.streams.removeListener(listener)
-        if not in_databricks():
-            # There it is the cluster's session, and a task that stops it is taken for one that crashed.
-            spark.stop()
-
-
-def _make_relations(spark: SparkSession, options: StreamOptions) -> None:
-    """Make what tables of a catalog lack, and the views anew: they hold the window of this stream."""
-    from jobs.tables import table_catalog
-    from jobs.tables.catalog import SparkEngine, quoted
-    from jobs.tables.views import view_statements
-
-    engine = SparkEngine(spark)
-    there = table_catalog.existing_tables(engine, options.tables)
-    for name, spec in TABLES.items():
-        table_catalog.create(engine, options.tables, spec, there=name in there)
-    for statement in (f"USE {quoted(options.tables)}", *view_statements(options.config)):
-        engine.execute(statement)
+            spark.streams.addListener(listener)
+        try:
+            if is_catalog(options.tables):
+                make_relations(spark, options, new_tables=new_tables)
+            run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
+        except Exception as error:
+            if is_of_spark(error):
+                raise as_stream_error(error, options.checkpoint) from error
+            raise
+        finally:
+            with jvm_may_be_gone():
+                if listener is not None:
+                    spark.streams.removeListener(listener)
+                if not in_databricks():
+                    # There it is the cluster's session, and a task that stops it is taken for one that crashed.
+                    spark.stop()
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
     """Run the queries until the first of them fails, or all have read what there is."""
+    from streaming.failures import jvm_may_be_gone
     from streaming.pipeline import start
     from streaming.reports import start_reports
 
     queries = [start(spark, options)]
     try:
+        note_tables(spark, options)
         queries += start_reports(spark, options, report_topics)
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
@@ -276,9 +278,10 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
             # None of them ends by itself: the first that does has failed.
             spark.streams.awaitAnyTermination()
     finally:
-        for query in queries:
-            query.stop()
-        spark.streams.resetTerminated()
+        with jvm_may_be_gone():
+            for query in queries:
+                query.stop()
+            spark.streams.resetTerminated()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,15 @@
 Spark's own layout: `offsets/N` is written before batch N runs, `commits/N` after it. Needs no JVM.
 """
 
+import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from streaming.errors import CheckpointDamagedError
+from streaming.errors import CheckpointDamagedError, CheckpointError
+
+LOCK_FILE = "pid-quota.lock"
 
 Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
@@ -34,6 +38,38 @@ def newest_batch(checkpoint: str) -> int | None:
         )
         raise CheckpointDamagedError(msg)
     return begun
+
+
+@contextmanager
+def held(checkpoint: str) -> Iterator[None]:
+    """Hold a checkpoint for the block: two streams on one would end each other in the middle of a batch.
+
+    Where the file system knows no locks, Spark's own log still finds the other one out, with its first batch.
+
+    Raises:
+        CheckpointError: If another process of this machine holds it.
+    """
+    with ExitStack() as stack:
+        try:
+            # What is no folder path is refused elsewhere.
+            if "://" not in checkpoint:
+                Path(checkpoint).mkdir(parents=True, exist_ok=True)
+                lock = stack.enter_context((Path(checkpoint) / LOCK_FILE).open("a"))
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise in_use(checkpoint) from error
+        except OSError:
+            # Whatever can't be written here is said, in its own words, by who writes more than a lock.
+            stack.close()
+        yield
+
+
+def in_use(checkpoint: str) -> CheckpointError:
+    """Return the error for a checkpoint on which another stream runs."""
+    return CheckpointError(
+        f"another stream runs on checkpoint {checkpoint}: end that one first, or give this one a --checkpoint and "
+        f"--tables of its own"
+    )
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:

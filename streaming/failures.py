@@ -1,10 +1,19 @@
 """Why Spark ended the stream, in our words: the first cause that an operator can do something about."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from streaming.checkpoint import in_use
 from streaming.errors import CheckpointDamagedError, StreamFailedError, StreamingError
 
 _REMEDIES = (
+    (
+        r"Python worker (exited unexpectedly|failed to connect back)|ExecutorLostFailure"
+        r"|java\.io\.IOException: (Stream closed|Broken pipe|Connection reset)",
+        "a worker of Spark was killed, by lack of memory most likely: give it more, or take fewer records with "
+        "--max-offsets-per-trigger, and start it again; no batch is lost",
+    ),
     (r"No space left on device", "a disk is full: free space below --tables and --checkpoint and start it again"),
     (r"Read-only file system", "a file system is read-only: mount it for writing and start it again"),
     (r"Permission denied", "a folder may not be written: give this user the right to and start it again"),
@@ -21,13 +30,30 @@ _STATE = (
     r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|Error reading delta file|Error reading streaming state file"
     r"|STATE_STORE_\w*(?:CHECKSUM|CORRUPT)\w*|Incomplete log file|Checksum verification failed"
 )
-_PYTHON_ERROR = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^(?!py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+_JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
+_NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
+"""py4j knows no reason: nobody was there."""
+_IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
 _LONGEST_CAUSE = 300
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Say whether an error comes out of Spark: what it has no class for in Python comes as one of py4j's."""
-    return type(error).__module__.startswith(("pyspark.", "py4j."))
+    """Say whether an error comes out of Spark: what it has no class for in Python comes as one of py4j's.
+
+    Of a JVM that is gone only the connection tells.
+    """
+    return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
+
+
+@contextmanager
+def jvm_may_be_gone() -> Iterator[None]:
+    """End what the JVM holds; there is nothing to end where it is gone, and that is not the error to be told."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_unanswered(error):
+            raise
 
 
 def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
@@ -38,6 +64,13 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
         checkpoint: Folder of the stream's checkpoint.
     """
     text = str(error)
+    if _IN_USE.search(text):
+        return in_use(checkpoint)
+    if _is_unanswered(error):
+        return StreamFailedError(
+            "the stream ended: its JVM is gone, killed by somebody or for lack of memory (the kernel's log says so): "
+            "start it again; no batch is lost"
+        )
     for pattern, remedy in _REMEDIES:
         if re.search(pattern, text):
             return StreamFailedError(f"the stream ended: {remedy} ({_cause(text, pattern)})")
@@ -46,10 +79,16 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
             f"a file of checkpoint {checkpoint} can't be read ({_cause(text, _STATE)}): restore the folder from a "
             f"backup, or start with an empty folder as --checkpoint and --new-checkpoint"
         )
-    # Of an exception in our own functions, the last line of the Python stack says it; of others, the first line.
-    ours = _PYTHON_ERROR.findall(text)
-    cause = ours[-1][:_LONGEST_CAUSE] if ours else _cause(text, "")
+    # Of an exception in our own functions, the last line of the Python stack says it; of others Java's first cause.
+    causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
+    cause = causes[-1][:_LONGEST_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")
+
+
+def _is_unanswered(error: Exception) -> bool:
+    return isinstance(error, ConnectionError) or (
+        type(error).__module__.startswith("py4j.") and _NO_ANSWER.fullmatch(str(error)) is not None
+    )
 
 
 def _cause(text: str, pattern: str) -> str:

@@ -38,6 +38,8 @@ READING = {
     "kafka.fetch.max.wait.ms": "20",
 }
 """Settings of the Kafka consumer, unless the options have their own."""
+PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
+"""Spark asks the brokers three times before it gives up: a minute in all."""
 
 BUCKET_COLUMN = "bucket"
 
@@ -137,7 +139,7 @@ def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | N
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
     """Read the topic: value, partition, offset and the record's own time in milliseconds."""
-    source = spark.readStream.format("kafka").options(**READING | options.kafka_options)
+    source = spark.readStream.format("kafka").options(**PATIENCE | READING | options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)

@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from streaming.identity import load_or_create
 from streaming.kip_reports import block_rows, init_rows
-from streaming.pipeline import StreamOptions, open_sink
+from streaming.pipeline import PATIENCE, StreamOptions, open_sink
 from streaming.sinks import TableSink
 from streaming.tables import row_schema
 from streaming.tap_reports import status_rows
@@ -65,7 +65,7 @@ def start_reports(spark: SparkSession, options: StreamOptions, topics: Collectio
 
 
 def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: TableSink) -> StreamingQuery:
-    source = spark.readStream.format("kafka").options(**options.kafka_options)
+    source = spark.readStream.format("kafka").options(**PATIENCE | options.kafka_options)
     records = (
         source.option("subscribe", report.topic)
         .option("startingOffsets", "earliest")

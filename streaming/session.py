@@ -7,8 +7,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -40,6 +42,7 @@ LOCAL_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
@@ -56,13 +59,16 @@ LOCAL_SETTINGS = {
 }
 
 
-def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str = "") -> SparkSession:
+def stream_session(
+    jars: Sequence[str], master: str = "local[2]", py_files: str = "", *, debug: bool = False
+) -> SparkSession:
     """Return a session for the stream.
 
     Args:
         jars: Paths of the Kafka source and Delta; empty where the runtime has them, and then its session is used.
         master: Spark master, where a session is started here.
         py_files: Wheel or archive of our packages for workers that do not have them, several split by commas.
+        debug: Whether the JVM shows stack traces.
 
     Raises:
         SessionError: If the runtime's session refuses a setting.
@@ -74,6 +80,10 @@ def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str 
         builder = builder.master(master).config("spark.jars", ",".join(jars))
         for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | {_PARTITIONS: str(_partitions(master))}).items():
             builder = builder.config(name, value)
+        if not debug:
+            builder = builder.config("spark.driver.defaultJavaOptions", f'{_COLLECTOR} "{_log_settings()}"')
+            # A thread of Spark's that hears of the JVM's end prints a trace, and our last line says the same.
+            AccumulatorTCPServer.handle_error = lambda *_: None
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         return builder.getOrCreate()
@@ -86,6 +96,10 @@ def stream_session(jars: Sequence[str], master: str = "local[2]", py_files: str 
             msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
+
+
+def _log_settings() -> str:
+    return f"-Dlog4j2.configurationFile={resources.files('jvm').joinpath('log4j2-stream.properties')}"
 
 
 def _partitions(master: str) -> int:

@@ -16,7 +16,8 @@ def main(servers: str, topic: str, config_file: str, root: str) -> None:
     tables = f"{root}/tables"
     create_missing(tables)
     kafka = KafkaConfig.load(servers, Path(config_file))
-    spark = stream_session(spark_jars(jars_folder()))
+    # All it can say: without cuts and with stack traces.
+    spark = stream_session(spark_jars(jars_folder()), debug=True)
     spark.sparkContext.setLogLevel("INFO")
     options = StreamOptions(
         topic=topic,

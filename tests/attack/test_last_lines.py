@@ -1,0 +1,106 @@
+"""Promise (docs/failures.md): a stream that ends says what, where and what now in its last line, without traces."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+from fault_kit import new_topic, send, traffic
+from stream_command_kit import LIMIT_S, StreamCommand, processes_below
+
+from broker.local import LocalBroker
+
+pytestmark = pytest.mark.slow
+
+TRACE = re.compile(r"^\s+at |^Traceback|^\s+File |^Caused by|^\s+\.\.\. \d+ more")
+
+
+@pytest.fixture
+def stream(broker: LocalBroker, tmp_path: Path) -> StreamCommand:
+    topic = new_topic(broker)
+    send(broker, topic, traffic(100))
+    return StreamCommand.on(broker, topic, tmp_path)
+
+
+def last_line(stream: StreamCommand, process: subprocess.Popen[bytes]) -> str:
+    assert process.wait(LIMIT_S) == 1
+    said = stream.said()
+    assert [line for line in said if TRACE.search(line)] == []
+    assert [line for line in said if line.startswith("error:")] == said[-1:]
+    return said[-1]
+
+
+def kill_workers(pid: int) -> None:
+    for child, command in processes_below(pid).items():
+        if "pyspark" in command and "worker" in command:
+            # It may have ended meanwhile.
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+
+
+def test_a_jvm_that_is_killed(stream: StreamCommand) -> None:
+    with stream.running("--trigger", "1 second") as process:
+        stream.wait_for_batches(1, process)
+        (jvm,) = [pid for pid, command in processes_below(process.pid).items() if "java" in command.split(" ")[0]]
+        os.kill(jvm, signal.SIGKILL)
+        said = last_line(stream, process)
+    assert "its JVM is gone" in said
+    assert "start it again" in said
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_batch(broker: LocalBroker, stream: StreamCommand) -> None:
+    with stream.running("--trigger", "1 second") as process:
+        stream.wait_for_batches(1, process)
+        give_up_at, first = time.monotonic() + LIMIT_S, 100
+        while process.poll() is None:
+            assert time.monotonic() < give_up_at
+            send(broker, stream.topic, traffic(2000, first=first))
+            first += 2000
+            for _ in range(20):
+                kill_workers(process.pid)
+                time.sleep(0.05)
+        said = last_line(stream, process)
+    assert "a worker of Spark was killed" in said
+
+
+def test_a_second_stream_on_a_checkpoint_and_two_that_start_at_once(stream: StreamCommand, tmp_path: Path) -> None:
+    second = StreamCommand(tmp_path / "second", stream.servers, stream.topic, stream.arguments)
+    second.root.mkdir()
+    (second.root / "tables").symlink_to(stream.tables)
+    (second.root / "checkpoint").symlink_to(stream.checkpoint)
+    stream.tables.mkdir()
+    stream.checkpoint.mkdir()
+    with ExitStack() as stack:
+        one = stack.enter_context(stream.running("--trigger", "1 second"))
+        other = stack.enter_context(second.running("--trigger", "1 second"))
+        while one.poll() is None and other.poll() is None:
+            time.sleep(0.1)
+        ended, by, runs_on, its = (
+            (one, stream, other, second) if one.poll() is not None else (other, second, one, stream)
+        )
+        assert "another stream runs on checkpoint" in last_line(by, ended)
+        its.wait_for_batches(1, runs_on)
+    with stream.running("--trigger", "1 second"):
+        pass
+
+
+def test_a_broker_that_is_gone_is_said_now_and_then_and_ends_idle_streams(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        topic = new_topic(broker)
+        send(broker, topic, traffic(100))
+        stream = StreamCommand.on(broker, topic, tmp_path)
+        with stream.running("--trigger", "1 second") as process:
+            stream.wait_for_batches(1, process)
+            broker.stop()
+            begun = time.monotonic()
+            said = last_line(stream, process)
+            seconds = time.monotonic() - begun
+    assert "the brokers did not answer" in said
+    warnings = [line for line in stream.said() if "NetworkClient" in line]
+    # Of each half minute one.
+    assert 1 <= len(warnings) <= seconds / 30 + 2
+    print(f"ended after {seconds:.0f} s with {len(warnings)} lines")
