@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,14 +23,12 @@ from broker.enforcer_notices import Notice
 from broker.enforcer_plan import EnforcerOptions
 from broker.enforcer_ports import (
     ActionLog,
-    Clocks,
     DecisionSource,
     EnforcerPorts,
     LeaseStore,
     Lock,
     QuotaStore,
 )
-from broker.errors import BrokerError, LeaseStoreError
 from broker.kafka_config import KafkaConfig
 from broker.lease_targets import Lever, ThrottleDecision
 from broker.lease_topic import LeaseTopic
@@ -40,9 +37,9 @@ from jobs.enforcement.principal_ips import read_principal_ips
 from jobs.enforcement.release import Orders, release
 from jobs.enforcement.rows import DECISIONS
 from jobs.enforcement.tables import EnforcementTables
+from jobs.enforcement.turns import CLOCKS, now_ms, run
 from jobs.enforcement.watch import Watch
 from jobs.enforcement.webhook import URL_VARIABLE, Webhook
-from jobs.errors import EnforceError
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
@@ -51,9 +48,6 @@ from jobs.tables.sql import TablesOption
 from jobs.tables_out import JsonOption
 from streaming.errors import TableError, TableVersionError
 from streaming.tables import create_missing, is_catalog, open_table
-
-_STOP_TRIES = 5
-_LONGEST_PAUSE_S = 5.0
 
 
 def enforce(
@@ -151,70 +145,6 @@ def enforce(
         run(enforcer, watch, stop, poll_seconds, say, metrics)
 
 
-def run(
-    enforcer: Enforcer,
-    watch: Watch,
-    stop: threading.Event,
-    poll_seconds: float,
-    say: Callable[[Notice], None],
-    metrics: EnforcerMetrics,
-) -> None:
-    """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
-
-    Tables that can't be read or written for a while are waited for; leases end meanwhile.
-
-    Raises:
-        EnforceError: If quotas could not be restored at the end.
-        BrokerError: If Kafka refuses us the lock.
-        Exception: Whatever nobody thought of; the quotas are restored before it gets out of here.
-    """
-    try:
-        _take_turns(enforcer, watch, stop, poll_seconds, say, metrics)
-    except BaseException as error:
-        _restore_all(enforcer, poll_seconds, f" after {type(error).__name__}: {error}")
-        raise
-    _restore_all(enforcer, poll_seconds)
-
-
-def _take_turns(
-    enforcer: Enforcer,
-    watch: Watch,
-    stop: threading.Event,
-    poll_seconds: float,
-    say: Callable[[Notice], None],
-    metrics: EnforcerMetrics,
-) -> None:
-    pause_s, next_s = poll_seconds, time.monotonic()
-    while not stop.wait(poll_seconds):
-        try:
-            if time.monotonic() < next_s:
-                enforcer.end_due()
-                continue
-            enforcer.turn()
-            metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
-            watch.look(now_ms())
-            pause_s = poll_seconds
-        except (TableError, LeaseStoreError) as error:
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            next_s = time.monotonic() + pause_s
-            say(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
-
-
-def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:
-    left, reason = [], ""
-    for _ in range(_STOP_TRIES):
-        try:
-            left = enforcer.end_all("the enforcer is stopped")
-        except BrokerError as error:
-            left, reason = list(enforcer.leases.values()), f" ({error})"
-        if not left:
-            return
-        time.sleep(pause_s)
-    entities = ", ".join(str(lease.entity) for lease in left)
-    msg = f"not restored{trouble}: {entities}{reason}. Start the enforcer again, or --release-all, when Kafka answers"
-    raise EnforceError(msg)
-
-
 def _bring_up_to_date(tables: str, say: Callable[[Notice], None]) -> None:
     """Give tables of an earlier version what they lack. Missing ones are not made: they may only be elsewhere now.
 
@@ -273,14 +203,6 @@ class _Parts:
     ) -> Enforcer:
         ports = EnforcerPorts(decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock)
         return Enforcer(ports, options, CLOCKS, say=say, name=f"{socket.gethostname()}/{os.getpid()}")
-
-
-def now_ms() -> int:
-    """Return the time, in milliseconds since the epoch."""
-    return round(time.time() * 1000)
-
-
-CLOCKS = Clocks(now_ms, lambda: time.monotonic_ns() // 1_000_000)
 
 
 def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
