@@ -9,6 +9,8 @@ from jobs.console import output
 from jobs.progress import progress_bar
 from jobs.tables import catalog, table_catalog
 from jobs.tables.answer import Answer
+from jobs.tables.metric_views import metric_view_statement
+from jobs.tables.metric_views import metric_views as definitions
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from streaming.errors import TableError, TableNotFoundError
@@ -27,6 +29,19 @@ def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption 
     wanted = form(as_json=as_json, as_csv=as_csv)
     done = _create_in_catalog(tables) if is_catalog(tables) else _create_paths(tables)
     show(Answer(("table", "done"), tuple(done.items())), wanted)
+
+
+@app.command()
+def metric_views(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
+    """Make the metric views of a catalog's tables: new, refused and issued PIDs, and throttles, to be asked by name."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    if not is_catalog(tables):
+        msg = f"metric views are made in a catalog, and {tables} is a folder. Give --tables CATALOG.SCHEMA"
+        raise TableError(msg)
+    with catalog.engine(tables) as engine:
+        for name in definitions():
+            engine.execute(metric_view_statement(name, tables))
+    show(Answer(("metric_view", "done"), tuple((name, "made") for name in definitions())), wanted)
 
 
 @app.command()

@@ -30,15 +30,15 @@ def append(tables, name, rows):
 # A day in the life of a small cluster
 
 
-def demo_tables(folder):
+def demo_tables(folder, script=SCRIPT):
     """Mallory floods for two hours and is throttled, a principal has a hostile name, three brokers hold producers."""
     tables = str(folder)
     create_missing(tables)
     rng = np.random.default_rng(936)
-    calm = {"User:alice": 3, "User:billing": 24, "User:checkout": 61, "User:orders-etl": 12, SCRIPT: 17, "unknown": 1}
+    calm = {"User:alice": 3, "User:billing": 24, "User:checkout": 61, "User:orders-etl": 12, script: 17, "unknown": 1}
     rows = [row for name, level in calm.items() for row in _calm_metrics(name, level, rng)]
     append(tables, "producer_id_metrics", [*rows, *_mallory_metrics(rng)])
-    append(tables, "throttle_decisions", [*_mallory_decisions(), _decision(SCRIPT, 30, 5, {"<b>bold</b>": 5})])
+    append(tables, "throttle_decisions", [*_mallory_decisions(), _decision(script, 30, 5, {"<b>bold</b>": 5})])
     append(tables, "enforcement_actions", [_lease("applying", 1), _lease("in_force", 2)])
     append(tables, "tap_status", [_tap(1, 8), _tap(2, 9), _tap(3, 300)])
     append(tables, "producer_occupancy", list(_occupancy()))

@@ -15,6 +15,7 @@ GIVEN = {
     "catalog": "main",
     "kafka_bootstrap_servers": "kafka-1:9093,kafka-2:9093",
     "node_type_id": "m6id.xlarge",
+    "warehouse_id": "0123456789abcdef",
     "service_principal": "00000000-0000-0000-0000-000000000000",
     "readers": "kafka-operators",
     "mail_to": ["operators@example.org"],
@@ -22,9 +23,15 @@ GIVEN = {
 }
 """What a user gives in `BUNDLE_VAR_...`."""
 
-WORKSPACE = {"current_user": {"short_name": "someone", "userName": "someone@example.org"}}
-LOOKED_UP = "0123456789abcdef"
-"""Stands for what a lookup in the workspace would find."""
+WORKSPACE = {
+    "current_user": {
+        "short_name": "someone",
+        "domain_friendly_name": "someone",
+        "userName": "someone@example.org",
+    }
+}
+REMOTE = {"resources.apps.console.service_principal_client_id": "11111111-1111-1111-1111-111111111111"}
+"""What only the workspace can say, once the resource is there."""
 
 SPARK_OF_RUNTIME = {"17.3": "4.0"}
 """Spark's version in each LTS runtime, from their release notes."""
@@ -99,7 +106,7 @@ def load_bundle(target: str, given: dict[str, Any] = GIVEN) -> Bundle:
     config["workspace"] = WORKSPACE | config.get("workspace", {})
     if config["mode"] == "development":
         _prefix(config["resources"])
-    return Bundle(_resolve(config, config))
+    return Bundle(resolved(config, config))
 
 
 def _value(name: str, spec: dict[str, Any], of_target: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -107,7 +114,7 @@ def _value(name: str, spec: dict[str, Any], of_target: dict[str, Any], given: di
     for values in (given, of_target):
         if name in values:
             return values[name]
-    return LOOKED_UP if "lookup" in spec else spec["default"]
+    return spec["default"]
 
 
 def _prefix(resources: dict[str, Any]) -> None:
@@ -119,11 +126,14 @@ def _prefix(resources: dict[str, Any]) -> None:
         schema["name"] = f"dev_someone_{schema['name']}"
 
 
-def _resolve(node: Any, root: dict[str, Any]) -> Any:
+def resolved(node: Any, root: dict[str, Any]) -> Any:
+    """Return a part of a configuration with its references replaced by what they name."""
     if isinstance(node, dict):
-        return {key: _resolve(value, root) for key, value in node.items()}
+        content = {key: resolved(value, root) for key, value in node.items()}
+        # The command line leaves out what is empty.
+        return {key: value for key, value in content.items() if value != "" or node[key] == ""}
     if isinstance(node, list):
-        return [_resolve(value, root) for value in node]
+        return [resolved(value, root) for value in node]
     if not isinstance(node, str):
         return node
     whole = _REFERENCE.fullmatch(node)
@@ -133,6 +143,8 @@ def _resolve(node: Any, root: dict[str, Any]) -> Any:
 
 
 def _lookup(reference: str, root: dict[str, Any]) -> Any:
+    if reference in REMOTE:
+        return REMOTE[reference]
     first, *rest = reference.split(".")
     node: Any = root["variables" if first == "var" else first]
     for key in rest:
@@ -140,7 +152,7 @@ def _lookup(reference: str, root: dict[str, Any]) -> Any:
             msg = f"${{{reference}}} names nothing: {key} is not there"
             raise KeyError(msg)
         node = node[key]
-    return _resolve(node, root)
+    return resolved(node, root)
 
 
 def texts(node: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)
 COLUMNS_OF_A_PAGE = 6
 
-DASHBOARD = json.loads((ROOT / "resources" / "pid_quota.lvdash.json").read_text(encoding="utf-8"))
+DASHBOARD = json.loads((ROOT / "resources" / "overview.lvdash.json").read_text(encoding="utf-8"))
 DATASETS = {dataset["name"]: "".join(dataset["queryLines"]) for dataset in DASHBOARD["datasets"]}
 WIDGETS = {item["widget"]["name"]: item["widget"] for page in DASHBOARD["pages"] for item in page["layout"]}
 ALERTS = load_bundle("prod").resources("alerts")

@@ -1,5 +1,6 @@
 """The Databricks bundle, read offline as its command line would: no workspace was asked."""
 
+import json
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ from importlib import metadata
 import pytest
 import typer
 from databricks.bundles.alerts import Alert
+from databricks.bundles.apps import App
 from databricks.bundles.dashboards import Dashboard
 from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
@@ -18,15 +20,18 @@ from databricks.bundles.secret_scopes import SecretScope
 from databricks.bundles.volumes import Volume
 from databricks_kit import (
     GIVEN,
+    REMOTE,
     ROOT,
     SPARK_OF_RUNTIME,
     TARGETS,
     included,
     load_bundle,
     load_yaml,
+    resolved,
     texts,
 )
 
+from jobs import __version__
 from jobs.cli import application
 from streaming.tables import TABLES, is_catalog
 from streaming.triggers import records_of_a_batch
@@ -38,6 +43,7 @@ MODELS = {
     "secret_scopes": SecretScope,
     "dashboards": Dashboard,
     "alerts": Alert,
+    "apps": App,
 }
 STREAMS = ("stream", "backfill")
 WORKSPACE_OR_SECRET = re.compile(
@@ -53,12 +59,36 @@ def bundle(request):
 # Files
 
 
-def test_every_file_of_the_folder_is_included_and_named_by_what_it_holds():
+def test_every_file_of_the_folder_is_included_and_holds_one_resource_of_its_kind():
     files = [file for file in (ROOT / "resources").iterdir() if file.name.endswith((".yml", ".yaml"))]
     assert sorted(files) == included()
     for file in files:
-        (kind,) = load_yaml(file)["resources"]
+        ((kind, resources),) = load_yaml(file)["resources"].items()
         assert file.name.split(".")[1] == kind.removesuffix("s")
+        assert len(resources) == 1, file.name
+
+
+def test_no_two_resources_or_scripts_have_the_same_key(bundle):
+    # `bundle run KEY` finds one of any kind: the command line refuses the bundle otherwise.
+    keys = [key for kind in bundle.config["resources"].values() for key in kind] + list(bundle.config["scripts"])
+    assert sorted(keys) == sorted(set(keys))
+
+
+def parts_of_the_bundle():
+    """Each place that says something of a resource, as it is written: `bundle schema` takes each by itself."""
+    main = load_yaml(ROOT / "databricks.yml")
+    texts_of = {file.name: load_yaml(file) for file in included()} | {
+        f"target {name}": target for name, target in main["targets"].items()
+    }
+    for place, content in texts_of.items():
+        for kind, resources in content.get("resources", {}).items():
+            for name, resource in resources.items():
+                yield pytest.param(kind, resource, id=f"{place}: {name}")
+
+
+@pytest.mark.parametrize(("kind", "resource"), list(parts_of_the_bundle()))
+def test_each_file_and_target_says_all_that_a_resource_must_have(kind, resource):
+    assert MODELS[kind].from_dict(resource).as_dict() == without_empty(resource)
 
 
 def test_all_references_resolve(bundle):
@@ -135,7 +165,9 @@ def wheel_tasks(bundle):
 
 
 def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle):
-    assert shlex.split(bundle.config["artifacts"]["wheel"]["build"])[:2] == ["uv", "build"]
+    built = shlex.split(bundle.config["artifacts"]["wheel"]["build"])
+    assert built[:2] == ["uv", "build"]
+    assert built[-2:] == ["--out-dir", "resources/console/wheel"]
     for job, task, _ in wheel_tasks(bundle):
         of_serverless = [
             path
@@ -144,7 +176,25 @@ def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle):
             for path in each["spec"]["dependencies"]
         ]
         paths = [library["whl"] for library in task.get("libraries", [])] + of_serverless
-        assert [(ROOT / "resources" / path).resolve() for path in paths] == [ROOT / "dist" / "*.whl"]
+        assert [(ROOT / "resources" / path).resolve() for path in paths] == [
+            ROOT / "resources" / "console" / "wheel" / "*.whl"
+        ]
+
+
+def test_the_app_installs_the_wheel_that_is_built_beside_it(bundle):
+    (app,) = bundle.resources("apps").values()
+    folder = ROOT / "resources" / app["source_code_path"]
+    (line,) = [
+        line for line in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
+    ]
+    assert line == f"./wheel/pid_quota-{__version__}-py3-none-any.whl[databricks]"
+
+
+def test_only_the_console_and_the_notebooks_are_uploaded_beside_the_wheel(bundle):
+    assert bundle.config["sync"]["paths"] == ["resources/console", "resources/notebooks"]
+    for path in bundle.config["sync"]["paths"]:
+        for file in (ROOT / path).rglob("*"):
+            assert file.is_dir() or file.suffix in (".txt", ".sql", ".whl")
 
 
 def test_the_entry_point_is_one_of_the_package(bundle):
@@ -320,8 +370,32 @@ def test_prod_runs_as_a_service_principal_that_manages_it():
 
 def test_prod_does_not_destroy_what_nothing_brings_back():
     bundle = load_bundle("prod")
-    for kind, name in (("schemas", "pid_quota"), ("volumes", "checkpoints"), ("secret_scopes", "kafka")):
+    for kind, name in (("schemas", "tables"), ("volumes", "checkpoints"), ("secret_scopes", "kafka")):
         assert bundle.resources(kind)[name]["lifecycle"] == {"prevent_destroy": True}
+
+
+def test_the_console_reads_the_tables_and_nothing_else(bundle):
+    (console,) = REMOTE.values()
+    (app,) = bundle.resources("apps").values()
+    for schema in bundle.resources("schemas").values():
+        assert {"principal": console, "privileges": ["USE_SCHEMA", "SELECT"]} in schema["grants"]
+    assert [each["sql_warehouse"]["permission"] for each in app["resources"]] == ["CAN_USE"]
+    environment = {each["name"]: each.get("value", each.get("value_from")) for each in app["config"]["env"]}
+    assert environment["PID_QUOTA_TABLES"] == values(bundle.parameters("stream", "stream"))["tables"]
+    assert environment["DATABRICKS_WAREHOUSE_ID"] == app["resources"][0]["name"]
+
+
+def test_an_app_s_name_is_one_that_databricks_takes(bundle):
+    (app,) = bundle.resources("apps").values()
+    assert re.fullmatch("[a-z0-9-]{1,30}", app["name"])
+
+
+def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given():
+    cluster = load_bundle("prod").config["variables"]["stream_cluster"]
+    assert "policy_id" not in cluster
+    given = load_bundle("prod", GIVEN | {"policy_id": "ABC", "cost_center": "4711"}).config
+    assert given["variables"]["stream_cluster"]["policy_id"] == "ABC"
+    assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
 def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
@@ -335,13 +409,33 @@ def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
         assert "permissions" not in scope
 
 
-@pytest.mark.skipif(
-    not (shutil.which("databricks") and os.environ.get("DATABRICKS_HOST")),
-    reason="`databricks bundle validate` needs the command line and a workspace",
-)
+@pytest.fixture
+def command_line():
+    """The Databricks CLI in a workspace; `BUNDLE_VAR_service_principal` says who is logged in."""
+    if not (shutil.which("databricks") and os.environ.get("DATABRICKS_HOST")):
+        pytest.skip("`databricks bundle` needs the command line and a workspace")
+
+    def run(target, *arguments):
+        given = {f"BUNDLE_VAR_{name}": value for name, value in GIVEN.items() if isinstance(value, str)}
+        command = ["databricks", "bundle", "validate", *arguments, "--target", target]
+        return subprocess.run(command, cwd=ROOT, env=given | os.environ, capture_output=True, text=True, check=False)
+
+    return run
+
+
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_command_line_finds_the_bundle_valid(target):
-    given = {f"BUNDLE_VAR_{name}": value for name, value in GIVEN.items() if isinstance(value, str)}
-    command = ["databricks", "bundle", "validate", "--strict", "--target", target]
-    result = subprocess.run(command, cwd=ROOT, env=os.environ | given, capture_output=True, text=True, check=False)
+def test_the_command_line_finds_nothing_to_say_of_the_bundle(command_line, target):
+    result = command_line(target, "--strict")
     assert result.returncode == 0, result.stderr
+    assert not re.search("Error|Warning|Recommendation", result.stderr + result.stdout)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_command_line_resolves_the_tasks_as_these_tests_do(command_line, target):
+    theirs = json.loads(command_line(target, "-o", "json").stdout)
+    user = theirs["workspace"]["current_user"]["short_name"]
+    ours = load_bundle(target)
+    for name, job in theirs["resources"]["jobs"].items():
+        for task in job["tasks"]:
+            parameters = [part.replace("someone", user) for part in ours.parameters(name, task["task_key"])]
+            assert resolved(task["python_wheel_task"]["parameters"], theirs) == parameters

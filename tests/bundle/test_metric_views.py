@@ -1,0 +1,138 @@
+"""The metric views, made by Spark 4.2 over the demo's tables: their measures say what the ordinary views say.
+
+Spark knows version 0.1 of Databricks' definition, which has no comments and synonyms: those are only looked at here.
+"""
+
+import pytest
+from console_kit import NOW, SCRIPT, demo_tables
+
+from broker.jars import spark_jars
+from jobs.cli import run
+from jobs.tables import catalog
+from jobs.tables.metric_views import metric_view_statement, metric_views, statement
+from jobs.tables.query import query
+from streaming.session import stream_session
+from streaming.tables import TABLES, table_path
+
+SCHEMA = "metric_views"
+FIELDS = {"name", "expr", "comment", "synonyms"}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    return demo_tables(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def spark(jars, tables, tmp_path_factory):
+    session = stream_session(spark_jars(jars))
+    session.sql(f"CREATE DATABASE {SCHEMA} LOCATION '{tmp_path_factory.mktemp('schema')}'")
+    for name in TABLES:
+        session.sql(f"CREATE TABLE {SCHEMA}.{name} USING delta LOCATION '{table_path(tables, name)}'")
+    for name, definition in metric_views().items():
+        session.sql(statement(name, version_01(definition), f"spark_catalog.{SCHEMA}"))
+    yield session
+    session.sql(f"DROP DATABASE {SCHEMA} CASCADE")
+
+
+def version_01(definition):
+    def columns(kind):
+        return [{"name": each["name"], "expr": each["expr"]} for each in definition[kind]]
+
+    source = definition["source"]
+    return {"version": "0.1", "source": source} | {kind: columns(kind) for kind in ("dimensions", "measures")}
+
+
+def rows(spark, select):
+    return [tuple(row) for row in spark.sql(select.replace("FROM ", f"FROM {SCHEMA}.")).collect()]
+
+
+@pytest.mark.slow
+def test_new_and_refused_pids_per_principal_are_those_of_the_views(spark, tables):
+    found = rows(
+        spark,
+        "SELECT principal, MEASURE(new_pids), MEASURE(refused_pids) "
+        "FROM new_pid_metrics GROUP BY principal ORDER BY ALL",
+    )
+    wanted = query(tables, "SELECT principal, new_pids, refused_pids FROM pid_budget ORDER BY ALL", NOW)
+    assert found == list(wanted.rows)
+    assert ("User:mallory", 347, 234) in found
+
+
+@pytest.mark.slow
+def test_refused_pids_over_time_add_up(spark):
+    by_hour = rows(spark, "SELECT hour, MEASURE(refused_pids), MEASURE(principals) FROM new_pid_metrics GROUP BY hour")
+    assert sum(refused for _, refused, _ in by_hour) == 234
+    assert max(principals for *_, principals in by_hour) == 7
+
+
+@pytest.mark.slow
+def test_a_throttle_that_is_renewed_is_one_throttle_and_counts_its_pids_once(spark):
+    # Five decisions of mallory, each with all that was refused since the first.
+    found = rows(
+        spark,
+        "SELECT client_id, MEASURE(throttles), MEASURE(refused_pids), MEASURE(throttled_principals) "
+        "FROM throttle_metrics WHERE principal = 'User:mallory' GROUP BY client_id ORDER BY ALL",
+    )
+    assert found == [("rdkafka", 1, 215, 1), ("spark-7", 1, 20, 1)]
+
+
+@pytest.mark.slow
+def test_throttled_principals_are_counted_across_clients(spark):
+    by_day = "SELECT day, MEASURE(throttled_principals), MEASURE(throttles) FROM throttle_metrics GROUP BY day"
+    assert [counts for _, *counts in rows(spark, by_day)] == [[2, 2]]
+    by_principal = "SELECT principal, MEASURE(throttles) FROM throttle_metrics GROUP BY principal ORDER BY ALL"
+    assert rows(spark, by_principal) == [(SCRIPT, 1), ("User:mallory", 1)]
+
+
+@pytest.mark.slow
+def test_issued_pids_per_client_are_those_of_the_inits(spark):
+    found = rows(
+        spark,
+        "SELECT client_id, client_host, MEASURE(issued_pids), MEASURE(failed_requests) "
+        "FROM issued_pid_metrics GROUP BY client_id, client_host",
+    )
+    assert found == [("rdkafka", "10.0.0.7", 240, 0)]
+
+
+@pytest.mark.parametrize("name", metric_views())
+def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name):
+    definition = metric_views()[name]
+    assert set(definition) == {"version", "comment", "source", "dimensions", "measures"}
+    assert definition["version"] == 1.1
+    for column in [*definition["dimensions"], *definition["measures"]]:
+        assert set(column) <= FIELDS
+        assert "comment" in column or column["name"] in ("hour", "day")
+
+
+@pytest.mark.parametrize("name", metric_views())
+def test_each_names_its_tables_in_full(name):
+    made = metric_view_statement(name, "main.pid_quota")
+    assert made.startswith(f"CREATE OR REPLACE VIEW `main`.`pid_quota`.`{name}`\nWITH METRICS\nLANGUAGE YAML\nAS $$\n")
+    assert any(f"`main`.`pid_quota`.`{table}`" in made for table in TABLES)
+    assert "--" not in made
+
+
+def test_a_command_makes_them_in_a_catalog(monkeypatch, capsys):
+    asked = []
+
+    class Engine:
+        def execute(self, text):
+            asked.append(text)
+
+    class Connected:
+        def __enter__(self):
+            return Engine()
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(catalog, "engine", lambda _: Connected())
+    assert run(["tables", "metric-views", "--tables", "main.pid_quota"]) == 0
+    assert asked == [metric_view_statement(name, "main.pid_quota") for name in metric_views()]
+    assert "throttle_metrics" in capsys.readouterr().out
+
+
+def test_tables_in_a_folder_have_none(tmp_path, capsys):
+    assert run(["tables", "metric-views", "--tables", str(tmp_path)]) == 1
+    assert "Give --tables CATALOG.SCHEMA" in capsys.readouterr().err

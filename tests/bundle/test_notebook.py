@@ -1,0 +1,45 @@
+"""The example notebook: its questions, asked of the demo's tables, are answered as it prints."""
+
+import pytest
+import sqlglot
+from console_kit import NOW, demo_tables
+from databricks_kit import ROOT
+from notebook_kit import as_markdown, cells
+
+from jobs.tables.metric_views import metric_views
+from jobs.tables.query import query
+from jobs.tables.views import views
+
+CELLS = cells(ROOT / "resources" / "notebooks" / "first_look.sql")
+SETUP = ("CREATE WIDGET", "USE IDENTIFIER")
+QUESTIONS = [
+    (before.text.partition("\n")[0], cell.text, after.text)
+    for before, cell, after in zip(CELLS, CELLS[1:], CELLS[2:], strict=False)
+    if cell.is_sql and not cell.text.startswith(SETUP)
+]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    return demo_tables(tmp_path_factory.mktemp("tables"), "User:search")
+
+
+def test_there_are_five_questions_and_each_begins_with_its_number():
+    assert [title[:5] for title, _, _ in QUESTIONS] == [f"## {number}." for number in range(1, 6)]
+
+
+@pytest.mark.parametrize(("title", "select", "told"), QUESTIONS, ids=[title for title, _, _ in QUESTIONS])
+def test_each_answer_is_the_one_that_the_notebook_prints(tables, title, select, told):
+    answer = query(tables, select, NOW)
+    assert told.split("\n\n")[0].split("\n") == as_markdown(answer)
+
+
+def test_all_sql_is_databricks_sql_that_reads_views_only():
+    for _, select, _ in QUESTIONS:
+        found = {table.name for table in sqlglot.parse_one(select, read="databricks").find_all(sqlglot.exp.Table)}
+        assert found <= set(views())
+
+
+def test_metric_views_that_the_notebook_names_are_there():
+    last = CELLS[-1].text
+    assert all(name in last for name in metric_views())
