@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs.errors import CatalogError
@@ -26,6 +27,7 @@ RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 
 _MARKER = re.compile(r":(\w+)")
 _HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
+_WAREHOUSE, _CLIENT, _CLIENT_SECRET = "DATABRICKS_WAREHOUSE_ID", "DATABRICKS_CLIENT_ID", "DATABRICKS_CLIENT_SECRET"
 
 
 class Engine(Protocol):
@@ -129,27 +131,46 @@ def _connect(tables: str) -> Connection:
         msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: pip install 'pid-quota[databricks]'"
         raise CatalogError(msg) from error
     host, http_path = os.environ.get(_HOST, ""), os.environ.get(_HTTP_PATH, "")
+    if not http_path and (warehouse := os.environ.get(_WAREHOUSE)):
+        http_path = f"/sql/1.0/warehouses/{warehouse}"
     if not (host and http_path):
         missing = _HTTP_PATH if host else _HOST
         msg = (
-            f"{tables or 'a catalog'} is reached by a SQL warehouse, but {missing} is not set. "
-            f"Set {_HOST}, {_HTTP_PATH} (on the warehouse's connection page) and {_TOKEN}; or give --tables a path"
+            f"{tables or 'a catalog'} is reached by a SQL warehouse, but {missing} is not set. Set {_HOST}, "
+            f"{_HTTP_PATH} (on the warehouse's connection page) or {_WAREHOUSE}, and {_TOKEN}; or give --tables a path"
         )
         raise CatalogError(msg)
     catalog, _, schema = tables.partition(".")
-    token = os.environ.get(_TOKEN)
     try:
         return sql.connect(
             host.removeprefix("https://").rstrip("/"),
             http_path,
-            token,
+            os.environ.get(_TOKEN),
             catalog=catalog or None,
             schema=schema or None,
-            # Without a token the browser asks, as it does for Databricks' own command line.
-            **({} if token else {"auth_type": "databricks-oauth"}),
+            **_sign_in(host),
         )
-    except (Error, OSError) as error:
+    # The SDK's word for settings that sign nobody in.
+    except (Error, OSError, ValueError) as error:
         raise _failed(error) from error
+
+
+def _sign_in(host: str) -> dict[str, Any]:
+    """Return how to sign in: by a token, as a service principal, or in the browser as Databricks' command line does."""
+    if os.environ.get(_TOKEN):
+        return {}
+    client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
+    if client and secret:
+        return {"credentials_provider": lambda: _service_principal(host, client, secret)}
+    return {"auth_type": "databricks-oauth"}
+
+
+@cache
+def _service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
+    """Return what gives the headers of a service principal; kept, since its token outlives a connection."""
+    from databricks.sdk.core import Config, oauth_service_principal
+
+    return oauth_service_principal(Config(host=host, client_id=client_id, client_secret=client_secret))
 
 
 def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:

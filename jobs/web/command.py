@@ -27,6 +27,7 @@ from jobs.console import OUR_ERRORS, one_line
 from jobs.secrets import one_secret
 from jobs.tables.sql import TablesOption
 from jobs.web.data import SPANS_HOURS, ConsoleData
+from jobs.web.databricks_app import APP_FRESH_S, APP_REFRESH_S, ForwardedUser
 from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
+APP_PORT = "DATABRICKS_APP_PORT"
+"""Set by Databricks Apps."""
 
 FRESH_S = 2.0
 """So long an answer is given again: many open browsers ask the tables as often as one."""
@@ -48,7 +51,9 @@ _END_WITHIN_S = 3
 
 def console(
     tables: TablesOption,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    port: Annotated[
+        int, typer.Option(envvar=APP_PORT, min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = 8080,
     host: Annotated[
         str, typer.Option(help="Address to listen on; with any but this machine's own a token is needed.")
     ] = "127.0.0.1",
@@ -62,6 +67,9 @@ def console(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Another host name it is reached by, such as a proxy's; repeatable.")
     ] = None,
+    databricks_app: Annotated[
+        bool, typer.Option("--databricks-app", help="Run as a Databricks App, which signs visitors in.")
+    ] = False,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
@@ -71,6 +79,9 @@ def console(
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
     data = ConsoleData(tables, QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows))
+    if databricks_app:
+        _serve_app(data, host, port)
+        return
     with listening(host, port) as listener:
         bound = listener.getsockname()[1]
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
@@ -80,6 +91,13 @@ def console(
             import_module(library)
         typer.echo(f"pid-quota console: {_address(host, bound)}{_with_token(access, made)}  (Ctrl-C ends it)")
         _serve(application(data, access), listener)
+
+
+def _serve_app(data: ConsoleData, host: str, port: int) -> None:
+    with listening(host, port) as listener:
+        typer.echo(f"pid-quota console: a Databricks App on port {listener.getsockname()[1]}, reads {data.tables}")
+        app = application(data, ForwardedUser(), fresh_s=APP_FRESH_S, refresh_s=APP_REFRESH_S)
+        _serve(app, listener)
 
 
 def application(

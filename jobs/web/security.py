@@ -7,6 +7,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
+from typing import ClassVar
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -43,6 +44,12 @@ class Access:
     names: frozenset[str] = frozenset({"localhost"})
     cookie: str = "pid_quota_console"
 
+    missing: ClassVar[tuple[str, str]] = (
+        "a token is needed",
+        "Open / and give the token that `pid-quota console` printed.",
+    )
+    """What is said to who does not bring it, and the remedy."""
+
     def is_ours(self, host: str) -> bool:
         """Say whether a Host header names us.
 
@@ -62,6 +69,10 @@ class Access:
         except ValueError:
             return False
         return True
+
+    def user(self, headers: Headers) -> str:
+        """Return who asks; empty, since a token names nobody."""
+        return ""
 
     def allows(self, headers: Headers) -> bool:
         """Say whether a request shows the token, in its cookie or as `Authorization: Bearer`."""
@@ -147,6 +158,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
+                if user := self.access.user(Headers(scope=scope)):
+                    headers["X-Console-User"] = user
                 headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith(_OPEN) else "no-store")
             await send(message)
 
@@ -172,9 +185,9 @@ class Guard:
             return self._signed_in()
         if self.access.allows(headers):
             return None
-        if scope["path"] == "/":
+        if scope["path"] == "/" and self.access.token is not None:
             return HTMLResponse(self.sign_in_page, 401)
-        return refusal(401, "a token is needed", "Open / and give the token that `pid-quota console` printed.")
+        return refusal(401, *self.access.missing)
 
     def _signed_in(self) -> Response:
         # The token leaves the address bar at once.

@@ -29,6 +29,9 @@ async function get(name, query = {}) {
   const asked = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== ""));
   const answer = await fetch(asked.size > 0 ? `/api/${name}?${asked}` : `/api/${name}`, { headers: { Accept: "application/json" } });
   if (answer.status === 401) location.reload();
+  // A Databricks App knows who looks.
+  const user = answer.headers.get("X-Console-User");
+  document.querySelector("#user").textContent = user ? `signed in as ${user}` : "";
   const body = await answer.json();
   if (!answer.ok) throw new Error(`${body.error}. ${body.remedy}`);
   return body;

@@ -56,6 +56,20 @@ class TestConnection:
             "schema": "pid_quota",
         }
 
+    def test_a_warehouse_s_id_is_enough(self, warehouse, monkeypatch):
+        monkeypatch.delenv("DATABRICKS_HTTP_PATH")
+        monkeypatch.setenv("DATABRICKS_WAREHOUSE_ID", "0123456789abcdef")
+        with catalog.engine("prod.pid_quota"):
+            assert warehouse.connected_with["path"] == "/sql/1.0/warehouses/0123456789abcdef"
+
+    def test_without_a_token_a_service_principal_signs_in(self, warehouse, monkeypatch):
+        monkeypatch.delenv("DATABRICKS_TOKEN")
+        monkeypatch.setenv("DATABRICKS_CLIENT_ID", "11111111-1111-1111-1111-111111111111")
+        monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "-".join(["not", "real"]))
+        with catalog.engine("prod.pid_quota"):
+            assert callable(warehouse.connected_with["credentials_provider"])
+            assert "auth_type" not in warehouse.connected_with
+
     def test_without_a_token_the_browser_asks(self, warehouse, monkeypatch):
         monkeypatch.delenv("DATABRICKS_TOKEN")
         with catalog.engine("prod.pid_quota"):

@@ -16,6 +16,7 @@ from table_rows import NOON, append, metrics
 from jobs.web import command as web_console
 from jobs.web.command import application
 from jobs.web.data import ConsoleData
+from jobs.web.databricks_app import ForwardedUser
 from jobs.web.security import Access, host_name, is_loopback, own_names
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
@@ -274,3 +275,25 @@ class TestCommand:
     def test_it_needs_no_spark(self):
         code = "import sys, jobs.web.command; sys.exit(bool({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class TestDatabricksApp:
+    @pytest.fixture
+    def app(self, tmp_path):
+        app = application(ConsoleData(str(tmp_path)), ForwardedUser(), lambda: NOON, 0)
+        return TestClient(app, base_url="https://console-1.apps.example", follow_redirects=False)
+
+    @pytest.mark.parametrize("header", ["X-Forwarded-Email", "X-Forwarded-User"])
+    def test_who_is_signed_in_is_told_to_the_page(self, app, header):
+        answer = app.get("/api/overview", headers={header: "operator@example.org"})
+        assert answer.status_code == 200
+        assert answer.headers["x-console-user"] == "operator@example.org"
+
+    @pytest.mark.parametrize("path", ["/", "/api/overview", "/?token=anything-at-all"])
+    def test_nobody_is_let_in_unnamed(self, app, path):
+        answer = app.get(path)
+        assert answer.status_code == 401
+        assert answer.json()["error"] == "no user is named"
+
+    def test_nothing_can_be_written(self, app):
+        assert app.post("/api/overview", headers={"X-Forwarded-Email": "operator@example.org"}).status_code == 405

@@ -1,0 +1,34 @@
+"""The console as a Databricks App: the platform signs visitors in and says who they are, so no token of our own."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from starlette.datastructures import Headers
+
+from jobs.web.security import Access
+
+APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
+"""Each question costs time of a SQL warehouse: asked less often than of tables in a folder."""
+_USER = ("x-forwarded-email", "x-forwarded-user")
+
+
+@dataclass(frozen=True)
+class ForwardedUser(Access):
+    """Takes whom the App's proxy lets through: it sets the headers itself, and nobody reaches the App around it."""
+
+    missing: ClassVar[tuple[str, str]] = (
+        "no user is named",
+        "Open the console by its address in the workspace: Databricks Apps signs visitors in.",
+    )
+
+    def is_ours(self, host: str) -> bool:
+        """Take any name: the platform gives the App its own, and DNS rebinding gets no user's headers."""
+        return True
+
+    def user(self, headers: Headers) -> str:
+        """Return who asks, as the proxy says; empty if it does not."""
+        return next(filter(None, map(headers.get, _USER)), "")
+
+    def allows(self, headers: Headers) -> bool:
+        """Say whether a user is named."""
+        return bool(self.user(headers))
