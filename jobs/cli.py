@@ -10,7 +10,9 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from jobs import __version__, console
+from jobs import __version__
+from jobs.errors import ForeignPackageError
+from jobs.own_packages import require_own_packages
 
 _COMMANDS = {
     "stream": ("jobs.stream", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
@@ -78,6 +80,14 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
+    try:
+        # Before anything else of ours is imported.
+        require_own_packages()
+    except ForeignPackageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    from jobs import console
+
     arguments = _without_debug(arguments) or ["--help"]
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     # The module itself may fail to load, so that has to happen where errors become one line.
@@ -86,6 +96,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program of its own, as `python -m jobs.stream` does."""
+    from jobs import console
+
     sys.exit(console.run(lambda: _single(function), _without_debug(sys.argv[1:])))
 
 
@@ -96,6 +108,8 @@ def _single(function: Callable[..., Any]) -> typer.Typer:
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:
+    from jobs import console
+
     # People append --debug to the command that just failed, so it is taken wherever it stands.
     console.want_debug("--debug" in arguments)
     return [argument for argument in arguments if argument != "--debug"]

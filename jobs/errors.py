@@ -5,6 +5,10 @@ class JobError(Exception):
     """Root of every error raised by the commands themselves."""
 
 
+class ForeignPackageError(JobError):
+    """Raised when another library's module is found where one of ours should be."""
+
+
 class ConfigFileError(JobError):
     """Raised when a file of client settings can't be read."""
 

@@ -58,5 +58,8 @@ def secret_lines(name: str) -> list[str]:
     # Of a class that py4j or the SDK makes, by the cluster's access mode.
     except Exception as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
-        msg = f"secret {name} can't be read: {reason}. Check the scope, the key, and that the job may READ the scope"
+        msg = (
+            f"secret {name} can't be read: {reason}. `databricks bundle run put-secret < FILE` puts it there; "
+            "whom the job runs as must be allowed to READ the scope"
+        )
         raise SecretError(msg) from error

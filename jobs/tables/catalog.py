@@ -26,6 +26,7 @@ RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 """Set by Databricks on its clusters."""
 
 _MARKER = re.compile(r":(\w+)")
+_NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG", "CATALOG_NOT_FOUND")
 _HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
 _WAREHOUSE, _CLIENT, _CLIENT_SECRET = "DATABRICKS_WAREHOUSE_ID", "DATABRICKS_CLIENT_ID", "DATABRICKS_CLIENT_SECRET"
 
@@ -191,4 +192,8 @@ def _aware(value: Any) -> Any:
 
 def _failed(error: Exception) -> CatalogError:
     reason = next(iter(str(error).splitlines()), type(error).__name__)
+    if any(name in reason for name in _NO_SCHEMA):
+        return CatalogError(
+            f"the catalog has no such schema: {reason} `databricks bundle deploy` makes it; see --tables"
+        )
     return CatalogError(f"the catalog refused: {reason}. Check --tables, the warehouse and your grants")

@@ -48,8 +48,11 @@ def relations() -> list[str]:
 
 
 def _of_catalog(tables: str, sql: str, config: QuotaConfig) -> Answer:
-    import sqlglot
-
+    try:
+        import sqlglot
+    except ImportError as error:
+        msg = f"a query on {tables} is checked by sqlglot before it runs: pip install 'pid-quota[databricks]'"
+        raise QueryError(msg) from error
     try:
         kinds = [statement.key for statement in sqlglot.parse(sql, read="databricks") if statement]
     except sqlglot.ParseError as error:

@@ -1,7 +1,7 @@
 """A process that takes itself for one in a Databricks runtime: that session, that catalog, that secret; no Databricks.
 
 What such a runtime gives is made here of open source Spark: settings of the session outside of our code, tables by
-three-part names in an in-memory catalog, and `dbutils`, of which only a stand-in can be had.
+three-part names, and what databricks-sdk takes `dbutils` from, of which only a stand-in can be had.
 """
 
 import os
@@ -12,19 +12,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 1800
-_DBUTILS = '''
-"""Stands for the runtime's own module: one secret, out of a file."""
+_DBRUNTIME = '''
+"""Stands for the runtime's own module, from which databricks-sdk takes `dbutils`: one secret, out of a file."""
 import os
 from types import SimpleNamespace
 
 
 def get(scope, key):
-    assert f"{scope}/{key}" == "pid-quota/kafka-client"
+    if f"{scope}/{key}" != os.environ["STAND_IN_SECRET_NAME"]:
+        raise ValueError(f"Secret does not exist with scope: {scope} and key: {key}")
     with open(os.environ["STAND_IN_SECRET"], encoding="utf-8") as file:
         return file.read()
 
 
-dbutils = SimpleNamespace(secrets=SimpleNamespace(get=get))
+class UserNamespaceInitializer:
+    @classmethod
+    def getOrCreate(cls):
+        return cls()
+
+    def get_namespace_globals(self):
+        return {"dbutils": SimpleNamespace(secrets=SimpleNamespace(get=get))}
 '''
 
 
@@ -38,6 +45,8 @@ class Runtime:
         python: Interpreter with the pyspark to use.
         version: The runtime's.
         settings: More settings of its session.
+        secret: Scope and key of the one secret that is there.
+        packages: Folders with packages that the interpreter has not.
     """
 
     root: Path
@@ -45,6 +54,8 @@ class Runtime:
     python: str = sys.executable
     version: str = "17.3"
     settings: dict[str, str] = field(default_factory=dict)
+    secret: str = "pid-quota/kafka-client"  # noqa: S105
+    packages: tuple[str, ...] = (str(ROOT),)
 
     def prepared(self) -> "Runtime":
         """Write its files."""
@@ -65,12 +76,8 @@ class Runtime:
         (self.root / "conf").mkdir(parents=True)
         lines = [f"{name} {value}\n" for name, value in (settings | self.settings).items()]
         (self.root / "conf" / "spark-defaults.conf").write_text("".join(lines), encoding="utf-8")
-        module = self.root / "modules" / "databricks" / "sdk" / "runtime"
-        module.mkdir(parents=True)
-        (module / "__init__.py").write_text(_DBUTILS, encoding="utf-8")
-        (module.parent / "__init__.py").touch()
-        shared = '__path__ = __import__("pkgutil").extend_path(__path__, __name__)\n'
-        (module.parents[1] / "__init__.py").write_text(shared, encoding="utf-8")
+        (self.root / "modules").mkdir()
+        (self.root / "modules" / "dbruntime.py").write_text(_DBRUNTIME, encoding="utf-8")
         (self.root / "secret").write_text("# The Kafka client's.\nsecurity.protocol=PLAINTEXT\n", encoding="utf-8")
         return self
 
@@ -80,8 +87,9 @@ class Runtime:
             "DATABRICKS_RUNTIME_VERSION": self.version,
             "SPARK_CONF_DIR": str(self.root / "conf"),
             "PYSPARK_PYTHON": self.python,
-            "PYTHONPATH": os.pathsep.join([str(self.root / "modules"), str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join([str(self.root / "modules"), *self.packages]),
             "STAND_IN_SECRET": str(self.root / "secret"),
+            "STAND_IN_SECRET_NAME": self.secret,
         }
 
     def run(self, script: Path, *arguments: str, **environment: str) -> str:

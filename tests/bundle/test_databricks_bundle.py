@@ -275,8 +275,15 @@ def test_the_stream_is_always_on_and_alone(bundle):
     assert job["max_concurrent_runs"] == 1
     assert len(job["tasks"]) == 1
     assert not {"schedule", "trigger"} & job.keys()
-    # The mode of the target decides: paused in dev, running in prod.
-    assert "pause_status" not in job["continuous"]
+    paused = bundle.config["mode"] == "development"
+    assert job["continuous"]["pause_status"] == ("PAUSED" if paused else "UNPAUSED")
+
+
+def test_the_stream_can_be_stopped_for_good():
+    assert (
+        load_bundle("prod", GIVEN | {"stream_pause_status": "PAUSED"}).job("stream")["continuous"]["pause_status"]
+        == "PAUSED"
+    )
 
 
 def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle):

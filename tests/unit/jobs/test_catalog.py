@@ -2,15 +2,18 @@
 
 import inspect
 import json
+import sys
 
 import pyarrow as pa
 import pytest
 import warehouse_kit
 from databricks.sql.client import Connection, Cursor
+from databricks.sql.exc import ServerOperationError
 from table_rows import NOON, decision, metrics, seconds
 
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
+from jobs.cli import run
 from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
 from jobs.enforcement.rows import to_ms
 from jobs.tables import catalog
@@ -186,3 +189,22 @@ def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
         answer = engine.execute("SELECT :a", {"a": 1})
     assert asked == ["USE `my-catalog`.`q`", "SELECT 1"]
     assert answer.rows == ((NOON,),)
+
+
+def test_a_query_without_the_parser_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    assert run(["sql", "--tables", "prod.pid_quota", "SELECT 1"]) == 1
+    assert "pip install 'pid-quota[databricks]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reason", ["[SCHEMA_NOT_FOUND] no `x`", "[NO_SUCH_CATALOG_EXCEPTION] no `x`"])
+def test_a_schema_that_is_not_there_is_named_with_what_makes_it(warehouse, monkeypatch, capsys, reason):
+    def refuse(*_):
+        raise ServerOperationError(reason)
+
+    monkeypatch.setattr(warehouse, "run", refuse)
+    assert run(["tables", "create", "--tables", "prod.nowhere"]) == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    assert "no such schema" in line
+    assert "`databricks bundle deploy`" in line

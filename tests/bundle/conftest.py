@@ -1,0 +1,9 @@
+"""What the tests on the runtime's own Spark share, since it costs a minute or more to make."""
+
+import pytest
+from runtime_venv_kit import Cluster, cluster
+
+
+@pytest.fixture(scope="session")
+def runtime_cluster(jars) -> Cluster:
+    return cluster(jars / "runtime-17.3")

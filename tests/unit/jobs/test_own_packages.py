@@ -1,0 +1,33 @@
+"""Another library's package of our name is named, not run into."""
+
+import sys
+
+import pytest
+
+from jobs import cli
+from jobs.errors import ForeignPackageError
+from jobs.own_packages import OWN, require_own_packages
+
+
+def test_ours_are_ours():
+    require_own_packages()
+
+
+def test_another_s_is_named_with_where_it_is(tmp_path, monkeypatch):
+    for name in OWN:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "streaming").mkdir()
+    (tmp_path / "streaming" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ForeignPackageError, match=f"'streaming' found first is {tmp_path}/streaming/__init__.py"):
+        require_own_packages()
+
+
+def test_a_command_says_it_in_one_line(monkeypatch, capsys):
+    def refuse():
+        msg = "the package 'streaming' found first is another's"
+        raise ForeignPackageError(msg)
+
+    monkeypatch.setattr(cli, "require_own_packages", refuse)
+    assert cli.run(["sql", "--tables", "t", "SELECT 1"]) == 1
+    assert capsys.readouterr().err == "error: the package 'streaming' found first is another's\n"
