@@ -53,6 +53,10 @@ NewTables = Annotated[
 MaxPrincipals = Annotated[
     int, typer.Option(min=1, help="Track so many one by one; others are reported together, never throttled.")
 ]
+MaxUnchargedBytes = Annotated[
+    int,
+    typer.Option(min=1024, help="Filter of a principal's PIDs that take no token; beyond it no throttle."),
+]
 Master = Annotated[str, typer.Option(help="Spark master, such as spark://host:7077.")]
 PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, where the master's workers do not have it installed.")]
 
@@ -103,6 +107,7 @@ def stream(
     metrics_interval_seconds: Annotated[float, typer.Option(help="Metrics row of an active principal.")] = 60.0,
     max_offsets_per_trigger: MaxOffsets = None,
     max_principals: MaxPrincipals = 50_000,
+    max_uncharged_bytes: MaxUnchargedBytes = QuotaConfig.max_uncharged_bytes,
     new_checkpoint: NewCheckpoint = False,
     new_tables: NewTables = False,
     master: Master = "local[2]",
@@ -124,6 +129,7 @@ def stream(
         burst_windows=burst_windows,
         min_throttle_seconds=min_throttle_seconds,
         metrics_interval_seconds=metrics_interval_seconds,
+        max_uncharged_bytes=max_uncharged_bytes,
     )
     prepare_path_tables(tables, checkpoint, new_tables=new_tables)
     kafka = kafka_settings(bootstrap_servers, kafka_config, kafka_secret)
