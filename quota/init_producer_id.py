@@ -18,6 +18,7 @@ CONCURRENT = "CONCURRENT_TRANSACTIONS"
 FENCED = "PRODUCER_FENCED"
 INVALID_EPOCH = "INVALID_PRODUCER_EPOCH"
 INVALID_REQUEST = "INVALID_REQUEST"
+UNKNOWN_SERVER_ERROR = "UNKNOWN_SERVER_ERROR"
 
 
 class Rules(str, Enum):
@@ -123,8 +124,12 @@ def init_producer_id(
         # The transaction is aborted first, under an epoch that no client ever gets; the client asks again.
         fence = replace(known, producer_epoch=known.producer_epoch + 1, last_epoch=NO_EPOCH)
         return InitDecision(CONCURRENT, state=replace(fence, transaction=Transaction.ENDING))
-    if is_exhausted(known.producer_epoch) and request.producer_epoch in (NO_EPOCH, known.producer_epoch):
-        return _answer(_rotated(request, known, new_producer_id))
+    if is_exhausted(known.producer_epoch):
+        if request.producer_epoch in (NO_EPOCH, known.producer_epoch):
+            return _answer(_rotated(request, known, new_producer_id))
+        if rules is Rules.MERGED:
+            # TransactionMetadata.prepareIncrementProducerEpoch throws before it looks at the epoch that is named.
+            return InitDecision(UNKNOWN_SERVER_ERROR, state=known)
     return _bump_merged(request, known) if rules is Rules.MERGED else _bump_draft(request, known)
 
 

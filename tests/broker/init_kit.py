@@ -12,6 +12,7 @@ from quota.init_producer_id import InitDecision, InitRequest
 
 _VERSION = 4
 _ERRORS = {
+    -1: "UNKNOWN_SERVER_ERROR",
     0: "NONE",
     14: "COORDINATOR_LOAD_IN_PROGRESS",
     15: "COORDINATOR_NOT_AVAILABLE",

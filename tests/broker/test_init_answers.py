@@ -140,6 +140,8 @@ def test_when_the_epochs_run_out_there_is_a_new_id_and_its_answer_can_be_lost(cl
         bumps = max([bumps, *(answer.producer_epoch for answer in answers)])
     model.state = TransactionalState(first.producer_id, last)
 
+    assert model.ask(model.request(first.producer_id, last - 1)).error == "UNKNOWN_SERVER_ERROR"
+    assert model.ask(model.request(first.producer_id, 7)).error == "UNKNOWN_SERVER_ERROR"
     rotated = model.ask(model.request(first.producer_id, last))
     assert (rotated.producer_epoch, rotated.producer_id != first.producer_id) == (0, True)
     assert model.ask(model.request(first.producer_id, last)).producer_id == rotated.producer_id
