@@ -15,6 +15,9 @@ from broker.local import LocalBroker
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("pid-quota")
 
+collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
+"""No doctests: fixtures, of which several have one name, and what a process of a test loads at its start."""
+
 
 @pytest.fixture(scope="session")
 def jars() -> Path:
