@@ -6,6 +6,7 @@ most a window and a quantum. PIDs come as hashes (see `state.hashing`).
 """
 
 import math
+from functools import lru_cache
 from operator import index
 from typing import NamedTuple
 
@@ -58,6 +59,12 @@ def layer_bytes(capacity: int, false_positive_rate: float) -> int:
         2405
     """
     return _HEADER_BYTES + math.ceil(-capacity * math.log(false_positive_rate) / math.log(2) ** 2 / 8)
+
+
+@lru_cache(maxsize=8)
+def _bytes_per_pid(layer_count: int, false_positive_rate: float) -> float:
+    """Return the bytes of a PID that has a copy in each live quantum, in layers of this rate."""
+    return (layer_count + 1) * layer_bytes(1000, false_positive_rate) / 1000
 
 
 class Layer:
@@ -151,6 +158,7 @@ class LayeredBloomFilter:
         self._layer_count = config.layer_count
         # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
+        self._bytes_per_pid = _bytes_per_pid(self._layer_count, self._rate_of_layer(8))
         self._quanta = [
             Quantum(state.quantum, state.renewed, state.renewals, [Layer(*layer, None) for layer in state.layers])
             for state in quanta or []
@@ -258,7 +266,7 @@ class LayeredBloomFilter:
 
     def bytes_of(self, pids: float) -> int:
         """Return bytes that are enough to hold so many PIDs that are used all the time: a copy in each live quantum."""
-        return math.ceil(pids * (self._layer_count + 1) * layer_bytes(1000, self._rate_of_layer(8)) / 1000)
+        return math.ceil(pids * self._bytes_per_pid)
 
     def state(self) -> list[QuantumState]:
         """Return the filter as it is stored."""

@@ -70,8 +70,9 @@ class Ledger:
         """Return the ledger as it is stored."""
         self._state.quanta = self._seen.state()
         self._state.bucket = self._budget.parts()
-        limit = self._limit
-        self._state.limit = (limit.producer_ids_rate, limit.source, limit.updated_at_ms)
+        limit, rate = self._limit, self._limit.producer_ids_rate
+        # As it is read back: the same ledger has the same bytes.
+        self._state.limit = (None if rate is None else float(rate), limit.source, limit.updated_at_ms)
         return encode(self._state)
 
     def learn_again(self, until_ms: int) -> None:

@@ -53,7 +53,7 @@ class Refusals:
         """Refuse a PID in a tick that has refused one."""
         self._counts.unstored.add(pid_hash)
         self._state.interval.refused.add(pid_hash)
-        weight = self._state.episode_refused.add(pid_hash)
+        weight = self._state.episode_refused.weigh(pid_hash)
         if weight and self._state.episode:
             self._state.episode.add_refused(pid, client_id, weight)
 

@@ -15,7 +15,7 @@ class DistinctPids:
 
     Examples:
         >>> refused = DistinctPids()
-        >>> refused.add(1), refused.add(1)
+        >>> refused.weigh(1), refused.weigh(1)
         (1.0, 0.0)
     """
 
@@ -30,24 +30,28 @@ class DistinctPids:
         """Whether it counts anything."""
         return self._content != b""
 
-    def add(self, pid: int) -> float:
+    def add(self, pid: int) -> None:
+        """Count a PID. A repeat never changes the sketch."""
+        self._sketch().update(pid)
+        self._content = None
+
+    def weigh(self, pid: int) -> float:
         """Count a PID; return for how many distinct PIDs it stands, 0 if nothing changed.
 
         The sketch notices ever fewer of the new PIDs and lets each of those stand for more, so that the sum stays
-        the estimate. A repeat never changes the sketch.
+        the estimate. Not for a sketch that is also counted by `add`.
         """
         sketch = self._sketch()
         before = self._estimate
         sketch.update(pid)
-        # Asked for once per PID, not before and after it: half of what a refused PID costs.
+        # Asked for once per PID, not before and after it: it costs more than the PID itself.
         self._estimate = sketch.get_estimate()
         self._content = None
         return self._estimate - before
 
     def estimate(self) -> float:
         """Return about how many distinct PIDs were added."""
-        self._sketch()
-        return self._estimate
+        return self._sketch().get_estimate() if self else 0.0
 
     def add_to(self, union: hll_union) -> None:
         """Add the PIDs of this sketch to a union."""

@@ -1,7 +1,7 @@
 """PIDs that take no token: late, corrected, learning, known and renewed, or without a quota. One cap holds for all."""
 
 from quota.config import QuotaConfig
-from quota.limits import Limit
+from quota.limits import UNLIMITED, Limit
 from state.layers import LayeredBloomFilter, Quantum
 from state.refusals import NO_TICK, Refusals
 from state.window import WindowCounts
@@ -20,13 +20,11 @@ class Uncharged:
         self._seen = seen
         self._window = window
         self._refusals = refusals
-        self._max_bytes = config.max_uncharged_bytes
+        self._limit = UNLIMITED
 
     def put_in_force(self, limit: Limit) -> None:
-        """Make room for at least what a quota allows: its burst, its refill in the live quanta, and their renewals."""
-        windows = self._config.burst_windows + 1 + 1 / self._config.layer_count
-        allowed = self._seen.bytes_of((limit.producer_ids_rate or 0) * windows)
-        self._max_bytes = max(self._config.max_uncharged_bytes, allowed)
+        """Put a quota in force: there is room for at least what it allows."""
+        self._limit = limit
 
     def store(self, pid_hash: int, quantum: int, current: int) -> bool:
         """Store an unseen PID if there is room for it.
@@ -39,7 +37,7 @@ class Uncharged:
         Returns:
             False if it was left out; it is counted then.
         """
-        is_stored = self._seen.store(pid_hash, quantum, self._max_bytes)
+        is_stored = self._seen.store(pid_hash, quantum, self._max_bytes())
         if not is_stored:
             counts = self._window.of(current)
             counts.unstored.add(pid_hash)
@@ -50,6 +48,12 @@ class Uncharged:
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
         """Write a known PID, which `source` holds, to a later quantum if there is room for it."""
-        if self._seen.may_renew(quantum) and not self._seen.renew(pid_hash, source, quantum, self._max_bytes):
+        if self._seen.may_renew(quantum) and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
             # It is known for now. Whether there were more than false positives, the end of the quantum tells.
             self._window.of(current).unrenewed.add(pid_hash)
+
+    def _max_bytes(self) -> int:
+        """Return the cap, or the bytes of a quota's burst, its refill in the live quanta, and their renewals."""
+        config, rate = self._config, self._limit.producer_ids_rate or 0
+        windows = config.burst_windows + 1 + 1 / config.layer_count
+        return max(config.max_uncharged_bytes, self._seen.bytes_of(rate * windows))

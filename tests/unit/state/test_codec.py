@@ -22,6 +22,17 @@ def test_a_ledger_reads_back_as_it_was_written() -> None:
     assert Ledger("User:mallory", Deployment(), content).to_bytes() == content
 
 
+@pytest.mark.parametrize("rate", [100, 100.0, 0.1, None])
+def test_a_batch_that_changes_nothing_leaves_the_same_bytes_and_no_row(rate: float | None) -> None:
+    limit = Limit(rate, "user")
+    events = Events([1, 2], [10**12] * 2, ["app"] * 2, [False] * 2)
+    stored = Ledger("User:a", Deployment()).process(events, limit).content
+
+    again = Ledger("User:a", Deployment(), stored).process(events, limit)
+
+    assert (again.content, again.metrics) == (stored, ())
+
+
 @given(cut=st.integers(0, 400))
 def test_a_truncated_ledger_is_refused(cut: int) -> None:
     with pytest.raises(LedgerCodecError):
