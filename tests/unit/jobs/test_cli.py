@@ -1,5 +1,6 @@
 """The root of `pid-quota`: help, version, and every error in one line with the right exit code."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -187,7 +188,8 @@ def test_a_setting_out_of_range_is_one_line_for_the_stream(pid_quota, tmp_path, 
 
 
 def test_no_pyspark_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     code, _, err = pid_quota(
         "stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path, "--checkpoint", tmp_path / "c"
     )
