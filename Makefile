@@ -8,7 +8,7 @@ PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-all lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -54,6 +54,9 @@ test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
 
 test-all: $(VENV)/.dev $(JARS)/.complete ## Every test, also the slow ones
 	$(PYTEST)
+
+fuzz: $(VENV)/.dev ## Histories against the oracle of the rules: HISTORIES=20000 takes some 20 minutes, SEED=N repeats
+	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,0 +1,185 @@
+"""What the product said of a history against what the oracle says."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from history import Counts, History, quota_of
+from rules_oracle import Decision, Oracle, Row, Said
+from world import World
+
+from streaming.rows import Rows, by_kind
+
+EXACT = 1e-6
+EXACTLY = {"refused": 0.02}
+"""Refused PIDs are counted by a sketch: exact in dozens, a few of a hundred off beyond."""
+BYTES_OF_COUNTS = 800
+Key = tuple[str, int]
+
+
+def differences(history: History, counts: Counts | None = None) -> list[str]:
+    """Return what differs, a line each; nothing if all is right."""
+    if history.max_uncharged_bytes:
+        return list(_beyond_bounds(history))
+    if history.is_made_up:
+        return list(_let_pass(history))
+    oracle, quotas = Oracle(history.rules), {}
+    for batch in history.batches:
+        quotas = quotas if batch.quotas is None else batch.quotas
+        parts: dict[int, list[Any]] = {}
+        for record in batch.records:
+            if record.event:
+                parts.setdefault(record.partition, []).append(record.event)
+        events = [event for partition in sorted(parts) for event in parts[partition]]
+        oracle.batch(events, {event.principal: quota_of(quotas, event.principal) for event in events})
+    world = World(history)
+    world.run()
+    expected = oracle.said()
+    found: list[str] = []
+    for stream in world.streams:
+        how = f"{stream.buckets} buckets" if stream.buckets else "a state each"
+        found += [f"[{how}] {line}" for line in _compare(expected, stream.said, world.bad)]
+    if counts:
+        counts.events += history.events()
+        counts.decisions += sum(len(said.decisions) for said, _ in expected.values())
+        counts.rows += sum(len(said.rows) for said, _ in expected.values())
+    return found
+
+
+def _beyond_bounds(history: History) -> Iterator[str]:
+    """Whatever comes uncharged, a ledger stays in its bounds: sketches of a kilobyte per quantum, and its filter."""
+    world = World(history)
+    world.run()
+    most = history.max_uncharged_bytes + BYTES_OF_COUNTS * (history.rules.layer_count + 3)
+    for stream in world.streams:
+        rows = by_kind(stream.said)
+        for row in rows["producer_id_metrics"]:
+            if row["state_bytes"] > most:
+                yield f"{row['principal']}: a ledger of {row['state_bytes']} bytes, at most {most} expected"
+        if rows.get("throttle_decisions") and any(row["saturated"] for row in rows["producer_id_metrics"]):
+            yield f"{rows['throttle_decisions'][0]['principal']}: throttled beyond the cap"
+
+
+def _let_pass(history: History) -> Iterator[str]:
+    """However PIDs were made up, a flood gets its bucket and one more: they do not pass for known ones."""
+    world = World(history)
+    world.run()
+    (quota,) = (batch.quotas[""] for batch in history.batches if batch.quotas)
+    for stream in world.streams:
+        last = by_kind(stream.said)["producer_id_metrics"][-1]
+        if last["admitted_pids"] != quota + 1:
+            yield f"a flood of made-up PIDs: {last['admitted_pids']} admitted, {quota + 1} expected"
+
+
+def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple[int, int]]) -> Iterator[str]:
+    rows = by_kind(said)
+    quarantined = sorted((row["partition"], row["offset"]) for row in rows.get("quarantined_events", []))
+    if quarantined != sorted(bad):
+        reasons = [row["reason"] for row in rows.get("quarantined_events", [])]
+        yield f"quarantined {quarantined}, expected {sorted(bad)}: {reasons[:3]}"
+    decisions = _by_key(rows.get("throttle_decisions", []))
+    metrics = _by_key(rows.get("producer_id_metrics", []))
+    for key in sorted({*decisions, *metrics, *expected}):
+        if key not in expected:
+            yield f"{key}: rows of a ledger that should not be there"
+            continue
+        here, last = expected[key]
+        for line in (
+            *_decisions(here.decisions, last.decisions, decisions.get(key, [])),
+            *_metrics(here.rows, last.rows, metrics.get(key, [])),
+            *_late(here, metrics.get(key, [])),
+        ):
+            yield f"{key}: {line}"
+
+
+def _by_key(rows: list[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
+    found: dict[Key, list[dict[str, Any]]] = {}
+    for row in rows:
+        broker = -1 if row["broker_id"] is None else row["broker_id"]
+        found.setdefault((row["principal"], broker), []).append(row)
+    return found
+
+
+def _decisions(expected: list[Decision], last: list[Decision], found: list[dict[str, Any]]) -> Iterator[str]:
+    # Whether what an idle ledger says last was said by now is a matter of when it was removed.
+    if len(found) == len(expected) + len(last):
+        expected = expected + last
+    for number in range(max(len(expected), len(found))):
+        if number >= len(found):
+            yield f"decision {number} is missing: {expected[number]}"
+            return
+        row = found[number]
+        if number >= len(expected):
+            yield f"decision {number} is one too many: {row}"
+            return
+        wanted = expected[number]
+        wrong = [
+            f"{name} {row[column]!r}, expected {_plain(value)!r}"
+            for name, column, value in (
+                ("action", "action", wanted.action),
+                ("decided_at", "decided_at", wanted.decided_at),
+                ("throttled_until", "throttled_until", wanted.throttled_until),
+                ("throttle_time_ms", "throttle_time_ms", wanted.throttle_time_ms),
+                ("tokens", "tokens", wanted.tokens),
+                ("rate", "rate", wanted.rate),
+                ("quota", "quota", wanted.quota),
+                ("refused", "refused_pids", wanted.refused),
+            )
+            if not _alike(row[column], value, EXACTLY.get(name, EXACT))
+        ]
+        if wrong:
+            yield f"decision {number} ({wanted.action} at {wanted.decided_at}): {'; '.join(wrong)}"
+
+
+def _metrics(expected: dict[int, Row], last: dict[int, Row], found: list[dict[str, Any]]) -> Iterator[str]:
+    ends = {row["window_end"]: row for row in found}
+    for end in sorted({*ends, *expected}):
+        if end not in ends:
+            yield f"no row of the interval that ends at {end}: {expected[end]}"
+            continue
+        row = ends[end]
+        candidates = [each[end] for each in (expected, last) if end in each]
+        if not candidates:
+            yield f"a row of the interval that ends at {end}, expected none: {row}"
+            continue
+        wrongs = [_wrong(row, wanted) for wanted in candidates]
+        if all(wrongs):
+            yield f"last row of the interval that ends at {end}: {'; '.join(wrongs[0])}"
+
+
+def _wrong(row: dict[str, Any], wanted: Row) -> list[str]:
+    wrong = [
+        f"{name} {row[column]!r}, expected {_plain(value)!r}"
+        for name, column, value in (
+            ("as_of", "as_of", wanted.as_of),
+            ("admitted", "admitted_pids", wanted.admitted),
+            ("refused", "refused_pids", wanted.refused),
+            ("tokens", "tokens", wanted.tokens),
+            ("rate", "rate", wanted.rate),
+            ("quota", "quota", wanted.quota),
+            ("active", "active_pids", wanted.active),
+            ("phase", "phase", wanted.phase),
+        )
+        if not _alike(row[column], value, EXACTLY.get(name, EXACT))
+    ]
+    if abs(row["new_pids_window"] - wanted.new_in_window) > max(Fraction(51, 100), wanted.new_in_window / 50):
+        wrong.append(f"new_pids_window {row['new_pids_window']}, expected {float(wanted.new_in_window)}")
+    return wrong
+
+
+def _late(said: Said, found: list[dict[str, Any]]) -> Iterator[str]:
+    # Repeats of a late PID within a tick may be left out, or not.
+    total = sum(row["late_pids"] for row in found)
+    least, most = len(set(said.late)), len(said.late)
+    if not least <= total <= most:
+        yield f"late {total}, expected {least} to {most}"
+
+
+def _alike(found: Any, wanted: Any, exact: float = EXACT) -> bool:
+    if found is None or wanted is None or (isinstance(wanted, (str, int)) and exact == EXACT):
+        return found == wanted
+    return abs(found - wanted) <= exact * max(1, abs(wanted))
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, Fraction) else value

@@ -1,0 +1,194 @@
+"""Makes a history of a number: small, full of edges, and always the same."""
+
+from dataclasses import replace
+from fractions import Fraction
+from random import Random
+
+from history import NOW_MS, Batch, Chance, History, Record
+from rules_oracle import Event, Rules
+
+NAMES = (
+    "User:a", "User:b", "Group:a", "User:c", "User:ünïcode ☃", "User:\x00quarantine/:x",
+    "quarantine/:produce-events/0/0",
+    "overflow-07:x", "User:x:y", "unknown", "User:ANONYMOUS", "User: ", "User:a\nb", 'User:"}\n{"',
+)  # fmt: skip
+BAD = (
+    b"", b"{", b"null", b"[]", b"{}", None, b"\xff\xfe", b'{"timestamp_ms": 1, "principal": "User:a"}', b"[" * 2000,
+    b'{"timestamp_ms": "1", "principal": "User:a", "producer_id": 1}',
+    b'{"timestamp_ms": 1, "principal": "a", "producer_id": 1}', b"{}\n{}",
+    b'{"timestamp_ms": 4102444800000, "principal": "User:a", "producer_id": 1}',
+    b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": -2}',
+    b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": 9223372036854775808}',
+)  # fmt: skip
+QUOTAS = (0.1, 0.5, 1.0, 2.0, 3.0, 3.7, 5.0, 8.0, 20.0, 100.0, 1_000_000.0)
+TROUBLES = ("", "", "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables")
+HOUR_MS = 3_600_000
+
+
+SPECIAL_EVERY = 40
+
+
+def history(seed: int) -> History:
+    special = {7: _flood, 27: _made_up}.get(seed % SPECIAL_EVERY)
+    return special(seed) if special else _Maker(seed).make()
+
+
+def _made_up(seed: int) -> History:
+    """A flood of PIDs with a pattern."""
+    random = Chance(seed)
+    shift = random.randrange(55)
+    pids = [(number << shift) ^ random.choice((0, 1 << 61)) for number in range(300)]
+    if random.random() < 0.3:
+        pids = [int(f"{number:062b}"[::-1], 2) for number in range(300)]
+    records = tuple(Record(0, Event(NOW_MS + number, "User:a", pid)) for number, pid in enumerate(pids))
+    salt = random.randrange(2**63)
+    return History(Rules(), (Batch(records, {"": 100.0}),), false_positive_rate=1e-4, salt=salt, is_made_up=True)
+
+
+def _flood(seed: int) -> History:
+    """Uncharged PIDs without end, late ones, corrections and learning ones, against a small cap."""
+    random = Chance(seed)
+    rules = Rules(learn_until_ms=random.choice((0, NOW_MS + 2 * HOUR_MS)))
+    name, at, number, batches = "User:a", NOW_MS, 0, []
+    for _ in range(4):
+        at += random.choice((1000, rules.quantum_ms))
+        kind, late = random.choice((("", 3), ("correction", 0), ("learning", 0), ("learning", 2)))
+        records = [Record(0, Event(at, name, 1))]
+        for _ in range(500):
+            number += 1
+            records.append(Record(0, Event(at - late * rules.quantum_ms, name, number, kind=kind)))
+        batches.append(Batch(tuple(records), {"": 2.0} if not batches else None, plan=random.randrange(1, 99)))
+    return History(rules, tuple(batches), salt=random.randrange(2**63), max_uncharged_bytes=2048)
+
+
+def _pid(random: Random, number: int, shape: int) -> int:
+    """PIDs as brokers count them, or as somebody may make them up."""
+    shapes = (number, number, 1000 + number, number << 44, int(f"{number:062b}"[::-1], 2), number * 2**20)
+    return shapes[shape] if shape < len(shapes) else (number * 0x9E3779B97F4A7C15) & (2**63 - 1)
+
+
+class _Maker:
+    def __init__(self, seed: int) -> None:
+        self.random = random = Chance(seed)
+        self.rules = rules = _rules(random)
+        tick = max(1, rules.quantum_ms // 90)
+        self.steps = (0, 0, 0, 0, 1, 7, tick // 2, tick, tick, 3 * tick, 7 * tick, 7 * tick, rules.min_throttle_ms,
+                      rules.interval_ms, rules.quantum_ms // 2)  # fmt: skip
+        window = rules.window_ms
+        self.leaps = (rules.quantum_ms, window, window + rules.quantum_ms, 2 * window, 11 * window, 13 * window,
+                      random.randrange(1, 40 * window), 40 * HOUR_MS)  # fmt: skip
+        self.names = random.sample(NAMES, random.randint(1, 4))
+        self.home = {name: random.randrange(random.randint(1, 3)) for name in self.names}
+        self.shape = {name: random.randrange(7) for name in self.names}
+        self.pids = {name: random.randint(2, 12) for name in self.names}
+        self.fresh = dict.fromkeys(self.names, 1000)
+        begin = NOW_MS + random.randrange(window)
+        self.at = {partition: begin + random.choice((0, 0, 0, window // 3)) for partition in range(3)}
+        self.newest = dict(self.at)
+        self.seen: dict[str, int] = {}
+        self.leap_odds = random.choice((0.0, 0.02, 0.1))
+        self.late_odds = random.choice((0.0, 0.0, 0.05, 0.2))
+        self.mark_odds = random.choice((0.0, 0.0, 0.05, 0.3))
+        self.bad_odds = random.choice((0.0, 0.0, 0.1))
+        self.flood_odds = random.choice((0.1, 0.3, 0.7))
+        if random.random() < 0.35:
+            # Producers that come together, and again after about a window: they live on renewals.
+            self.steps = (0, 0, 0, 0, 1, 7, tick // 2)
+            self.leaps = (rules.quantum_ms, window - rules.quantum_ms // 2, window - rules.quantum_ms, window)
+            self.leap_odds, self.flood_odds = random.choice((0.1, 0.2)), random.choice((0.0, 0.1))
+
+    def make(self) -> History:
+        random = self.random
+        batches = []
+        quotas: dict[str, float] | None = self._quotas()
+        calm = random.random() < 0.3
+        for _ in range(random.randint(2, 10)):
+            before = max(self.newest.values())
+            records = tuple(self._record() for _ in range(random.randint(1, random.choice((2, 8, 25)))))
+            clock_ms = random.choice((0, 1000, max(self.newest.values()) - before, 50 * HOUR_MS))
+            batches.append(
+                Batch(
+                    records,
+                    quotas,
+                    clock_ms,
+                    0 if calm else random.randrange(1, 1000),
+                    "" if calm else random.choice(TROUBLES),
+                )
+            )
+            quotas = self._quotas() if random.random() < 0.12 else None
+        return History(
+            self.rules,
+            tuple(batches),
+            random.choice((64, 64, 1, 2, 5)),
+            1e-4 if random.random() < 0.1 else 1e-9,
+            random.randint(1, 3),
+            random.randrange(2**63),
+        )
+
+    def _quotas(self) -> dict[str, float]:
+        random = self.random
+        names = {name.split(":", 1)[-1] for name in self.names}
+        quotas = {name: random.choice(QUOTAS) for name in sorted(names) if random.random() < 0.6}
+        return quotas | ({"": random.choice(QUOTAS)} if random.random() < 0.6 else {})
+
+    def _record(self) -> Record:
+        random = self.random
+        if random.random() < self.bad_odds:
+            return Record(random.randrange(3), None, raw=random.choice(BAD))
+        name = random.choice(self.names)
+        partition = self.home[name]
+        at = self._time(name, partition)
+        event = Event(at, name, self._new_pid(name), random.choice((1, 1, 2)), self._kind())
+        return Record(partition, event, random.choice((0, 5, 200_000, 9 * HOUR_MS)), style=random.randrange(8))
+
+    def _kind(self) -> str:
+        random = self.random
+        return random.choice(("correction", "learning")) if random.random() < self.mark_odds else ""
+
+    def _new_pid(self, name: str) -> int:
+        random = self.random
+        if random.random() < 0.02:
+            return -1
+        if random.random() < self.flood_odds:
+            self.fresh[name] += random.random() < 0.8
+            return _pid(random, self.fresh[name], self.shape[name])
+        return _pid(random, random.randrange(self.pids[name]), self.shape[name])
+
+    def _time(self, name: str, partition: int) -> int:
+        random, rules = self.random, self.rules
+        step = random.choice(self.leaps) if random.random() < self.leap_odds else random.choice(self.steps)
+        if random.random() < self.late_odds:
+            return self._late(name, partition)
+        if random.random() < 0.1:
+            # A little out of order.
+            at = max(self.newest[partition] - random.choice(self.steps), self.at[partition] - rules.window_ms)
+            return max(at, self.newest[partition] - rules.window_ms)
+        at = self.newest[partition] + step
+        self.newest[partition] = self.seen[name] = at
+        return at
+
+    def _late(self, name: str, partition: int) -> int:
+        """Up to a window behind its partition, and further only where its ledger can't have been removed."""
+        random, rules, newest = self.random, self.rules, self.newest[partition]
+        far = self.seen.get(name, 0) >= newest - rules.window_ms
+        return newest - random.randrange(1, (3 if far else 1) * rules.window_ms)
+
+
+def _rules(random: Random) -> Rules:
+    window_s, layers = random.choice(
+        ((3600, 4), (3600, 4), (3600, 4), (3600, 1), (3600, 3), (600, 4), (60, 4), (60, 5), (7, 4), (7, 2), (90, 4))
+    )
+    window = window_s * 1000
+    rules = Rules(
+        window_ms=window,
+        layer_count=layers,
+        window_num=random.choice((11, 11, 1, 2)),
+        burst_windows=random.choice((Fraction(1), Fraction(1), Fraction(1), Fraction(1, 2), Fraction(11))),
+        late_grace_ms=random.choice((300_000, window // 12, window // 12, 0)),
+        min_throttle_ms=random.choice((60_000, window // 60, window // 60, 0)),
+        interval_ms=random.choice((60_000, window // 60, window // 60, window // 6, 0)),
+        scope=random.choice(("cluster", "cluster", "broker")),
+    )
+    if random.random() < 0.15:
+        return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window))
+    return rules

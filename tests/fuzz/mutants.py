@@ -1,0 +1,245 @@
+"""Breaks the rules on purpose, one at a time, and says how many histories it takes to see it.
+
+Run it with `.venv/bin/python tests/fuzz/mutants.py [NAME ...]`; it ends with 1 if one of them is not found.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+sys.path += [str(Path(__file__).parents[1] / "unit" / "streaming"), str(Path(__file__).parents[2])]
+
+from run import run
+
+import state.ledger as ledger_module
+import streaming.forwarded as forwarded_module
+import streaming.tally as tally_module
+from quota.bucket import BucketTerms
+from quota.episode import Episode
+from state.budget import Budget
+from state.events import CORRECTION, LEARNING
+from state.ledger import Ledger
+from state.uncharged import Uncharged
+from streaming.event_times import EventTimes
+from streaming.forwarded import Forwarded, PartitionMemory
+from streaming.ledger_group import LedgerGroup
+
+MOST = 400
+Mutant = Callable[[], Any]
+IS_RELIABLE = vars(forwarded_module)["_is_reliable"]
+
+
+def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
+    put = LedgerGroup.put
+
+    def told(state: Any) -> object:
+        return state.clock_tick, state.limit, state.interval.number, state.interval.admitted
+
+    def forgetful(self: LedgerGroup, principal: str, held: Any) -> None:
+        before = self.get(principal)
+        if before and held and before[:3] == b"PQL":
+            old, new = ledger_module.decode(before), ledger_module.decode(held.content)
+            if told(old) == told(new):
+                return
+        put(self, principal, held)
+
+    return patch.object(LedgerGroup, "put", forgetful)
+
+
+def pids_are_salted_but_not_mixed() -> Any:
+    return patch.object(ledger_module, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids])
+
+
+def late_pids_pass_the_cap() -> Any:
+    store = Uncharged.store
+
+    def roomy(self: Uncharged, pid_hash: int, quantum: int, current: int) -> bool:
+        if quantum < current:
+            return self._seen.store(pid_hash, quantum)
+        return store(self, pid_hash, quantum, current)
+
+    return patch.object(Uncharged, "store", roomy)
+
+
+def a_ledger_is_forgotten_by_the_newest_time_of_any_partition() -> Any:
+    after = EventTimes.after
+
+    def of_any(self: EventTimes, reached: Any) -> EventTimes:
+        times = after(self, reached)
+        newest = max(times.reached_ms.values(), default=0)
+        return EventTimes(dict.fromkeys(range(3), newest))
+
+    return patch.object(EventTimes, "after", of_any)
+
+
+def a_refused_pid_is_stored() -> Any:
+    observe = vars(Ledger)["_observe"]
+
+    def storing(self: Ledger, event: Any, tick: int) -> None:
+        observe(self, event, tick)
+        if self._seen.find(event.pid_hash) is None:
+            self._seen.store(event.pid_hash, self._timeline.quantum(tick))
+
+    return patch.object(Ledger, "_observe", storing)
+
+
+def tokens_come_back_within_a_tick() -> Any:
+    take = Budget.take
+
+    def generous(self: Budget, tick: int) -> bool:
+        bucket, terms = self._bucket, self._terms
+        if bucket and terms and bucket.tick == tick:
+            bucket.units = min(terms.burst_units, bucket.units + terms.refill_per_ms)
+        return take(self, tick)
+
+    return patch.object(Budget, "take", generous)
+
+
+def a_renewal_is_charged() -> Any:
+    observe = vars(Ledger)["_observe"]
+
+    def charging(self: Ledger, event: Any, tick: int) -> None:
+        if self._seen.find(event.pid_hash) is not None:
+            self._budget.take(tick)
+        observe(self, event, tick)
+
+    return patch.object(Ledger, "_observe", charging)
+
+
+def memory_of_an_attempt_that_was_lost_is_used() -> Any:
+    def trusting(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
+        known = self._partitions.setdefault((topic, partition), PartitionMemory(attempt, first))
+        known.attempt, known.next_offset = attempt, last + 1
+        return known
+
+    return patch.object(Forwarded, "of", trusting)
+
+
+def memory_is_used_after_another_worker_read_on() -> Any:
+    def gapless(self: Forwarded, attempt: Any, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
+        known = self._partitions.get((topic, partition))
+        if known is None or not IS_RELIABLE(known, attempt):
+            known = self._partitions[topic, partition] = PartitionMemory(attempt, first)
+        known.attempt, known.next_offset = attempt, last + 1
+        return known
+
+    return patch.object(Forwarded, "of", gapless)
+
+
+def memory_outlives_a_change_of_quotas() -> Any:
+    def unasked(known: PartitionMemory, attempt: Any) -> bool:
+        same_run = known.attempt.run_id == attempt.run_id
+        return same_run and (known.attempt.batch_id < attempt.batch_id or known.attempt == attempt)
+
+    return patch.object(forwarded_module, "_is_reliable", unasked)
+
+
+def a_learning_mark_is_ignored() -> Any:
+    kinds = vars(tally_module)["_kinds"]
+    return patch.object(tally_module, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
+
+
+def a_correction_is_charged() -> Any:
+    kinds = vars(tally_module)["_kinds"]
+    return patch.object(tally_module, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
+
+
+def a_release_comes_a_tick_early() -> Any:
+    return patch.object(
+        Episode, "is_over", lambda self, tick, timeline: timeline.tick_start_ms(tick + 1) > self.throttled_until_ms
+    )
+
+
+def a_throttle_is_renewed_a_tick_early() -> Any:
+    due = Episode.renewal_is_due
+    return patch.object(
+        Episode, "renewal_is_due", lambda self, tick, config, timeline: due(self, tick + 1, config, timeline)
+    )
+
+
+def a_quota_refills_the_time_before_it() -> Any:
+    def at_once(self: Budget, limit: Any, tick: int) -> None:
+        rate = limit.producer_ids_rate
+        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
+
+    return patch.object(Budget, "apply", at_once)
+
+
+def a_late_event_is_charged() -> Any:
+    return patch.object(Ledger, "_keep_late_bound", lambda self: setattr(self, "_late_before", 0))
+
+
+def what_expired_keeps_its_rate() -> Any:
+    expire = vars(Ledger)["_expire"]
+
+    def keeping(self: Ledger) -> None:
+        rate = self._state.rate
+        expire(self)
+        self._state.rate = rate
+
+    return patch.object(Ledger, "_expire", keeping)
+
+
+def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
+    repeats = tally_module.repeats_in_block
+
+    def coarser(seen: Any, late_ticks: int) -> Any:
+        return repeats(forwarded_module.Sighted(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
+
+    return patch.object(tally_module, "repeats_in_block", coarser)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
+    pids_are_salted_but_not_mixed,
+    late_pids_pass_the_cap,
+    a_ledger_is_forgotten_by_the_newest_time_of_any_partition,
+    a_refused_pid_is_stored,
+    tokens_come_back_within_a_tick,
+    a_renewal_is_charged,
+    memory_of_an_attempt_that_was_lost_is_used,
+    memory_is_used_after_another_worker_read_on,
+    memory_outlives_a_change_of_quotas,
+    a_learning_mark_is_ignored,
+    a_correction_is_charged,
+    a_release_comes_a_tick_early,
+    a_throttle_is_renewed_a_tick_early,
+    a_quota_refills_the_time_before_it,
+    a_late_event_is_charged,
+    what_expired_keeps_its_rate,
+    repeats_of_another_tick_are_dropped_in_a_block,
+)
+
+
+@contextmanager
+def broken(mutant: Mutant) -> Iterator[None]:
+    with mutant():
+        yield
+
+
+def needed(mutant: Mutant, most: int = MOST) -> int | None:
+    """Return how many histories it takes to see a mutant, None if so many are not enough."""
+    with broken(mutant):
+        return next((seed + 1 for seed in range(most) if run([seed]).mismatches), None)
+
+
+def main() -> int:
+    missed = 0
+    for mutant in MUTANTS:
+        name = mutant.__name__.replace("_", " ")
+        if len(sys.argv) > 1 and not any(each in name for each in sys.argv[1:]):
+            continue
+        began, found = time.monotonic(), needed(mutant)
+        missed += found is None
+        print(f"{name}: {found or f'NOT in {MOST}'} histories, {time.monotonic() - began:.0f} s", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,389 @@
+"""The rules once more, slow and obvious: sets, lists, fractions. Written from the design, not from the code.
+
+It remembers exactly where the product has Bloom filters, sketches and fixed-point integers. Nothing is optimised, and
+nothing is shared with what it checks.
+"""
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+TICKS_PER_QUANTUM = 90
+NEVER = -1
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings. Time is cut into ticks: each quantum has 90, also where they can't be of the same length."""
+
+    window_ms: int = 3_600_000
+    layer_count: int = 4
+    window_num: int = 11
+    burst_windows: Fraction = Fraction(1)
+    late_grace_ms: int = 300_000
+    min_throttle_ms: int = 60_000
+    interval_ms: int = 60_000
+    scope: str = "cluster"
+    learn_until_ms: int = 0
+
+    @property
+    def quantum_ms(self) -> int:
+        return self.window_ms // self.layer_count
+
+    def tick(self, at_ms: int) -> int:
+        return at_ms * TICKS_PER_QUANTUM // self.quantum_ms
+
+    def start(self, tick: int) -> int:
+        """The first millisecond of a tick."""
+        return -(-tick * self.quantum_ms // TICKS_PER_QUANTUM)
+
+    def ticks_in(self, duration_ms: int) -> int:
+        return max(1, round(Fraction(duration_ms * TICKS_PER_QUANTUM, self.quantum_ms)))
+
+    @property
+    def interval_ticks(self) -> int:
+        return self.ticks_in(self.interval_ms)
+
+
+@dataclass(frozen=True)
+class Event:
+    at_ms: int
+    principal: str
+    pid: int
+    broker: int = 0
+    kind: str = ""
+    """Empty, `correction` or `learning`."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    action: str
+    decided_at: int
+    throttled_until: int
+    throttle_time_ms: int
+    tokens: Fraction | None
+    rate: Fraction
+    quota: Fraction | None
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """The last metrics row of an interval."""
+
+    as_of: int
+    admitted: int
+    refused: int
+    tokens: Fraction | None
+    rate: Fraction
+    quota: Fraction | None
+    active: int
+    new_in_window: Fraction
+    phase: str
+
+
+@dataclass
+class Sample:
+    start_ms: int
+    last_ms: int
+    count: int = 0
+
+
+@dataclass
+class Episode:
+    tick: int
+    until: int
+    refused: set[int] = field(default_factory=set)
+
+
+class Said:
+    """What one ledger says: decisions, the last row of each interval, late events."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+        self.rows: dict[int, Row] = {}
+        self.late: list[tuple[int, int, str]] = []
+        self._open: Episode | None = None
+
+    def decide(self, decision: Decision, episode: Episode) -> None:
+        self.settle()
+        self.decisions.append(replace(decision, refused=len(episode.refused)))
+        self._open = episode if decision.action == "THROTTLE" else None
+
+    def settle(self) -> None:
+        """The refused PIDs of a THROTTLE are those until the next decision, or until its batch ends."""
+        if self._open is not None:
+            self.decisions[-1] = replace(self.decisions[-1], refused=len(self._open.refused))
+            self._open = None
+
+
+class Ledger:
+    def __init__(self, rules: Rules, said: Said, siblings: "dict[int, Ledger]") -> None:
+        self.rules, self.said, self.siblings = rules, said, siblings
+        self.quota: Fraction | None = None
+        self.interval = NEVER
+        self.fresh()
+
+    def fresh(self) -> None:
+        self.clock = NEVER  # a tick
+        self.stored: dict[int, set[int]] = {}  # PIDs by quantum
+        self.admitted_in: dict[int, int] = {}  # by quantum
+        self.refused_in: dict[int, set[int]] = {}
+        self.tokens: Fraction | None = None  # None: nobody has asked for one, so the bucket is full
+        self.filled = 0  # the tick up to which tokens have come back
+        self.samples: list[Sample] = []
+        self.episode: Episode | None = None
+        self.admitted = 0
+        self.refused: set[int] = set()
+
+    # --- what one event does
+
+    def event(self, event: Event, quota: Fraction | None) -> None:
+        """Judge an event; the quota is that of its batch, and begins to count once time has passed."""
+        rules = self.rules
+        tick = rules.tick(event.at_ms)
+        if self.clock != NEVER and tick >= self.expires():
+            self.say_last()
+            self.fresh()
+        now = max(self.clock, tick)
+        before = self.told()
+        if self.clock == NEVER:
+            self.move(now)
+        self.pass_time(now)
+        has_news = self.told() != before
+        if quota != self.quota:
+            self.set_quota(quota, now)  # which alone makes no row
+        before = self.told()
+        if tick < rules.tick(max(0, rules.start(self.clock) - rules.late_grace_ms)):
+            self.late(event, tick)
+        else:
+            self.judge(event, now)
+        if has_news or self.told() != before:
+            self.write_row(max(self.clock, self.interval * rules.interval_ticks))
+
+    def told(self) -> object:
+        """What a metrics row is about, the quota left out."""
+        stored = sum(len(pids) for pids in self.stored.values())
+        ends = self.episode and (self.episode.until, len(self.episode.refused))
+        return self.clock, self.interval, stored, self.tokens, self.filled, len(self.refused), ends, len(self.said.late)
+
+    def pass_time(self, now: int) -> None:
+        """Let time come to a tick: a throttle ends, an interval ends, a quantum ends."""
+        rules = self.rules
+        if now // rules.interval_ticks > self.interval:
+            self.interval = now // rules.interval_ticks
+            self.admitted, self.refused = 0, set()
+        if self.quantum(now) > self.quantum(self.clock):
+            self.move(now)
+        if self.episode is not None and rules.start(now) > self.episode.until:
+            until = self.episode.until
+            self.decide("RELEASE", until, until, 0, rules.tick(until))
+            self.episode = None
+
+    def judge(self, event: Event, now: int) -> None:
+        quantum, pid = self.quantum(now), event.pid
+        if pid in self.stored.get(quantum, ()):
+            return  # there is a copy in this quantum: nothing changes
+        self_known = self.remembers(pid, quantum)
+        is_free = bool(event.kind) or self.is_learning(now) or self.is_known_elsewhere(pid, quantum)
+        self.move(now)
+        if self_known or is_free:
+            self.store(pid, quantum)
+        elif self.quota is None or self.take_token(now):
+            self.store(pid, quantum)
+            self.record_rate(self.moment(event, now))
+            self.admitted += 1
+            self.admitted_in[quantum] = self.admitted_in.get(quantum, 0) + 1
+        else:
+            self.refuse(pid, self.moment(event, now), now)
+
+    def late(self, event: Event, tick: int) -> None:
+        self.said.late.append((event.pid, tick, event.kind))
+        quantum = self.quantum(tick)
+        if quantum >= self.quantum(self.clock) - self.rules.layer_count:
+            self.store(event.pid, quantum)
+
+    def refuse(self, pid: int, now_ms: int, now: int) -> None:
+        rules = self.rules
+        wait = round_half_up(-self.tokens_at(now) / self.quota * rules.window_ms)
+        until = now_ms + max(wait, rules.min_throttle_ms)
+        self.refused.add(pid)
+        self.refused_in.setdefault(self.quantum(now), set()).add(pid)
+        is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
+        if self.episode is None:
+            self.episode = Episode(now, until)
+        self.episode.refused.add(pid)
+        if is_due:
+            self.episode.tick, self.episode.until = now, until
+            self.decide("THROTTLE", now_ms, until, wait, now)
+
+    # --- what is remembered
+
+    def quantum(self, tick: int) -> int:
+        return tick // TICKS_PER_QUANTUM
+
+    def moment(self, event: Event, now: int) -> int:
+        return max(event.at_ms, self.rules.start(now))
+
+    def move(self, now: int) -> None:
+        self.clock = max(self.clock, now)
+        oldest = self.quantum(self.clock) - self.rules.layer_count
+        for each in (self.stored, self.admitted_in, self.refused_in):
+            for quantum in [quantum for quantum in each if quantum < oldest]:
+                del each[quantum]
+
+    def store(self, pid: int, quantum: int) -> None:
+        self.stored.setdefault(quantum, set()).add(pid)
+
+    def remembers(self, pid: int, quantum: int) -> bool:
+        oldest = quantum - self.rules.layer_count
+        return any(pid in pids for number, pids in self.stored.items() if number >= oldest)
+
+    def is_known_elsewhere(self, pid: int, quantum: int) -> bool:
+        """Whether another broker's ledger of the principal remembers the PID: leadership moves."""
+        return any(other.remembers(pid, quantum) for other in self.siblings.values() if other is not self)
+
+    def is_learning(self, now: int) -> bool:
+        return self.rules.start(now) < self.rules.learn_until_ms
+
+    # --- tokens, quota, rate
+
+    def burst(self) -> Fraction:
+        return self.quota * self.rules.burst_windows
+
+    def tokens_at(self, tick: int) -> Fraction:
+        if self.tokens is None:
+            return self.burst()
+        elapsed_ms = max(0, self.rules.start(tick) - self.rules.start(self.filled))
+        return min(self.burst(), self.tokens + self.quota * elapsed_ms / self.rules.window_ms)
+
+    def take_token(self, now: int) -> bool:
+        self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
+        if self.tokens < 0:
+            return False
+        self.tokens -= 1
+        return True
+
+    def set_quota(self, quota: Fraction | None, now: int) -> None:
+        if self.quota is not None and self.tokens is not None:
+            self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
+        self.quota = quota
+
+    def record_rate(self, now_ms: int) -> None:
+        rules = self.rules
+        if not self.samples or now_ms - self.samples[-1].start_ms >= rules.window_ms:
+            self.samples = [*self.samples, Sample(now_ms, now_ms)][-(rules.window_num + 1) :]
+        self.samples[-1].count += 1
+        self.samples[-1].last_ms = now_ms
+
+    def rate(self, now_ms: int) -> Fraction:
+        """Kafka's `Rate` over `SampledStat`, asked without leaving a trace; in PIDs per window."""
+        rules = self.rules
+        live = [each for each in self.samples if now_ms - each.last_ms < rules.window_num * rules.window_ms]
+        if not live:
+            return Fraction(0)
+        elapsed = now_ms - min(each.start_ms for each in live)
+        full_windows = int(Fraction(elapsed, rules.window_ms))  # towards zero, as Java
+        elapsed += max(0, rules.window_num - 1 - full_windows) * rules.window_ms
+        return Fraction(sum(each.count for each in live) * rules.window_ms, max(elapsed, 1))
+
+    # --- what is said
+
+    def decide(self, action: str, at_ms: int, until: int, wait: int, tick: int) -> None:
+        tokens = None if self.quota is None else self.tokens_at(tick)
+        self.said.decide(Decision(action, at_ms, until, wait, tokens, self.rate(at_ms), self.quota), self.episode)
+
+    def write_row(self, tick: int) -> None:
+        rules = self.rules
+        at_ms = rules.start(tick)
+        self.said.rows[rules.start((self.interval + 1) * rules.interval_ticks)] = Row(
+            at_ms,
+            self.admitted,
+            len(self.refused),
+            None if self.quota is None else self.tokens_at(tick),
+            self.rate(at_ms),
+            self.quota,
+            len(set().union(*self.stored.values())),
+            self.new_in_window(at_ms),
+            "learning" if self.is_learning(tick) else "enforcing",
+        )
+
+    def new_in_window(self, at_ms: int) -> Fraction:
+        """Admitted and distinct refused PIDs; the quantum in which the window begins counts for its part of it."""
+        begin, length = at_ms - self.rules.window_ms, self.rules.quantum_ms
+        quanta = {*self.admitted_in, *self.refused_in}
+        inside = {each for each in quanta if each * length >= begin}
+        cut = {each for each in quanta if each * length < begin < (each + 1) * length}
+        whole, more = self.new_in(inside), self.new_in(inside | cut)
+        share = Fraction(sum((each + 1) * length - begin for each in cut), length)
+        return whole + share * (more - whole)
+
+    def new_in(self, quanta: set[int]) -> int:
+        refused = set().union(*(self.refused_in.get(each, set()) for each in quanta))
+        return sum(self.admitted_in.get(each, 0) for each in quanta) + len(refused)
+
+    # --- the end
+
+    def expires(self) -> int:
+        """The tick from which on nothing of this ledger bears on what comes."""
+        rules = self.rules
+        idle_ms = rules.window_num * rules.window_ms
+        ends = [(self.quantum(self.clock) + rules.layer_count + 1) * rules.quantum_ms]
+        if self.samples:
+            ends.append(self.samples[-1].last_ms + idle_ms)
+        if self.episode is not None:
+            ends.append(self.episode.until)
+        if self.tokens is not None and self.quota is None:
+            ends.append(rules.start(self.filled) + idle_ms)  # whatever quota comes next
+        elif self.tokens is not None:
+            lacking = max(Fraction(0), self.burst() - self.tokens)
+            wait = lacking * rules.window_ms / self.quota
+            ends.append(rules.start(self.filled) - (-wait.numerator // wait.denominator))
+        return rules.tick(max(ends)) + 1
+
+    def say_last(self) -> None:
+        """A pending RELEASE, and a row of rate 0, dated when the ledger expired."""
+        tick = self.expires()
+        self.pass_time(tick)
+        self.tokens, self.samples = None, []
+        self.write_row(tick)
+
+
+class Oracle:
+    """All ledgers of a stream."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.ledgers: dict[str, dict[int, Ledger]] = {}
+
+    def batch(self, events: list[Event], quotas: dict[str, Fraction | None]) -> None:
+        """Take a batch; the quotas are by principal."""
+        touched = {}
+        for event in events:
+            if event.pid >= 0:
+                ledger = self.ledger(event)
+                ledger.event(event, quotas[event.principal])
+                touched[id(ledger)] = ledger
+        for ledger in touched.values():
+            ledger.said.settle()
+
+    def ledger(self, event: Event) -> Ledger:
+        broker = event.broker if self.rules.scope == "broker" else NEVER
+        siblings = self.ledgers.setdefault(event.principal, {})
+        if broker not in siblings:
+            siblings[broker] = Ledger(self.rules, Said(), siblings)
+        return siblings[broker]
+
+    def said(self) -> dict[tuple[str, int], tuple[Said, Said]]:
+        """What each ledger has said, and what it would say if it were removed now."""
+        found = {}
+        for principal, siblings in self.ledgers.items():
+            for broker, ledger in siblings.items():
+                said, last = ledger.said, Said()
+                ledger.said = last
+                ledger.say_last()
+                found[principal, broker] = (said, last)
+        return found
+
+
+def round_half_up(value: Fraction) -> int:
+    return (2 * value.numerator + value.denominator) // (2 * value.denominator)

@@ -1,0 +1,143 @@
+"""Makes a failing history small, and prints it as a test."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from fractions import Fraction
+
+from history import Batch, History, Record
+from rules_oracle import Rules
+
+Fails = Callable[[History], bool]
+
+
+def shrunk(history: History, fails: Fails, most: int = 4000) -> History:
+    """Return the smallest history found that still fails: each step tries to leave one thing out."""
+    tried = 0
+    improved = True
+    while improved and tried < most:
+        improved = False
+        for smaller in _smaller(history):
+            tried += 1
+            if fails(smaller):
+                history, improved = smaller, True
+                break
+            if tried >= most:
+                break
+    return history
+
+
+def _smaller(history: History) -> Iterator[History]:
+    batches = history.batches
+    for size in _halves(len(batches)):
+        for begin in range(0, len(batches), size):
+            kept = batches[:begin] + batches[begin + size :]
+            quotas = [each.quotas for each in batches[: begin + size] if each.quotas is not None]
+            if kept and begin < len(kept) and quotas and kept[begin].quotas is None:
+                kept = (*kept[:begin], replace(kept[begin], quotas=quotas[-1]), *kept[begin + 1 :])
+            if kept:
+                yield replace(history, batches=kept)
+    for at, batch in enumerate(batches):
+        for size in _halves(len(batch.records)):
+            for begin in range(0, len(batch.records), size):
+                records = batch.records[:begin] + batch.records[begin + size :]
+                if records:
+                    yield _with(history, at, replace(batch, records=records))
+        for simpler in ({"trouble": ""}, {"plan": 0}, {"clock_ms": 1000}):
+            if replace(batch, **simpler) != batch:
+                yield _with(history, at, replace(batch, **simpler))
+        if at and batch.quotas is not None:
+            yield _with(history, at, replace(batch, quotas=None))
+        for name in batch.quotas or {}:
+            yield _with(
+                history, at, replace(batch, quotas={key: each for key, each in batch.quotas.items() if key != name})
+            )
+    for at in range(len(batches) - 1):
+        if batches[at + 1].quotas is None:
+            joined = replace(batches[at], records=batches[at].records + batches[at + 1].records)
+            yield replace(history, batches=(*batches[:at], joined, *batches[at + 2 :]))
+    for simpler in ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9}):
+        if replace(history, **simpler) != history:
+            yield replace(history, **simpler)
+    for rules in _plainer(history.rules):
+        yield replace(history, rules=rules)
+    for at, batch in enumerate(batches):
+        for number, record in enumerate(batch.records):
+            for simpler in _simpler(record):
+                records = (*batch.records[:number], simpler, *batch.records[number + 1 :])
+                yield _with(history, at, replace(batch, records=records))
+
+
+def _halves(size: int) -> Iterator[int]:
+    while size > 0:
+        yield size
+        size //= 2
+
+
+def _with(history: History, at: int, batch: Batch) -> History:
+    return replace(history, batches=(*history.batches[:at], batch, *history.batches[at + 1 :]))
+
+
+def _plainer(rules: Rules) -> Iterator[Rules]:
+    plain = Rules()
+    for each in fields(Rules):
+        if getattr(rules, each.name) != getattr(plain, each.name):
+            yield replace(rules, **{each.name: getattr(plain, each.name)})
+
+
+def _simpler(record: Record) -> Iterator[Record]:
+    if record.event is None:
+        return
+    for change in ({"style": 0}, {"ahead_ms": 5}, {"partition": 0}):
+        if replace(record, **change) != record:
+            yield replace(record, **change)
+    event = record.event
+    pids = [{"pid": pid} for pid in range(5) if pid < event.pid]
+    for change in ({"kind": ""}, {"broker": 1}, *pids):
+        if replace(event, **change) != event:
+            yield replace(record, event=replace(event, **change))
+
+
+def as_test(history: History, name: str) -> str:
+    """Return a test that runs a history."""
+    lines = [f"def test_{name}() -> None:", f"    rules = {_call(history.rules)}", "    batches = ("]
+    for batch in history.batches:
+        lines.append("        Batch(")
+        lines.append("            (")
+        lines += [f"                {_record(record)}," for record in batch.records]
+        lines.append("            ),")
+        lines += [
+            f"            {each.name}={getattr(batch, each.name)!r},"
+            for each in fields(Batch)[1:]
+            if getattr(batch, each.name) != each.default
+        ]
+        lines.append("        ),")
+    others = "".join(
+        f", {each.name}={getattr(history, each.name)!r}"
+        for each in fields(History)[2:]
+        if getattr(history, each.name) != each.default
+    )
+    return "\n".join([*lines, "    )", f"    assert differences(History(rules, batches{others})) == []"])
+
+
+def _record(record: Record) -> str:
+    event = "None" if record.event is None else _call(record.event)
+    others = "".join(
+        f", {each.name}={getattr(record, each.name)!r}"
+        for each in fields(Record)[2:]
+        if getattr(record, each.name) != each.default
+    )
+    return f"Record({record.partition}, {event}{others})"
+
+
+def _call(value: object) -> str:
+    """Return a dataclass as it is written, without what has its default."""
+    given = [
+        f"{each.name}={_plain(getattr(value, each.name))}"
+        for each in fields(value)  # type: ignore[arg-type]
+        if getattr(value, each.name) != each.default
+    ]
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
+def _plain(value: object) -> str:
+    return f"Fraction({value.numerator}, {value.denominator})" if isinstance(value, Fraction) else repr(value)

@@ -1,0 +1,101 @@
+"""Nothing that stands in a record ends the stream, and a record means the same whatever its neighbours are."""
+
+import secrets
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from arbitrary import NOW_MS, huge, value
+from group_state_kit import State
+from history import Chance
+
+from quota.config import QuotaConfig
+from state.events import Deployment
+from streaming.operator import Operator
+from streaming.records import Contract, _decode_one_by_one, _parse_block, decode
+from streaming.rows import by_kind, table_rows, unpack_rows
+from streaming.tally import Tally
+
+CONTRACT = Contract(300_000)
+GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'
+FIXED, NEW = 6000, 2000
+
+
+def block(values: list[bytes | None]) -> pa.Table:
+    size = len(values)
+    return pa.table(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": ["produce-events"] * size,
+            "partition": pa.array([0] * size, pa.int32()),
+            "offset": pa.array(range(size), pa.int64()),
+            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
+        }
+    )
+
+
+def taken(table: pa.Table) -> list[dict[str, Any]]:
+    """What was read of the records; whether a flag is missing, null or false is all the same."""
+    rows = table.to_pylist()
+    return [row | {"correction": bool(row["correction"]), "learning": bool(row["learning"])} for row in rows]
+
+
+def differing(each: bytes) -> str:
+    """How a value is read in a block and alone, if not alike."""
+    values = [GOOD, each, GOOD]
+    if _parse_block(block(values)["value"].combine_chunks()) is None:
+        return ""
+    together, alone = decode(block(values), CONTRACT), _decode_one_by_one(block(values), CONTRACT, None)
+    if taken(together.events) == taken(alone.events) and len(together.quarantined) == len(alone.quarantined):
+        return ""
+    reasons = [[bad.reason for bad in read.quarantined] for read in (together, alone)]
+    return f"{each[:300]!r}: in a block {taken(together.events)[1:2]} {reasons[0]}, alone {reasons[1]}"
+
+
+def through(values: list[bytes | None], scope: str = "cluster") -> dict[str, list[Any]]:
+    """All rows that come of records, as columns of their tables, too."""
+    contract = Contract(300_000, needs_broker=scope == "broker")
+    deployment = Deployment(QuotaConfig(), salt=3, scope=scope)  # type: ignore[arg-type]
+    batches = block(values).drop_columns("topic").to_batches()
+    tallied = [batch.to_pandas() for batch in Tally(900_000, contract, 300_000)(iter(batches))]
+    if not tallied:
+        return {}
+    said = Operator(deployment)((3,), iter([pd.concat(tallied)]), State())
+    rows = by_kind(row for part in said for row in unpack_rows(part["packed"]))
+    for table in ("quarantined_events", "producer_id_metrics", "throttle_decisions"):
+        table_rows(rows.get(table, []), table, 0)
+    return rows
+
+
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
+def test_a_value_is_read_alike_in_a_block_and_alone(seed: int) -> None:
+    random = Chance(seed)
+    found = [line for _ in range(FIXED if seed == 1 else NEW) if (line := differing(value(random)))]
+
+    assert not found, f"seed {seed}: " + "\n".join(found[:5])
+
+
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
+@pytest.mark.parametrize("scope", ["cluster", "broker"])
+def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope: str) -> None:
+    random = Chance(seed)
+    for _ in range(40):
+        values: list[bytes | None] = [value(random) for _ in range(random.randint(1, 40))]
+        contract = Contract(300_000, needs_broker=scope == "broker")
+        events = decode(block(values), contract).events
+
+        rows = through(values, scope)
+
+        assert len(events) + len(rows.get("quarantined_events", [])) == len(values), f"seed {seed}: {values}"
+
+
+def test_huge_and_deep_values_are_quarantined_or_taken_and_none_raises() -> None:
+    random = Chance(1)
+    for _ in range(30):
+        odd = huge(random)
+        for values in ([odd], [GOOD, odd, GOOD], [b"bad", odd]):
+            read = decode(block(values), CONTRACT)
+            assert len(read.events) + len(read.quarantined) == len(values), odd[:100]
+            through(values)
+        assert differing(odd) == ""

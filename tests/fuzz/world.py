@@ -1,0 +1,224 @@
+"""Runs a history through the real tally and the real operator, the way Spark calls them.
+
+Tasks read partitions in workers with a memory each; attempts are lost, run twice, or are repeated after a crash, in
+another order. A group's state keeps only what it is given, and is called again when its timeout fires.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from group_state_kit import State
+from history import Batch, Chance, History, Record
+
+from quota.config import QuotaConfig
+from quota.principals import NEVER_ENFORCED
+from state.events import Deployment
+from streaming import tally as tally_module
+from streaming.event_times import REACHED, EventTimes
+from streaming.forwarded import Attempt, Forwarded
+from streaming.operator import Operator
+from streaming.quotas import Quota, Quotas
+from streaming.records import Contract
+from streaming.rows import Rows, unpack_rows
+from streaming.tally import Tally
+
+TOPIC = "produce-events"
+SKEW_MS = 300_000
+PER_PRINCIPAL = 0
+Tallied = list[tuple[str, bytes]]
+
+
+@dataclass
+class Stream:
+    """The operator's side, for one way to hold ledgers: what is committed of states and of event times."""
+
+    buckets: int
+    states: dict[object, tuple[bytes | None, int | None]] = field(default_factory=dict)
+    times: EventTimes = field(default_factory=EventTimes)
+    said: Rows = field(default_factory=list)
+
+    def group_of(self, key: str) -> object:
+        return sum(key.encode()) % self.buckets if self.buckets else key
+
+
+class World:
+    """One stream of a history, with a state per principal and in buckets at once: they share the tally."""
+
+    def __init__(self, history: History) -> None:
+        rules = history.rules
+        self.history, self.deployment = history, deployment(history)
+        contract = Contract(SKEW_MS, needs_broker=rules.scope == "broker")
+        self.tally = {
+            "quantum_ms": rules.quantum_ms, "contract": contract, "late_grace_ms": rules.late_grace_ms, "topic": TOPIC
+        }  # fmt: skip
+        self.streams = [Stream(PER_PRINCIPAL), Stream(history.buckets)]
+        self.workers = [Forwarded() for _ in range(history.workers)]
+        self.runs = self.attempts = self.quotas_id = 0
+        self.clock_ms = 0
+        self.quotas = Quotas()
+        self.next_offset: dict[int, int] = {}
+        self.bad: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        for batch_id, batch in enumerate(self.history.batches):
+            self._batch(batch_id, batch)
+
+    # --- one batch
+
+    def _batch(self, batch_id: int, batch: Batch) -> None:
+        self.clock_ms += batch.clock_ms
+        if batch.quotas is not None:
+            users = {name: Quota(rate, 0) for name, rate in batch.quotas.items() if name}
+            self.quotas = Quotas(users, Quota(batch.quotas[""], 0) if "" in batch.quotas else None)
+            self.quotas_id = batch_id
+        if batch.trouble == "restart":
+            self._restart(Chance(batch.plan))
+        parts = self._with_offsets(batch.records)
+        tallied = self._read(batch_id, batch, parts, batch.plan)
+        outcomes = [self._operate(stream, tallied, batch.plan) for stream in self.streams]
+        if batch.trouble.startswith("crash"):
+            # Nothing is committed: the next run reads the batch again, and tables that have its rows take none.
+            self._restart(Chance(batch.plan + 1))
+            tallied = self._read(batch_id, batch, parts, batch.plan + 2)
+            again = [self._operate(stream, tallied, batch.plan + 3) for stream in self.streams]
+            if batch.trouble == "crash after the tables":
+                outcomes = [(rows, states) for (rows, _), (_, states) in zip(outcomes, again, strict=True)]
+            else:
+                outcomes = again
+        for stream, (rows, states) in zip(self.streams, outcomes, strict=True):
+            stream.said += rows
+            stream.states = states
+            stream.times = stream.times.after([body for kind, body in rows if kind == REACHED])
+
+    def _with_offsets(self, records: tuple[Record, ...]) -> dict[int, list[tuple[int, Record]]]:
+        parts: dict[int, list[tuple[int, Record]]] = {}
+        for record in records:
+            offset = self.next_offset.get(record.partition, 0)
+            self.next_offset[record.partition] = offset + 1
+            parts.setdefault(record.partition, []).append((offset, record))
+            if record.event is None:
+                self.bad.append((record.partition, offset))
+        return parts
+
+    def _restart(self, random: Random) -> None:
+        """A new run of the query, in the same workers or in new ones."""
+        self.runs += 1
+        if random.random() < 0.5:
+            self.workers = [Forwarded() for _ in self.workers]
+
+    # --- the tasks before the shuffle
+
+    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Record]]], plan: int) -> Tallied:
+        random = Chance(plan)
+        tasks = sorted(parts)
+        if plan:
+            random.shuffle(tasks)
+        tallied: Tallied = []
+        for partition in tasks:
+            part = parts[partition]
+            runs = 2 if batch.trouble in ("lost", "speculative") else 1
+            counts = random.randrange(runs) if batch.trouble == "speculative" else runs - 1
+            for run in range(runs):
+                self.attempts += 1
+                attempt = Attempt(f"run-{self.runs}", batch_id, self.attempts, self.quotas_id)
+                worker = random.randrange(len(self.workers)) if plan else 0
+                output = self._attempt(self.workers[worker], attempt, part, batch.trouble == "blocks")
+                if batch.trouble == "lost" and run == 0 and random.random() < 0.5:
+                    next(output, None)  # it dies in the middle
+                    continue
+                rows = [row for each in output for row in zip(*each.to_pydict().values(), strict=True)]
+                if run == counts:
+                    tallied += rows
+        return tallied
+
+    def _attempt(
+        self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Record]], in_blocks: bool
+    ) -> Iterator[pa.RecordBatch]:
+        tally = Tally(
+            **self.tally,
+            open_memory=lambda: lambda topic, partition, first, last: worker.of(attempt, topic, partition, first, last),
+            get_begin_ms=lambda: max(record.record_ms for _, record in part),
+        )
+        size = 3 if in_blocks else len(part)
+        batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
+        before, tally_module.BLOCK_BYTES = tally_module.BLOCK_BYTES, 1 if in_blocks else tally_module.BLOCK_BYTES
+        try:
+            yield from tally(iter(batches))
+        finally:
+            tally_module.BLOCK_BYTES = before
+
+    # --- the groups behind it
+
+    def _operate(
+        self, stream: Stream, tallied: Tallied, plan: int
+    ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
+        operator = Operator(
+            self.deployment, NEVER_ENFORCED, get_quotas=lambda: self.quotas, get_times=lambda: stream.times
+        )
+        random, states, said = Chance(plan), dict(stream.states), []
+        groups: dict[object, Tallied] = {}
+        for principal, packed in tallied:
+            groups.setdefault(stream.group_of(principal), []).append((principal, packed))
+        keys = list(groups)
+        if plan:
+            random.shuffle(keys)
+        for key in keys:
+            said += self._call(operator, key, frames(groups[key], random), states, timed_out=False)
+        for key, (_, times_out_ms) in list(states.items()):
+            if times_out_ms is not None and times_out_ms < self.clock_ms:
+                said += self._call(operator, key, [], states, timed_out=True)
+        return said, states
+
+    def _call(
+        self, operator: Operator, key: object, parts: list[pd.DataFrame], states: dict[object, Any], *, timed_out: bool
+    ) -> Rows:
+        stored, times_out_ms = states.get(key, (None, None))
+        state = State(stored, timed_out=timed_out, now_ms=self.clock_ms, times_out_ms=times_out_ms)
+        said = [row for part in operator((key,), iter(parts), state) for row in unpack_rows(part["packed"])]
+        if state.stored is None:
+            states.pop(key, None)
+        else:
+            states[key] = (state.stored, state.times_out_ms)
+        return said
+
+
+def deployment(history: History) -> Deployment:
+    rules = history.rules
+    config = QuotaConfig(
+        window_seconds=rules.window_ms // 1000,
+        window_num=rules.window_num,
+        layer_count=rules.layer_count,
+        false_positive_rate=history.false_positive_rate,
+        burst_windows=float(rules.burst_windows),
+        min_throttle_seconds=rules.min_throttle_ms / 1000,
+        late_grace_seconds=rules.late_grace_ms / 1000,
+        metrics_interval_seconds=rules.interval_ms / 1000,
+        max_uncharged_bytes=history.max_uncharged_bytes or QuotaConfig.max_uncharged_bytes,
+    )
+    return Deployment(config, history.salt, rules.learn_until_ms, rules.scope)
+
+
+def records(part: list[tuple[int, Record]]) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            "value": pa.array([record.value() for _, record in part], pa.binary()),
+            "partition": pa.array([record.partition for _, record in part], pa.int32()),
+            "offset": pa.array([offset for offset, _ in part], pa.int64()),
+            "record_ms": pa.array([record.record_ms for _, record in part], pa.int64()),
+        }
+    )
+
+
+def frames(rows: Tallied, random: Random) -> list[pd.DataFrame]:
+    """What Spark gives a group of: rows in any order, in any number of frames."""
+    random.shuffle(rows)
+    cut = random.randrange(len(rows) + 1) if random.random() < 0.2 else len(rows)
+    return [
+        pd.DataFrame({"principal": [name for name, _ in part], "packed": [packed for _, packed in part]})
+        for part in (rows[:cut], rows[cut:])
+        if part
+    ]
