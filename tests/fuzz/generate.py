@@ -89,6 +89,7 @@ class _Maker:
         self.leap_odds = random.choice((0.0, 0.02, 0.1))
         self.late_odds = random.choice((0.0, 0.0, 0.05, 0.2))
         self.mark_odds = random.choice((0.0, 0.0, 0.05, 0.3))
+        self.back_odds = random.choice((0.1, 0.1, 0.4))
         self.bad_odds = random.choice((0.0, 0.0, 0.1))
         self.flood_odds = random.choice((0.1, 0.3, 0.7))
         if random.random() < 0.35:
@@ -159,7 +160,7 @@ class _Maker:
         step = random.choice(self.leaps) if random.random() < self.leap_odds else random.choice(self.steps)
         if random.random() < self.late_odds:
             return self._late(name, partition)
-        if random.random() < 0.1:
+        if random.random() < self.back_odds:
             # A little out of order.
             at = max(self.newest[partition] - random.choice(self.steps), self.at[partition] - rules.window_ms)
             return max(at, self.newest[partition] - rules.window_ms)

@@ -30,7 +30,7 @@ from streaming.event_times import EventTimes
 from streaming.forwarded import Forwarded, PartitionMemory
 from streaming.ledger_group import LedgerGroup
 
-MOST = 400
+MOST = 2000
 Mutant = Callable[[], Any]
 IS_RELIABLE = vars(forwarded_module)["_is_reliable"]
 
