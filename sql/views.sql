@@ -315,7 +315,7 @@ ORDER BY allocated_at, first_producer_id, broker_id;
 CREATE OR REPLACE VIEW new_pids_per_window AS
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): what quotas are
 -- suggested from. A client that is refused tries again, so an id counts once, however often it was refused.
--- `refused_pids` are distinct in the window; `refusals` counts an id once for each quarter of the window that refused it,
+-- `refused_pids` are distinct in the window; `refusals` counts an id once for each metrics interval that refused it,
 -- which would be `refusals_at_most` if all of them came back each time. Of those admitted after a refusal
 -- (`late_admitted_pids`) so many are taken for refused ones. In a window with `learning` nothing is counted as new.
 SELECT
@@ -336,8 +336,8 @@ SELECT
 FROM (
     SELECT *,
         -- Who is admitted at last is not refused any more: after half of the time, on average.
-        refused_pids * refusing_quarters
-        - least(late_admitted_pids, refused_pids) * (refusing_quarters - 1) / 2.0 AS refusals_at_most
+        refused_pids * refusing_intervals
+        - least(late_admitted_pids, refused_pids) * (refusing_intervals - 1) / 2.0 AS refusals_at_most
     FROM (
         SELECT
             principal,
@@ -347,7 +347,7 @@ FROM (
             sum(admitted_pids) AS admitted_pids,
             sum(CASE WHEN refused_before > 0 THEN admitted_pids ELSE 0 END) AS late_admitted_pids,
             sum(refused_pids) AS refusals,
-            count(DISTINCT CASE WHEN refused_pids > 0 THEN quarter END) AS refusing_quarters,
+            count(DISTINCT CASE WHEN refused_pids > 0 THEN window_end END) AS refusing_intervals,
             -- The last row tells the admitted and the distinct refused ones of the time since the window began, or longer.
             least(
                 sum(refused_pids),
@@ -363,8 +363,7 @@ FROM (
                 ) AS refused_before
             FROM (
                 SELECT *,
-                    CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number,
-                    CAST(floor((unix_millis(window_end) - 1) * 4 / window_ms) AS BIGINT) AS quarter
+                    CAST(floor((unix_millis(window_end) - 1) / window_ms) AS BIGINT) AS window_number
                 FROM principal_metrics
                 CROSS JOIN settings
             )

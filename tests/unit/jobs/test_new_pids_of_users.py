@@ -12,6 +12,7 @@ from jobs.tables.query import query
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.events import CHARGED, Deployment, Events
+from state.hashing import hash_pid
 from state.ledger import Ledger
 
 HOUR = 3600
@@ -79,7 +80,7 @@ def true_most(quota, sent):
             seen[hour].add(pid)
         time_ms = round((BEGIN_S + at) * 1000)
         ledger.process(Events([pid + 1], [time_ms], [""], [CHARGED]), limit)
-        if ledger.knows(pid + 1, time_ms):
+        if ledger.knows(hash_pid(pid + 1, 0), time_ms):
             known.add(pid)
     return max(map(len, seen.values()))
 
