@@ -4,6 +4,7 @@ The parameters are the YAML's, for `prod`. Instead of the workspace's there are 
 Hive metastore in a folder), volumes as folders, one secret, a real broker. Spark is open source 4.0, Python is ours.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -142,7 +143,9 @@ class Stream:
     def lose(self):
         victims = [self.process.pid, *below(self.process.pid)]
         for pid in victims:
-            os.kill(pid, signal.SIGKILL)
+            # One that lost its parent may have ended by itself.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.stdin.close()
         self.process.wait()
         wait_for(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in victims), "the end of the cluster")
@@ -166,8 +169,8 @@ def history(workspace, kafka, tmp_path_factory):
 
     # What `bundle deploy` makes.
     workspace.sql("CREATE SCHEMA :tables", "CREATE SCHEMA :replayed")
-    for task in workspace.order("maintenance"):
-        run("maintenance", task)
+    first, *later = workspace.order("maintenance")
+    run("maintenance", first)
     merge = Path(prepared_statements(folder)).read_text(encoding="utf-8").split(";")[0]
     workspace.sql("USE :tables", merge)
 
@@ -190,6 +193,9 @@ def history(workspace, kafka, tmp_path_factory):
     run("backfill", "tables")
     workspace.sql(COPY_QUOTAS)
     run("backfill", "backfill")
+    # The tables are there, and full.
+    for task in later:
+        run("maintenance", task)
     return done
 
 
@@ -221,10 +227,10 @@ def test_every_task_ends_well_in_the_order_of_its_job(history):
     assert failed["maintenance.metric_views"].startswith("error: the catalog refused: ")
     assert [name for name, _, _ in history] == [
         "maintenance.tables",
-        "maintenance.maintain",
-        "maintenance.metric_views",
         "backfill.tables",
         "backfill.backfill",
+        "maintenance.maintain",
+        "maintenance.metric_views",
     ]
 
 
