@@ -1,7 +1,9 @@
 """`pid-quota why`, and the view of the diagnosis held to the pure function."""
 
 import json
+from datetime import datetime, timezone
 
+import kip_kit
 import numpy as np
 import pytest
 from kip_kit import NOW, ago, append_kip_tables, failed_init, init
@@ -222,12 +224,17 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
 
 
 class TestCommand:
+    @pytest.fixture(autouse=True)
+    def its_clock(self, monkeypatch):
+        """The command reads the clock, which goes on while tests that came before run."""
+        monkeypatch.setattr(kip_kit, "NOW", datetime.now(timezone.utc).replace(microsecond=0))
+
     def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(self, pid_quota, tmp_path):
         append_kip_tables(
             tmp_path,
             inits=[*rows_of(every(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
             decisions=[
-                decision("User:mallory", ago(30), throttled_until=NOW + seconds(3600)),
+                decision("User:mallory", ago(30), throttled_until=kip_kit.NOW + seconds(3600)),
                 decision("User:mallory", ago(100)),
             ],
         )
@@ -269,7 +276,7 @@ class TestCommand:
 
     def test_brokers_that_are_asked_decide(self, pid_quota, tmp_path, monkeypatch):
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
-        last = dict.fromkeys(range(120), round(NOW.timestamp() * 1000) + 600_000)
+        last = dict.fromkeys(range(120), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
         monkeypatch.setattr(lives, "last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: leak" in out
@@ -278,7 +285,7 @@ class TestCommand:
     def test_brokers_that_know_few_of_its_ids_decide_nothing(self, pid_quota, tmp_path, monkeypatch):
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         # The others are on topics that one may not read, say.
-        last = dict.fromkeys(range(50), round(NOW.timestamp() * 1000) + 600_000)
+        last = dict.fromkeys(range(50), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
         monkeypatch.setattr(lives, "last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
