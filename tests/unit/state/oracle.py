@@ -93,7 +93,8 @@ class Twin:
         if not samples:
             return Fraction(0)
         elapsed = now_ms - samples[0][0]
-        elapsed += max(0, SAMPLES - 1 - elapsed // WINDOW_MS) * WINDOW_MS
+        # Java cuts a fraction off: a sample that begins after the time that is asked for is no window old.
+        elapsed += max(0, SAMPLES - 1 - int(Fraction(elapsed, WINDOW_MS))) * WINDOW_MS
         return Fraction(sum(len(each) for each in samples) * WINDOW_MS, max(1, elapsed))
 
     def _newest_copy(self, pid: int) -> int | None:

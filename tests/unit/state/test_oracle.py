@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import groupby
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from oracle import TICK_MS, WINDOW_MS, Twin
 
@@ -70,6 +70,7 @@ def run_ledger(steps: Sequence[Step], learn_until_ms: int, config: QuotaConfig =
 
 
 @given(steps=histories(), learn_ms=st.sampled_from([0, 0, 10 * MINUTE_MS, WINDOW_MS]))
+@example(steps=[(0, START_MS + 1, False, 0.5), (1, START_MS, False, 0.5)], learn_ms=0)
 def test_decisions_tokens_rates_and_throttle_times_equal_those_of_the_twin(steps: list[Step], learn_ms: int) -> None:
     twin, outcomes = run_twin(steps, START_MS + learn_ms), run_ledger(steps, START_MS + learn_ms)
 
