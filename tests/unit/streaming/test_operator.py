@@ -11,7 +11,7 @@ from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.event_times import REACHED, EventTimes
 from streaming.ledger_group import Held, LedgerGroup
-from streaming.operator import Operator
+from streaming.operator import OVERFLOW_BYTES, Operator
 from streaming.quotas import Quota, Quotas
 from streaming.records import Contract
 from streaming.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
@@ -147,6 +147,48 @@ def test_a_ledger_is_forgotten_by_the_time_of_its_own_partition_only() -> None:
     assert LedgerGroup(own_call.next_call()).get("User:b") is not None
 
 
+def test_a_ledger_follows_its_principal_to_another_partition_even_if_nothing_else_changes() -> None:
+    state = State()
+    run(state, frame([1], partition=4))
+    run(moved := state.next_call(), frame([1], at_ms=500, partition=5))
+
+    by_the_old = run(old_call := moved.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4))
+    by_the_new = run(new_call := moved.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=5))
+
+    assert (by_the_old, old_call.stored) == ([], moved.stored)
+    assert ([row["principal"] for _, row in by_the_new], new_call.exists) == (["User:a"], False)
+
+
+def test_a_ledger_of_two_partitions_is_forgotten_by_the_time_of_its_newest_events() -> None:
+    state = State()
+    run(state, pd.concat([frame([1], partition=4), frame([2], at_ms=20_000, partition=5)]))
+
+    assert run(state.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=4)) == []
+    assert [kind for kind, _ in run(state.next_call(), nothing(), come(FORGOTTEN_AFTER_MS, partition=5))] == [
+        "producer_id_metrics"
+    ]
+
+
+def test_a_ledger_is_not_forgotten_in_the_batch_that_brings_events_of_it_however_old_they_are() -> None:
+    state = State()
+    run(state, frame([1]))
+
+    said = say(late := state.next_call(), frame([2], at_ms=60_000), times=come(FORGOTTEN_AFTER_MS))
+
+    assert [kind for kind, _ in said] == ["producer_id_metrics"]
+    assert LedgerGroup(late.next_call()).get("User:a") is not None
+
+
+def test_a_silent_ledger_that_cannot_be_read_leaves_the_roster_too() -> None:
+    group = LedgerGroup(damaged := State())
+    group.put("User:a", Held(NOW_MS, 0, b"PQL\x01 of an earlier version"))
+    group.store(NOTHING, 1000)
+
+    said = say(damaged.times_out(), nothing(), times=come(QUANTUM_MS))
+
+    assert [kind for kind, _ in said] == ["quarantined_events", FORGOTTEN]
+
+
 def test_an_event_of_a_day_ahead_in_the_same_batch_takes_nobodys_ledger() -> None:
     state = State()
     run(state, frame(list(range(50))))
@@ -204,6 +246,12 @@ def test_a_timeout_is_set_with_each_update_and_only_then() -> None:
     assert (unchanged.updates, unchanged.timeout_ms) == (0, None)
 
 
+def test_a_ledger_of_a_partition_whose_time_nobody_knows_yet_is_looked_at_within_a_quantum() -> None:
+    run(state := State(), frame([1]))
+
+    assert state.timeout_ms == QUANTUM_MS
+
+
 def test_a_state_of_silent_principals_that_cannot_be_read_is_removed_and_said() -> None:
     timed_out = State(b"PQL\x01 damaged beyond repair", timed_out=True)
 
@@ -247,6 +295,22 @@ def test_an_overflow_entry_tells_its_time_and_is_on_no_roster() -> None:
     rows = say(State(), frame([1], at_ms=5, principal="overflow-07"))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
+
+
+def test_an_overflow_entry_tells_the_time_of_its_newest_event() -> None:
+    batch = pd.concat([frame([1], principal="overflow-07"), frame([2], 5, principal="overflow-07", partition=1)])
+
+    assert [row for row in say(State(), batch) if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
+
+
+def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:
+    pids = list(range(50_000))
+    entry = dict(say(State(), frame(pids, principal="overflow-07")))["producer_id_metrics"]
+    principal = dict(say(State(), frame(pids, principal="User:super")))["producer_id_metrics"]
+
+    assert (entry["saturated"], principal["saturated"]) == (True, False)
+    # The cap, a sketch of 616 bytes, and counts.
+    assert entry["state_bytes"] <= OVERFLOW_BYTES + 616 + 300
 
 
 def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembered_its_pids() -> None:
