@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.decision import Decision
 from quota.limits import Limit
-from state.events import CORRECTION, LEARNING, Deployment, Events, MetricsRow
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
 from streaming.forwarded import Attempt, Forwarded, PartitionMemory
 from streaming.operator import in_order
@@ -20,13 +21,15 @@ from streaming.tally import Tally, unpack
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 TALLY = Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000), DEPLOYMENT.late_grace_ms)
+QUANTUM_MS = DEPLOYMENT.config.quantum_ms
+TICK_MS = QUANTUM_MS // TICKS_PER_QUANTUM
 Event = tuple[int, int, int]
 """PID, milliseconds since the event before, kind."""
 
 EVENTS = st.lists(
     st.tuples(
         st.integers(0, 6),
-        st.sampled_from([0, 0, 0, 500, 4_000, -3_000, 11_000, -12_000, 400_000]),
+        st.sampled_from([0, 0, 0, 500, 4_000, -3_000, 11_000, -12_000, 400_000, -QUANTUM_MS, QUANTUM_MS]),
         st.sampled_from([0, 0, 0, 0, CORRECTION, LEARNING]),
     ),
     min_size=1,
@@ -108,6 +111,56 @@ def test_whoever_reads_a_batch_and_however_often_the_ledger_is_the_same(
     assert with_memory.events <= without.events
 
 
+REFUSED = 99
+REFUSES = [(pid, 0, CHARGED) for pid in range(4)] + [(REFUSED, 0, CHARGED)]
+
+
+def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) -> bool:
+    """Whether the first event of the last batch is left out by the worker that read the others. Nobody fails."""
+    worker, tally = Forwarded(), Tally(QUANTUM_MS, Contract(300_000), deployment.late_grace_ms)
+    at_ms, offset, first = NOW_MS, 0, []
+    for batch_id, events in enumerate(batches):
+        last = offset + len(events) - 1
+        memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
+        packed = [packed for _, packed in tally.events(table(events, at_ms, offset), {0: memory})]
+        first = in_order([unpack(each) for each in packed]).pids[:1] if packed else []
+        at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
+    return first != [batches[-1][0][0]]
+
+
+def test_a_refused_pid_is_forwarded_again_once_a_late_event_may_have_made_it_known() -> None:
+    late, again = (REFUSED, -QUANTUM_MS, CHARGED), (REFUSED, QUANTUM_MS, CHARGED)
+
+    assert left_out([REFUSES, [(REFUSED, 0, CHARGED)]])
+    assert not left_out([REFUSES, [late], [again]]), "a late event in a batch between"
+    assert not left_out([[*REFUSES, late], [again]]), "a late event in the same batch"
+
+
+def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> None:
+    assert left_out([REFUSES, [(REFUSED, 0, CHARGED)]])
+    assert not left_out([REFUSES, [(REFUSED, 0, CORRECTION)]])
+    assert not left_out([REFUSES, [(REFUSED, 0, LEARNING)]])
+
+
+def test_a_flood_does_not_fill_the_worker() -> None:
+    worker = Forwarded()
+    worker.of(Attempt("run", 0, 1), "t", 0, 0, 9).principals["User:flood"] = (0, dict.fromkeys(range(600_000), 0))
+
+    assert worker.of(Attempt("run", 1, 2), "t", 0, 10, 19).pids() == 0
+
+
+def test_without_a_grace_an_event_of_the_tick_before_is_late_already() -> None:
+    strict = Deployment(QuotaConfig(late_grace_seconds=0), salt=3)
+    ledger = Ledger("User:a", strict)
+    times = [NOW_MS, NOW_MS - TICK_MS]
+
+    outcome = ledger.process(Events([1, 2], times, [""] * 2, [CHARGED] * 2), Limit(2.0, "user"))
+    batches = [REFUSES, [(REFUSED, -TICK_MS, CHARGED)], [(REFUSED, TICK_MS, CHARGED)]]
+
+    assert outcome.metrics[-1].late_pids == 1
+    assert (left_out(batches), left_out(batches, strict)) == (True, False)
+
+
 def remembered(worker: Forwarded, attempt: Attempt, offset: int) -> bool:
     """Whether the one event of a batch, the same as the one before, is left out."""
     events = table([(7, 0, 0)], NOW_MS, offset)
@@ -124,6 +177,8 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
     assert not remembered(worker, Attempt("run", 2, 4), 14), "another attempt of the same batch"
     assert not remembered(worker, Attempt("new run", 3, 5), 15), "after a restart"
     assert remembered(worker, Attempt("new run", 4, 6), 16)
+    assert not remembered(worker, Attempt("new run", 5, 7, quotas_id=5), 17), "under other quotas"
+    assert remembered(worker, Attempt("new run", 6, 8, quotas_id=5), 18)
 
 
 def test_the_later_blocks_of_an_attempt_go_on_from_its_earlier_ones() -> None:
