@@ -120,12 +120,18 @@ def test_every_record_ends_as_an_event_or_in_quarantine(values: list[bytes]) -> 
     assert sorted(offsets) == list(range(len(values)))
 
 
-def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far_ahead() -> None:
-    block = decode(records(event()), CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
-    at_the_edge = decode(records(event()), CONTRACT, begin_ms=NOW_MS - SKEW_MS)
+@pytest.mark.parametrize("neighbours", [(), (b"broken",)])
+def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far_ahead(
+    neighbours: tuple[bytes, ...],
+) -> None:
+    values = records(event(), *neighbours)
 
-    assert [record.reason for record in block.quarantined] == ["timestamp_ms is ahead of the stream's clock"]
-    assert at_the_edge.events.num_rows == 1
+    block = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
+    at_the_edge = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS)
+
+    (ahead,) = [record.reason for record in block.quarantined if record.offset == 0]
+    assert ahead == "timestamp_ms is ahead of the stream's clock"
+    assert (block.events.num_rows, at_the_edge.events.num_rows) == (0, 1)
 
 
 BASE = event()[:-1]

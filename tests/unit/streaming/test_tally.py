@@ -1,7 +1,11 @@
+import json
+from dataclasses import replace
+from functools import partial
 from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +14,12 @@ from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
+from streaming.forwarded import Attempt, Forwarded
 from streaming.operator import in_order
+from streaming.overflow import Gate, overflow_key
 from streaming.records import Contract
-from streaming.tally import Tally, ticks_of, unpack
+from streaming.roster import Roster
+from streaming.tally import PackedEvents, PackedQuarantine, Tally, ticks_of, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
@@ -143,3 +150,34 @@ def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
     ((_, packed),) = TALLY.events(rows)
 
     assert events_of(packed).client_ids == ["other"]
+
+
+def record(principal: str, offset: int) -> pa.RecordBatch:
+    value = json.dumps({"timestamp_ms": NOW_MS, "principal": principal, "producer_id": 7}).encode()
+    columns = {"partition": pa.array([0], pa.int32()), "offset": [offset], "record_ms": [NOW_MS]}
+    return pa.record_batch({"value": pa.array([value], pa.binary()), **columns})
+
+
+def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwarded_once_it_is_tracked() -> None:
+    worker, keys = Forwarded(), []
+    for batch_id, room in enumerate([0, 1, 1]):
+        attempt = Attempt("run", batch_id, batch_id)
+        tally = replace(
+            TALLY,
+            open_gate=partial(Gate, Roster(), room),
+            open_memory=lambda attempt=attempt: partial(worker.of, attempt),
+        )
+        keys.append(
+            [key for batch in tally(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]
+        )
+
+    assert keys == [[overflow_key("User:b")], ["User:b"], []]
+
+
+@pytest.mark.parametrize(("begin_ms", "kind"), [(None, PackedEvents), (NOW_MS - 300_001, PackedQuarantine)])
+def test_events_are_measured_against_the_drivers_clock_at_the_begin_of_their_batch(
+    begin_ms: int | None, kind: type
+) -> None:
+    (batch,) = replace(TALLY, get_begin_ms=lambda: begin_ms)(iter([record("User:a", 0)]))
+
+    assert [type(unpack(packed)) for packed in batch["packed"].to_pylist()] == [kind]
