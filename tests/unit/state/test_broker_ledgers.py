@@ -40,6 +40,17 @@ def test_pids_that_move_with_leadership_are_not_charged_again() -> None:
     assert (moved.metrics[0].admitted_pids, moved.metrics[0].tokens) == (0, 10.0)
 
 
+def test_pids_that_move_with_leadership_pass_in_the_very_tick_that_refuses_others() -> None:
+    ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+    moving = list(range(100, 105))
+    produce(ledgers, moving, broker_id=2)
+
+    outcome = produce(ledgers, [*range(20), *moving], broker_id=1)
+
+    row = outcome.metrics[-1]
+    assert (row.broker_id, row.admitted_pids, row.refused_pids) == (1, 11, 9)
+
+
 def test_a_pid_that_the_other_broker_has_forgotten_is_new() -> None:
     ledgers = BrokerLedgers("User:a", DEPLOYMENT)
     produce(ledgers, [1], broker_id=1)

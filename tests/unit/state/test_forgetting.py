@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.broker_ledgers import BrokerLedgers
-from state.events import CHARGED, Deployment, Events, Outcome
+from state.events import CHARGED, CORRECTION, Deployment, Events, Outcome
 from state.ledger import Ledger
 
 START_MS = 1_790_000_000_000
@@ -50,6 +50,34 @@ def test_a_principal_that_still_bears_on_what_comes_is_kept(rate: float, quiet_m
     ledger.process(events([1, 2], 0), Limit(rate, "user"))
 
     assert read_back(ledger).expires_ms() > START_MS + quiet_ms, why
+
+
+def test_a_principal_that_still_learns_is_kept() -> None:
+    ledger = Ledger("User:a", DEPLOYMENT)
+    ledger.learn_again(START_MS + 20 * HOUR_MS)
+    ledger.process(events([1, 2], 0), TEN)
+
+    assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
+
+
+def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_matter_to_the_next() -> None:
+    ledger, slow = Ledger("User:a", DEPLOYMENT), Limit(0.05, "user")
+    ledger.process(events([1], 0), slow)
+
+    deleted = Events([2], [START_MS + 10 * HOUR_MS], [""], [CORRECTION])
+    ledger.process(deleted, UNLIMITED)
+
+    assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS
+
+
+def test_a_quota_raised_while_a_principal_was_idle_gives_its_whole_burst_whether_it_was_removed_or_not() -> None:
+    hundred, flood = Limit(100.0, "user"), events(list(range(1000, 1200)), 15 * HOUR_MS)
+    kept = Ledger("User:a", DEPLOYMENT)
+    kept.process(events(list(range(30)), 0), TEN)
+
+    outcomes = [ledger.process(flood, hundred) for ledger in (read_back(kept), Ledger("User:a", DEPLOYMENT))]
+
+    assert [outcome.metrics[-1].admitted_pids for outcome in outcomes] == [101, 101]
 
 
 def test_the_next_event_of_an_idle_principal_brings_the_same_last_row() -> None:

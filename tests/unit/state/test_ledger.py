@@ -151,6 +151,19 @@ def test_a_decision_names_the_clients_whose_pids_were_refused(mallory: Principal
     assert outcome.decisions[0].evidence.sample_pids == (1001, 1002, 1003)
 
 
+def test_a_later_throttle_names_pids_that_an_earlier_one_has_named(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+    first = mallory.produces([1001, 1002], 1000, client="loop")
+    released = mallory.produces([0], 10 * MINUTE_MS)
+
+    # Eleven minutes have brought 18 tokens back.
+    again = mallory.produces([*range(2000, 2018), 1001, 1002], 11 * MINUTE_MS, client="loop")
+
+    assert [actions(outcome) for outcome in (first, released, again)] == [["THROTTLE"], ["RELEASE"], ["THROTTLE"]]
+    assert again.decisions[0].evidence == first.decisions[0].evidence
+    assert again.decisions[0].evidence.sample_pids == (1001, 1002)
+
+
 def test_clients_beyond_the_first_ones_are_counted_as_other(mallory: Principal) -> None:
     mallory.produces(list(range(101)), 0)
     mallory.produces([999], 500, client="first")
@@ -199,6 +212,20 @@ def test_a_correction_adds_its_pid_without_charge(mallory: Principal) -> None:
     produced = mallory.produces([4242], 20_000)
 
     assert (refused(corrected), refused(produced)) == (0, 0)
+
+
+def test_known_and_corrected_pids_pass_in_the_very_tick_that_refuses_others(mallory: Principal) -> None:
+    mallory.produces([7], 0)
+    pids, time_ms = [*range(1000, 1103), 7, 8], START_MS + QUANTUM_MS
+    kinds = [CHARGED] * (len(pids) - 1) + [CORRECTION]
+
+    ledger = Ledger(mallory.name, mallory.deployment, mallory.stored)
+    outcome = ledger.process(Events(pids, [time_ms] * len(pids), ["app"] * len(pids), kinds), HUNDRED)
+    mallory.stored = outcome.content
+    again = mallory.produces([7, 8], QUANTUM_MS + 20_000)
+
+    assert (outcome.metrics[-1].admitted_pids, outcome.metrics[-1].refused_pids) == (101, 2)
+    assert again.content == outcome.content
 
 
 def test_a_flood_does_not_grow_the_state_nor_push_out_long_lived_pids(mallory: Principal) -> None:

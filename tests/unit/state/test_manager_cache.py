@@ -47,6 +47,19 @@ def test_eight_threads_report_each_new_pid_exactly_once() -> None:
     assert Counter(pid for pid, known in found if not known) == Counter(range(2000))
 
 
+def test_no_two_caches_take_the_same_unseen_pids_for_known_ones() -> None:
+    caches, mistaken = [make(Clock(), 0.05) for _ in range(2)], []
+    for cache in caches:
+        for pid in range(2000):
+            cache.track("User:a", 100, pid)
+        mistaken.append(
+            {pid for pid in range(10**6, 10**6 + 2000) if cache.track("User:a", 100, pid, admit=lambda: False)}
+        )
+
+    assert all(mistaken)
+    assert mistaken[0] != mistaken[1]
+
+
 def test_a_pid_that_was_not_admitted_is_unseen_on_its_retry() -> None:
     cache = make(Clock())
 

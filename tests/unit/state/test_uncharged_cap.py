@@ -78,6 +78,20 @@ def test_a_healthy_principal_beyond_the_cap_is_reported_and_never_refused() -> N
     assert max(row.state_bytes for row in rows) <= SMALL.max_uncharged_bytes + BEYOND_THE_FILTER_BYTES
 
 
+def test_known_pids_that_find_no_room_to_be_renewed_are_never_refused_when_they_are_forgotten() -> None:
+    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    pids = range(2500)
+
+    learned = principal.produces(pids, 0)
+    principal.produces(range(10**6, 10**6 + 5), QUANTUM_MS)
+    later = [principal.produces(pids, quantum * QUANTUM_MS + 60_000) for quantum in range(1, 12)]
+
+    assert not learned.metrics[-1].saturated, "there is room for them once"
+    assert [outcome.decisions for outcome in later] == [()] * 11
+    assert [charged(outcome) for outcome in later] == [(0, 0)] * 11
+    assert {outcome.metrics[-1].saturated for outcome in later[2:]} == {True}
+
+
 def test_a_flood_while_learning_is_judged_once_the_gap_that_it_left_has_passed() -> None:
     principal = Principal(SMALL, learn_until_ms=HOUR_MS)
     decided = []
@@ -113,6 +127,32 @@ def test_a_quota_set_against_a_flood_without_one_holds_from_the_next_batch() -> 
     assert not outcome.metrics[-1].saturated
 
 
+def test_a_principal_beyond_the_cap_stays_excused_when_its_quota_changes() -> None:
+    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    learned = principal.produces(range(8000), 0)
+
+    outcome = principal.produces(range(8000), QUANTUM_MS, HUNDRED)
+
+    assert (learned.metrics[-1].saturated, outcome.metrics[-1].saturated) == (True, True)
+    assert (outcome.decisions, charged(outcome)) == ((), (0, 0))
+
+
+def test_pids_that_find_no_room_excuse_what_comes_after_them_in_their_tick_whatever_the_batch() -> None:
+    refused, left_out, after = range(200), range(10**6, 10**6 + 20_000), range(500, 600)
+    parts = [(refused, CHARGED), (left_out, LEARNING), (after, CHARGED)]
+    pids = [pid for part, _ in parts for pid in part]
+    kinds = [kind for part, kind in parts for _ in part]
+    at_once, in_parts = Principal(SMALL), Principal(SMALL)
+
+    whole = Ledger("User:a", at_once.deployment).process(
+        Events(pids, [START_MS] * len(pids), ["app"] * len(pids), kinds), TEN
+    )
+    outcomes = [in_parts.produces(part, 0, kind=kind) for part, kind in parts]
+
+    assert whole.content == outcomes[-1].content
+    assert whole.metrics[-1].refused_pids == pytest.approx(200 - 11, rel=0.1)
+
+
 def test_a_quota_that_allows_more_than_the_cap_holds_is_enforced_all_the_same() -> None:
     large = Limit(20_000.0, "user")
     principal = Principal(SMALL)
@@ -122,4 +162,14 @@ def test_a_quota_that_allows_more_than_the_cap_holds_is_enforced_all_the_same() 
     admitted, *later = [charged(outcome) for outcome in outcomes]
     assert admitted == (pytest.approx(20_000, abs=20), 0)
     assert later == [(0, 0)] * 6
+    assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
+
+
+def test_a_quota_that_is_raised_makes_room_from_the_first_event_of_its_batch() -> None:
+    principal, raised, pids = Principal(SMALL), Limit(10_000.0, "user"), range(2500)
+    principal.produces(pids, 0, kind=LEARNING)
+
+    outcomes = [principal.produces(pids, quantum * QUANTUM_MS, raised) for quantum in (1, 5)]
+
+    assert [charged(outcome) for outcome in outcomes] == [(0, 0)] * 2
     assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
