@@ -144,6 +144,8 @@ class Ledger:
                 is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
+                # Behind later events of known PIDs it may have begun a throttle that their time has ended.
+                self._batch_tick = self._state.clock_tick
 
     def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
         """Say whether a PID is remembered at a time, which may be later than this ledger's own."""

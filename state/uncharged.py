@@ -39,9 +39,7 @@ class Uncharged:
         """
         is_stored = self._seen.store(pid_hash, quantum, self._max_bytes())
         if not is_stored:
-            counts = self._window.of(current)
-            counts.unstored.add(pid_hash)
-            counts.saturated = True
+            self._window.of(current).leave_out(pid_hash, has_quota=self._limit.producer_ids_rate is not None)
             # What this tick refused so far, it excuses from here on.
             self._refusals.tick = NO_TICK
         return is_stored

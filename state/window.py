@@ -19,6 +19,7 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         throttle_ms_sum: Sum of their throttle times in milliseconds.
         last_throttled_tick: The latest of them.
         saturated: Whether PIDs were left out, for lack of room, that must not be charged when they come again.
+        is_excusable: Whether those that were left out in a saturated quantum all had no quota then.
         unstored: The unseen PIDs that were refused or left out.
         unrenewed: The known PIDs that could not be written again for lack of room.
     """
@@ -29,8 +30,15 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     throttle_ms_sum: int = 0
     last_throttled_tick: int = -1
     saturated: bool = False
+    is_excusable: bool = False
     unstored: DistinctPids = msgspec.field(default_factory=DistinctPids)
     unrenewed: DistinctPids = msgspec.field(default_factory=DistinctPids)
+
+    def leave_out(self, pid_hash: int, *, has_quota: bool) -> None:
+        """Count a PID that takes no token and has no room."""
+        self.unstored.add(pid_hash)
+        self.is_excusable = not has_quota and (self.is_excusable or not self.saturated)
+        self.saturated = True
 
     def count_throttle(self, tick: int, throttle_time_ms: int) -> bool:
         """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
@@ -77,7 +85,7 @@ class WindowCounts:
     def advance(self, quantum: int) -> None:
         """Drop the counts of quanta that expired, after the quantum that ends."""
         if self._counts and self._leaves_gap(self._counts[-1]):
-            self._counts[-1].saturated = True
+            self._counts[-1].saturated, self._counts[-1].is_excusable = True, False
         self._counts[:] = self.live(quantum)
 
     def _leaves_gap(self, ended: QuantumCounts) -> bool:
@@ -100,9 +108,9 @@ class WindowCounts:
         return any(each.saturated for each in self._counts)
 
     def excuse_nobody(self) -> None:
-        """Forget that PIDs were left out: what is unseen from now on is new."""
+        """Forget that PIDs without a quota were left out: of those, what is unseen from now on is new."""
         for each in self._counts:
-            each.saturated = False
+            each.saturated = each.saturated and not each.is_excusable
 
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:

@@ -98,7 +98,8 @@ class Operator:
         outcome = ledger.process(events, limit)
         # A window more than the rules need: events may be as late as that, where taps fall behind one another.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
-        group.put(principal, Held(forget_ms, max(each.partition for each in packed), outcome.content))
+        _, partition = max((each.newest_ms(), each.partition) for each in packed)
+        group.put(principal, Held(forget_ms, partition, outcome.content))
         return output + table_bodies(outcome)
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:

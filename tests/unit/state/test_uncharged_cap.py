@@ -173,3 +173,12 @@ def test_a_quota_that_is_raised_makes_room_from_the_first_event_of_its_batch() -
 
     assert [charged(outcome) for outcome in outcomes] == [(0, 0)] * 2
     assert {row.saturated for outcome in outcomes for row in outcome.metrics} == {False}
+
+
+def test_a_quota_that_is_removed_and_set_again_leaves_a_healthy_principal_beyond_the_cap_alone() -> None:
+    principal = Principal(SMALL, learn_until_ms=QUANTUM_MS)
+    minutes = [(0, HUNDRED), (15, HUNDRED), (16, UNLIMITED), (17, HUNDRED)]
+
+    outcomes = [principal.produces(range(8000), minute * 60_000, limit) for minute, limit in minutes]
+
+    assert [(outcome.decisions, outcome.metrics[-1].saturated) for outcome in outcomes] == [((), True)] * 4
