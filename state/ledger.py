@@ -65,6 +65,7 @@ class Ledger:
         self._budget.apply(self._limit)
         self._uncharged.put_in_force(self._limit)
         self._told = content
+        self._batch_tick = self._state.clock_tick
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
