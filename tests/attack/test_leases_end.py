@@ -207,14 +207,14 @@ def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(broker, quotas, ta
     process.start()
     try:
         process.wait_for("lock", "holding")
-        decide(tables, "User:mallory", seconds=5)
+        decide(tables, "User:mallory", seconds=20)
         wait_for(quotas, MALLORY, THROTTLED)
 
         flag.touch()
 
         process.wait_for("restored")
         # Neither a look at the table nor a restart brings it back.
-        decide(tables, "User:eve", seconds=1)
+        decide(tables, "User:eve", seconds=10)
         wait_until(lambda: len(process.said("restored")) == 2, "eve's lease comes and goes")
     finally:
         assert process.end() == (0, "")
