@@ -115,7 +115,8 @@ def workspace(runtime_cluster, kafka, tmp_path_factory):
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root}/metastore;create=true",
         "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
         "spark.hadoop.hive.metastore.schema.verification": "false",
-        # The defaults are for clusters: 200 and 50 tasks to list a folder of a few files.
+        # The defaults are for clusters: up to 10,000 tasks to list a folder of a few files, which VACUUM does.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
