@@ -45,10 +45,9 @@ class Refusals:
             self._state.episode_refused = DistinctPids()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
-        if is_due:
-            # Before the PID is counted: it is evidence of this decision, not of the one before.
-            self._journal.decide("THROTTLE", episode, self._state, budget)
         self.add_again(event.pid, event.pid_hash, event.client_id)
+        if is_due:
+            self._journal.decide("THROTTLE", episode, self._state, budget)
 
     def add_again(self, pid: int, pid_hash: int, client_id: str) -> None:
         """Refuse a PID in a tick that has refused one."""
