@@ -156,7 +156,8 @@ def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
     engine.execute("DELETE FROM throttle_decisions")
     try:
         now_ms = to_ms(NOW.replace(microsecond=0))
-        lease = Lease("l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, now_ms + 60_000, "d")
+        entity = QuotaEntity("m", "app")
+        lease = Lease("l", "User:m", entity, "request_percentage", None, 0.01, now_ms + 60_000, "d", set_ms=now_ms)
         actions = [
             Action(now_ms, "applying", "User:m", lease.until_ms, "12 PIDs", lease, "host/1"),
             Action(now_ms, "hold", None, now_ms + 1, "by order"),
