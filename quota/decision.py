@@ -7,6 +7,8 @@ from typing import Literal
 from quota.limits import QuotaSource
 
 Action = Literal["THROTTLE", "RELEASE"]
+Reason = Literal["over_quota", "throttle_ended", "quota_changed"]
+"""Why: a PID was refused, the throttle's time has come, or its quota was raised or removed."""
 
 MAX_CLIENT_IDS = 16
 OTHER_CLIENTS = "other"
@@ -36,6 +38,7 @@ class Decision:
     principal: str
     broker_id: int | None
     action: Action
+    reason: Reason
     decided_at_ms: int
     throttle_time_ms: int
     throttled_until_ms: int

@@ -56,6 +56,12 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttle_time_ms = throttle_time_ms
         self.throttled_until_ms = _until(now_ms, throttle_time_ms, config)
 
+    def end_sooner(self, now_ms: int, tick: int, throttle_time_ms: int) -> None:
+        """Hold the throttle no longer than it takes the bucket to recover under a quota that was raised."""
+        self.renewal += 1
+        self.decided_at_ms, self.decided_tick = now_ms, tick
+        self.throttle_time_ms, self.throttled_until_ms = throttle_time_ms, now_ms + throttle_time_ms
+
     def add_refused(self, pid: int, client_id: str, weight: float) -> None:
         """Count a newly refused PID; `weight` is how many distinct PIDs it stands for (1 while they are few)."""
         self.refused += weight

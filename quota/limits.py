@@ -33,6 +33,11 @@ class Limit:
         if self.producer_ids_rate is not None:
             validate_rate(self.producer_ids_rate)
 
+    def allows_less_than(self, other: "Limit") -> bool:
+        """Say whether another quota is higher, or none at all."""
+        mine, others = self.producer_ids_rate, other.producer_ids_rate
+        return mine is not None and (others is None or others > mine)
+
 
 UNLIMITED = Limit(None, "none")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from quota.decision import Action, Decision, Evidence, decision_id
+from quota.decision import Action, Decision, Evidence, Reason, decision_id
 from quota.episode import Episode
 from quota.limits import UNLIMITED, Limit
 from state.budget import Budget
@@ -35,7 +35,7 @@ class Journal:
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
 
-    def decide(self, action: Action, episode: Episode, state: LedgerState, budget: Budget) -> None:
+    def decide(self, action: Action, reason: Reason, episode: Episode, state: LedgerState, budget: Budget) -> None:
         """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""
         self.settle(episode)
         release = action == "RELEASE"
@@ -46,6 +46,7 @@ class Journal:
                 principal=self.principal,
                 broker_id=self.broker_id,
                 action=action,
+                reason=reason,
                 decided_at_ms=decided_at_ms,
                 throttle_time_ms=0 if release else episode.throttle_time_ms,
                 throttled_until_ms=episode.throttled_until_ms,

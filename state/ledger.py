@@ -169,20 +169,23 @@ class Ledger:
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._batch_tick:
             self._advance(first_tick)
-        self._put_in_force(limit, max(first_tick, self._state.clock_tick))
+        self._put_in_force(limit, max(first_tick, self._state.clock_tick), first_ms)
 
-    def _put_in_force(self, limit: Limit, tick: int) -> None:
+    def _put_in_force(self, limit: Limit, tick: int, first_ms: int) -> None:
         if limit == self._limit:
             return
         has_news = self.to_bytes() != self._told
-        if limit.producer_ids_rate != self._limit.producer_ids_rate:
+        before, self._limit = self._limit, limit
+        self._journal.limit = limit
+        if limit.producer_ids_rate != before.producer_ids_rate:
             self._budget.apply(limit, tick)
             self._uncharged.put_in_force(limit)
-            if self._limit.producer_ids_rate is None:
+            if before.producer_ids_rate is None:
                 # To excuse what a flood without a quota left out would shelter it from the quota set against it.
                 self._window.excuse_nobody()
-        self._limit = self._journal.limit = limit
-        if not has_news:
+            if before.allows_less_than(limit):
+                self._refusals.end_sooner(max(first_ms, self._timeline.tick_start_ms(tick)), tick, self._budget)
+        if not (has_news or self._journal.decisions):
             # The change alone makes no row.
             self._told = self.to_bytes()
 

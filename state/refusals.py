@@ -1,6 +1,7 @@
 """Refused PIDs of one principal, and the throttle that they bring about and hold."""
 
 from quota.config import QuotaConfig
+from quota.decision import Reason
 from quota.episode import Episode
 from quota.timeline import Timeline
 from state.budget import Budget
@@ -47,7 +48,7 @@ class Refusals:
             episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
         self.add_again(event.pid, event.pid_hash, event.client_id)
         if is_due:
-            self._journal.decide("THROTTLE", episode, self._state, budget)
+            self._journal.decide("THROTTLE", "over_quota", episode, self._state, budget)
 
     def add_again(self, pid: int, pid_hash: int, client_id: str) -> None:
         """Refuse a PID in a tick that has refused one."""
@@ -61,6 +62,20 @@ class Refusals:
         """Say the release if the throttle has ended by a tick."""
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
-            self._journal.decide("RELEASE", episode, self._state, budget)
-            self._state.episode, self._state.episode_refused = None, DistinctPids()
-            self.tick = NO_TICK
+            self._end(episode, "throttle_ended", budget)
+
+    def end_sooner(self, now_ms: int, tick: int, budget: Budget) -> None:
+        """Let the throttle in force end when the bucket recovers under a quota that was raised, or removed."""
+        episode, throttle_time_ms = self._state.episode, budget.throttle_time_ms(tick)
+        if episode is None or now_ms + throttle_time_ms >= episode.throttled_until_ms:
+            return
+        episode.end_sooner(now_ms, tick, throttle_time_ms)
+        if throttle_time_ms:
+            self._journal.decide("THROTTLE", "quota_changed", episode, self._state, budget)
+        else:
+            self._end(episode, "quota_changed", budget)
+
+    def _end(self, episode: Episode, reason: Reason, budget: Budget) -> None:
+        self._journal.decide("RELEASE", reason, episode, self._state, budget)
+        self._state.episode, self._state.episode_refused = None, DistinctPids()
+        self.tick = NO_TICK

@@ -102,17 +102,17 @@ _METRICS = TableSpec(
 
 _DECISIONS = TableSpec(
     "throttle_decisions",
-    "A THROTTLE or a RELEASE per row. Passing throttled_until is the release: the RELEASE row only records it, with "
-    "the principal's next event.",
+    "A THROTTLE or a RELEASE per row; the newest of a principal holds. Passing throttled_until is the release: the "
+    "RELEASE row only records it, with the principal's next event.",
     pa.schema(
         [
             _column("decision_id", pa.string(), "Same decision, same id, also after a replay."),
             _column("principal", pa.string(), "KafkaPrincipal, such as User:alice."),
             _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("action", pa.string(), "THROTTLE or RELEASE."),
-            _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, the throttled_until it passed."),
+            _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, when the throttle ended."),
             _column("throttle_time_ms", pa.int64(), "Milliseconds until tokens reach 0 again."),
-            _column("throttled_until", _TIME, "When the throttle ends unless it is renewed."),
+            _column("throttled_until", _TIME, "When the throttle ends, unless a later row of the principal says else."),
             _column("tokens", pa.float64(), "Tokens at decided_at."),
             _column("rate", pa.float64(), "Kafka's sampled rate of new producer ids, per window."),
             _column("quota", pa.float64(), "Quota in force, new producer ids per window."),
@@ -122,6 +122,9 @@ _DECISIONS = TableSpec(
             _column("sample_pids", pa.list_(pa.int64()), "The first few of them."),
             _column(
                 "client_ids", pa.map_(pa.string(), pa.int64()), "Refused ids per client.id: at most 16, then other."
+            ),
+            _column(
+                "reason", pa.string(), "over_quota, throttle_ended, or quota_changed: the quota was raised or removed."
             ),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]

@@ -118,6 +118,7 @@ def _decisions(expected: list[Decision], last: list[Decision], found: list[dict[
             f"{name} {row[column]!r}, expected {_plain(value)!r}"
             for name, column, value in (
                 ("action", "action", wanted.action),
+                ("reason", "reason", wanted.reason),
                 ("decided_at", "decided_at", wanted.decided_at),
                 ("throttled_until", "throttled_until", wanted.throttled_until),
                 ("throttle_time_ms", "throttle_time_ms", wanted.throttle_time_ms),

@@ -22,9 +22,11 @@ import streaming.forwarded as forwarded_module
 import streaming.tally as tally_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
+from quota.limits import Limit
 from state.budget import Budget
 from state.events import CORRECTION, LEARNING
 from state.ledger import Ledger
+from state.refusals import Refusals
 from state.uncharged import Uncharged
 from streaming.event_times import EventTimes
 from streaming.forwarded import Forwarded, PartitionMemory
@@ -195,6 +197,14 @@ def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
     return patch.object(tally_module, "repeats_in_block", coarser)
 
 
+def a_raised_quota_leaves_the_throttle_in_force() -> Any:
+    return patch.object(Refusals, "end_sooner", lambda *_: None)
+
+
+def any_other_quota_ends_a_throttle_sooner() -> Any:
+    return patch.object(Limit, "allows_less_than", lambda *_: True)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
     pids_are_salted_but_not_mixed,
@@ -214,6 +224,8 @@ MUTANTS: tuple[Mutant, ...] = (
     a_late_event_is_charged,
     what_expired_keeps_its_rate,
     repeats_of_another_tick_are_dropped_in_a_block,
+    a_raised_quota_leaves_the_throttle_in_force,
+    any_other_quota_ends_a_throttle_sooner,
 )
 
 

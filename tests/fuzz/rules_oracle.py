@@ -57,6 +57,7 @@ class Event:
 @dataclass(frozen=True)
 class Decision:
     action: str
+    reason: str
     decided_at: int
     throttled_until: int
     throttle_time_ms: int
@@ -150,8 +151,8 @@ class Ledger:
             self.move(now)
         self.pass_time(now)
         has_news = self.told() != before
-        if quota != self.quota:
-            self.set_quota(quota, now)  # which alone makes no row
+        if quota != self.quota and self.set_quota(quota, now, self.moment(event, now)):
+            has_news = True  # the change alone makes no row
         before = self.told()
         if tick < rules.tick(max(0, rules.start(self.clock) - rules.late_grace_ms)):
             self.late(event, tick)
@@ -176,7 +177,7 @@ class Ledger:
             self.move(now)
         if self.episode is not None and rules.start(now) > self.episode.until:
             until = self.episode.until
-            self.decide("RELEASE", until, until, 0, rules.tick(until))
+            self.decide("RELEASE", "throttle_ended", until, until, 0, rules.tick(until))
             self.episode = None
 
     def judge(self, event: Event, now: int) -> None:
@@ -204,7 +205,7 @@ class Ledger:
 
     def refuse(self, pid: int, now_ms: int, now: int) -> None:
         rules = self.rules
-        wait = round_half_up(-self.tokens_at(now) / self.quota * rules.window_ms)
+        wait = self.wait(now)
         until = now_ms + max(wait, rules.min_throttle_ms)
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
@@ -214,7 +215,7 @@ class Ledger:
         self.episode.refused.add(pid)
         if is_due:
             self.episode.tick, self.episode.until = now, until
-            self.decide("THROTTLE", now_ms, until, wait, now)
+            self.decide("THROTTLE", "over_quota", now_ms, until, wait, now)
 
     # --- what is remembered
 
@@ -263,10 +264,28 @@ class Ledger:
         self.tokens -= 1
         return True
 
-    def set_quota(self, quota: Fraction | None, now: int) -> None:
+    def wait(self, now: int) -> int:
+        """Milliseconds until the bucket is not exhausted any more."""
+        if self.quota is None or self.tokens_at(now) >= 0:
+            return 0
+        return round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
+
+    def set_quota(self, quota: Fraction | None, now: int, at_ms: int) -> bool:
+        """Returns whether there is something to say of it: a throttle that ends sooner."""
+        is_raised = self.quota is not None and (quota is None or quota > self.quota)
         if self.quota is not None and self.tokens is not None:
             self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
         self.quota = quota
+        if not is_raised or self.episode is None or at_ms + self.wait(now) >= self.episode.until:
+            return False
+        wait = self.wait(now)
+        self.episode.tick, self.episode.until = now, at_ms + wait
+        if wait > 0:
+            self.decide("THROTTLE", "quota_changed", at_ms, at_ms + wait, wait, now)
+        else:
+            self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)
+            self.episode = None
+        return True
 
     def record_rate(self, now_ms: int) -> None:
         rules = self.rules
@@ -288,9 +307,10 @@ class Ledger:
 
     # --- what is said
 
-    def decide(self, action: str, at_ms: int, until: int, wait: int, tick: int) -> None:
+    def decide(self, action: str, reason: str, at_ms: int, until: int, wait: int, tick: int) -> None:
         tokens = None if self.quota is None else self.tokens_at(tick)
-        self.said.decide(Decision(action, at_ms, until, wait, tokens, self.rate(at_ms), self.quota), self.episode)
+        decision = Decision(action, reason, at_ms, until, wait, tokens, self.rate(at_ms), self.quota)
+        self.said.decide(decision, self.episode)
 
     def write_row(self, tick: int) -> None:
         rules = self.rules
