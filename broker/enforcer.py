@@ -168,9 +168,31 @@ class Enforcer:
             self.alert(why)
 
     def _receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> None:
+        ends_ms: dict[str, int] = {}
+        sooner = []
         for decision in decisions:
-            if decision.decision_id not in self._pending:
-                self._pending[decision.decision_id] = clipped(decision, now_ms, self._options)
+            kept = self._pending.get(decision.decision_id) or clipped(decision, now_ms, self._options)
+            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
+            if kept.throttled_until_ms > now_ms:
+                self._pending[kept.decision_id] = kept
+            if kept.ends_sooner:
+                sooner.append(kept.principal)
+        for principal in dict.fromkeys(sooner):
+            self._end_sooner(principal, ends_ms[principal], now_ms)
+
+    def _end_sooner(self, principal: str, until_ms: int, now_ms: int) -> None:
+        for name, decision in self._pending.items():
+            if decision.principal == principal and decision.throttled_until_ms > until_ms:
+                self._pending[name] = replace(decision, throttled_until_ms=until_ms)
+        leases = [
+            replace(lease, until_ms=until_ms, set_ms=now_ms)
+            for lease in self._book.leases.values()
+            if lease.principal == principal and lease.until_ms > until_ms
+        ]
+        why = "its quota was raised or removed"
+        self._book.note([(lease, why) for lease in leases], now_ms)
+        for lease in leases:
+            self._say(Notice.of(lease, now_ms, "shortened", why))
 
     def _plan(self, now_ms: int) -> tuple[list[Told], list[Lease]]:
         known = self._book.known()

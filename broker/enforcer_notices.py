@@ -10,7 +10,17 @@ from broker.leases import Lease
 from broker.quota_entity import QuotaEntity
 
 NoticeKind = Literal[
-    "throttled", "extended", "restored", "let go", "failed", "skipped", "trying again", "held", "alert", "lock"
+    "throttled",
+    "extended",
+    "shortened",
+    "restored",
+    "let go",
+    "failed",
+    "skipped",
+    "trying again",
+    "held",
+    "alert",
+    "lock",
 ]
 
 
@@ -52,7 +62,7 @@ class Notice:
             words.append(f"({self.lease.entity}: {self.lease.quota_key} {_values(self.kind, self.lease)})")
         elif self.entity:
             words.append(f"({self.entity})")
-        if self.until_ms is not None and self.kind in ("throttled", "extended", "held"):
+        if self.until_ms is not None and self.kind in ("throttled", "extended", "shortened", "held"):
             words.append(f"until {time_text(self.until_ms)}")
         decision = f" [decision {self.decision_id}]" if self.decision_id else ""
         return f"{' '.join(words)}: {self.why}{decision}"

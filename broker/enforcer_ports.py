@@ -17,7 +17,10 @@ class DecisionSource(Protocol):
     """Where decisions come from."""
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the THROTTLEs that are not past, if something came since the last call or they are wanted `again`."""
+        """Return what holds, if something came since the last call or it is wanted `again`.
+
+        That is of each principal (and broker) the newest decision, if its end is not past or sooner than it was.
+        """
 
 
 class ActionLog(Protocol):

@@ -32,7 +32,7 @@ _LIBRARY_DEFAULTS = re.compile(
 
 @dataclass(frozen=True)
 class ThrottleDecision:
-    """A THROTTLE of `throttle_decisions`, as far as enforcement needs it.
+    """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
 
     Attributes:
         decision_id: Its name.
@@ -42,6 +42,7 @@ class ThrottleDecision:
         quota: New producer ids per window.
         refused_pids: Distinct producer ids refused in the episode so far.
         client_ids: Refused producer ids by client id.
+        ends_sooner: Whether it ends an earlier one, since the quota was raised or removed.
     """
 
     decision_id: str
@@ -51,6 +52,7 @@ class ThrottleDecision:
     quota: float | None = None
     refused_pids: int = 0
     client_ids: Mapping[str, int] = field(default_factory=dict)
+    ends_sooner: bool = False
 
 
 @dataclass(frozen=True)

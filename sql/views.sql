@@ -188,6 +188,7 @@ SELECT
         END AS DOUBLE
     ) AS seconds_left,
     decisions.action,
+    decisions.reason,
     decisions.decided_at,
     decisions.throttled_until,
     decisions.throttle_time_ms,
@@ -605,7 +606,7 @@ SELECT
     churn.last_at,
     coalesce(throttles.throttles, 0) AS throttles,
     throttles.last_throttled_at,
-    coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
+    throttled.principal IS NOT NULL AS throttled_now
 FROM (
     SELECT *,
         CASE
@@ -755,14 +756,18 @@ LEFT JOIN (
     SELECT
         principal,
         count(*) AS throttles,
-        max(decided_at) AS last_throttled_at,
-        max(throttled_until) AS throttled_until
+        max(decided_at) AS last_throttled_at
     FROM throttle_decisions
     CROSS JOIN settings
-    WHERE action = 'THROTTLE' AND unix_millis(decided_at) > unix_millis(now) - 86400000
+    WHERE
+        action = 'THROTTLE'
+        AND coalesce(reason <> 'quota_changed', TRUE)
+        AND unix_millis(decided_at) > unix_millis(now) - 86400000
     GROUP BY principal
 ) AS throttles ON throttles.principal = churn.principal
-CROSS JOIN settings
+LEFT JOIN (
+    SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
+) AS throttled ON throttled.principal = churn.principal
 ORDER BY churn.new_pids DESC, churn.principal, churn.client;
 
 CREATE OR REPLACE VIEW principal_timeline AS
@@ -786,12 +791,20 @@ FROM principal_metrics AS metrics
 LEFT JOIN (
     SELECT DISTINCT held.principal, held.broker_id, held.window_end
     FROM principal_metrics AS held
-    INNER JOIN throttle_decisions AS decisions
+    INNER JOIN (
+        -- The next decision takes over: it may end the throttle sooner.
+        SELECT *,
+            lead(decided_at) OVER (
+                PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
+            ) AS next_decided_at
+        FROM throttle_decisions
+    ) AS decisions
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
             AND decisions.decided_at <= held.as_of
             AND decisions.throttled_until > held.as_of
+            AND coalesce(decisions.next_decided_at > held.as_of, TRUE)
     WHERE decisions.action = 'THROTTLE'
 ) AS throttles
     ON
@@ -890,18 +903,22 @@ SELECT
     counts.admitted_pids,
     coalesce(throttles.throttles, 0) AS throttles,
     throttles.last_throttled_at,
-    coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
+    throttled.principal IS NOT NULL AS throttled_now
 FROM new_pids_per_day AS counts
 LEFT JOIN (
     SELECT
         principal,
         count(*) AS throttles,
-        max(decided_at) AS last_throttled_at,
-        max(throttled_until) AS throttled_until
+        max(decided_at) AS last_throttled_at
     FROM throttle_decisions
     CROSS JOIN settings
-    WHERE action = 'THROTTLE' AND unix_millis(decided_at) > unix_millis(now) - 86400000
+    WHERE
+        action = 'THROTTLE'
+        AND coalesce(reason <> 'quota_changed', TRUE)
+        AND unix_millis(decided_at) > unix_millis(now) - 86400000
     GROUP BY principal
 ) AS throttles ON throttles.principal = counts.principal
-CROSS JOIN settings
+LEFT JOIN (
+    SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
+) AS throttled ON throttled.principal = counts.principal
 ORDER BY refused_pids DESC, admitted_pids DESC, principal;

@@ -83,6 +83,18 @@ def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
     ]
 
 
+def later_columns(table: "DeltaTable", spec: TableSpec) -> list[ColumnFacts]:
+    """Return the columns of this version that a table does not have: an earlier one made it."""
+    from deltalake.schema import Schema
+
+    have = {column.name for column in table.schema().fields}
+    return [
+        ColumnFacts(column.name, type_words(column.type), column.nullable, "")
+        for column in Schema.from_arrow(spec.schema).fields
+        if column.name not in have
+    ]
+
+
 def type_words(kind: Any) -> str:
     """Return a type of deltalake in words, whether or not it may hold nulls: writers differ in that.
 

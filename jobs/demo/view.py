@@ -26,7 +26,7 @@ FROM (
 ) AS counts
 JOIN principal_metrics AS latest ON latest.principal = counts.principal AND latest.window_end = counts.newest
 LEFT JOIN (
-    SELECT principal, max(throttled_until) AS throttled_until FROM throttle_decisions GROUP BY principal
+    SELECT principal, max(throttled_until) AS throttled_until FROM current_throttles GROUP BY principal
 ) AS throttles ON throttles.principal = counts.principal
 ORDER BY counts.principal
 """

@@ -9,7 +9,7 @@ from itertools import count
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
-from jobs.enforcement.rows import ACTIONS, action_of, action_row, decision_of, to_ms, to_time
+from jobs.enforcement.rows import ACTIONS, action_of, action_row, standing, to_ms, to_time
 from jobs.errors import CatalogError
 from jobs.tables import catalog
 from jobs.tables.answer import Answer
@@ -18,7 +18,10 @@ from streaming.errors import TableError
 from streaming.table_ddl import insert_statement
 from streaming.tables import TABLES
 
-_IN_FORCE = "SELECT * FROM throttle_decisions WHERE action = 'THROTTLE' AND throttled_until > :now"
+_SINCE_IN_FORCE = """
+SELECT * FROM throttle_decisions
+WHERE decided_at >= (SELECT min(decided_at) FROM throttle_decisions WHERE throttled_until > :now)
+"""
 _ALL_ACTIONS = "SELECT * FROM enforcement_actions ORDER BY recorded_at, sequence"
 _COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
 
@@ -64,14 +67,13 @@ class CatalogDecisions:
         self._engine = engine
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the THROTTLEs that are not past; known ones come `again` with every look.
+        """Return what holds; known decisions come `again` with every look. See `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
         """
         del again
-        rows = _ask(self._engine, _IN_FORCE, {"now": to_time(now_ms)})
-        return [decision_of(row) for row in rows]
+        return standing(_ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)}), now_ms)
 
 
 class CatalogActions:

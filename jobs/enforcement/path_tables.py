@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
-from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, decision_of, to_time
+from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing, to_time
 from streaming.appends import append_rows
 from streaming.errors import TableError, TableNotFoundError
 from streaming.tables import TABLES, open_table, row_schema, table_path
@@ -138,7 +138,7 @@ class DecisionTable:
         self._is_new = True
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return the THROTTLEs that are not past, if the table has a new version or they are wanted `again`.
+        """Return what holds, if the table has a new version or it is wanted `again`; see `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
@@ -147,9 +147,12 @@ class DecisionTable:
             return []
         now = to_time(now_ms)
         rows = self._followed.rows_after("throttled_until", now, DECISION_COLUMNS)
+        first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
+        # What ends one of them sooner came after it, and may itself be past.
+        rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
         # Only now: rows that could not be read are wanted again.
         self._is_new = False
-        return [decision_of(row) for row in rows if row["action"] == "THROTTLE" and row["throttled_until"] > now]
+        return standing(rows, now_ms)
 
 
 class ActionTable:

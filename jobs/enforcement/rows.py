@@ -1,6 +1,6 @@
 """Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -20,6 +20,9 @@ DECISION_COLUMNS = (
     "quota",
     "refused_pids",
     "client_ids",
+    "broker_id",
+    "batch_id",
+    "reason",
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -45,7 +48,26 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
         row["quota"],
         row["refused_pids"] or 0,
         dict(row["client_ids"] or ()),
+        row.get("reason") == "quota_changed",
     )
+
+
+def standing(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
+    """Return the decisions that hold, of the rows since the earliest that may.
+
+    Of each principal and broker the newest row counts, whatever an earlier one promised. One that is past is left out,
+    unless it ended a throttle sooner than that was to end.
+    """
+    newest = {}
+    # A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+    for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"], row["action"])):
+        newest[row["principal"], row["broker_id"]] = row
+    found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
+    return [
+        decision
+        for throttles, decision in found
+        if decision.ends_sooner or (throttles and decision.throttled_until_ms > now_ms)
+    ]
 
 
 def action_row(action: Action, number: int) -> dict[str, Any]:

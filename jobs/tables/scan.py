@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from streaming.errors import TableError
-from streaming.table_facts import column_facts, data_files
-from streaming.tables import open_table, table_path
+from streaming.table_facts import column_facts, data_files, later_columns
+from streaming.tables import TABLES, open_table, table_path
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
 
@@ -38,6 +39,8 @@ _ALLOWED = "SELECT current_setting('allowed_paths')"
 def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
     """Let a connection know a table as it is now, also after it is locked.
 
+    Columns that an earlier version did not have are NULL.
+
     Args:
         connection: With `SET TimeZone = 'UTC'`.
         tables: Folder of the tables.
@@ -50,7 +53,9 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
     """
     table = open_table(tables, name)
     files = _local_files(table, tables, name)
-    kinds = {column.name: _TYPES.get(column.kind) for column in column_facts(table)}
+    kinds = {
+        column.name: _TYPES.get(column.kind) for column in (*column_facts(table), *later_columns(table, TABLES[name]))
+    }
     if files is None or None in kinds.values():
         _add_by_arrow(connection, table, tables, name)
         return
@@ -76,7 +81,7 @@ def read_local(
     select: str,
     values: Mapping[str, object],
     newer_than: tuple[str, datetime] | None = None,
-) -> "pa.Table | None":
+) -> pa.Table | None:
     """Answer a SELECT over a table of local files, as Arrow; None if DuckDB can't read its files by itself.
 
     With hundreds of small files it takes a third of what `deltalake`'s own engine takes.
@@ -129,7 +134,10 @@ def _add_by_arrow(connection: "DuckDBPyConnection", table: "DeltaTable", tables:
     from deltalake.exceptions import DeltaError
 
     try:
-        connection.register(name, table.to_pyarrow_dataset())
+        rows = table.to_pyarrow_dataset()
+        later = {column.name for column in later_columns(table, TABLES[name])}
+        fields = [field for field in TABLES[name].schema if field.name in later]
+        connection.register(name, rows.replace_schema(pa.schema([*rows.schema, *fields])))
     except (DeltaError, OSError) as error:
         msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
         raise TableError(msg) from error

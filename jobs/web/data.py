@@ -238,8 +238,14 @@ def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int
 
 
 def _held(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    throttles = [row for row in decisions if row["action"] == "THROTTLE"]
-    return sorted((_ms(row["decided_at"]), _ms(row["throttled_until"])) for row in throttles)
+    rows = sorted(decisions, key=lambda row: (row["decided_at"], row["action"]))
+    spans = []
+    for row, later in zip_longest(rows, rows[1:]):
+        until_ms = _ms(row["throttled_until"])
+        if row["action"] == "THROTTLE":
+            # The next decision takes over: it may end the throttle sooner.
+            spans.append((_ms(row["decided_at"]), min(until_ms, _ms(later["decided_at"])) if later else until_ms))
+    return spans
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:

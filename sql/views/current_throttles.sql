@@ -13,6 +13,7 @@ SELECT
         END AS DOUBLE
     ) AS seconds_left,
     decisions.action,
+    decisions.reason,
     decisions.decided_at,
     decisions.throttled_until,
     decisions.throttle_time_ms,

@@ -18,12 +18,20 @@ FROM principal_metrics AS metrics
 LEFT JOIN (
     SELECT DISTINCT held.principal, held.broker_id, held.window_end
     FROM principal_metrics AS held
-    INNER JOIN throttle_decisions AS decisions
+    INNER JOIN (
+        -- The next decision takes over: it may end the throttle sooner.
+        SELECT *,
+            lead(decided_at) OVER (
+                PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
+            ) AS next_decided_at
+        FROM throttle_decisions
+    ) AS decisions
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
             AND decisions.decided_at <= held.as_of
             AND decisions.throttled_until > held.as_of
+            AND coalesce(decisions.next_decided_at > held.as_of, TRUE)
     WHERE decisions.action = 'THROTTLE'
 ) AS throttles
     ON

@@ -6,18 +6,22 @@ SELECT
     counts.admitted_pids,
     coalesce(throttles.throttles, 0) AS throttles,
     throttles.last_throttled_at,
-    coalesce(throttles.throttled_until > settings.now, FALSE) AS throttled_now
+    throttled.principal IS NOT NULL AS throttled_now
 FROM new_pids_per_day AS counts
 LEFT JOIN (
     SELECT
         principal,
         count(*) AS throttles,
-        max(decided_at) AS last_throttled_at,
-        max(throttled_until) AS throttled_until
+        max(decided_at) AS last_throttled_at
     FROM throttle_decisions
     CROSS JOIN settings
-    WHERE action = 'THROTTLE' AND unix_millis(decided_at) > unix_millis(now) - 86400000
+    WHERE
+        action = 'THROTTLE'
+        AND coalesce(reason <> 'quota_changed', TRUE)
+        AND unix_millis(decided_at) > unix_millis(now) - 86400000
     GROUP BY principal
 ) AS throttles ON throttles.principal = counts.principal
-CROSS JOIN settings
+LEFT JOIN (
+    SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
+) AS throttled ON throttled.principal = counts.principal
 ORDER BY refused_pids DESC, admitted_pids DESC, principal

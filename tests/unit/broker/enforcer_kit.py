@@ -5,8 +5,8 @@ from broker.enforcer import Enforcer
 from broker.enforcer_plan import EnforcerOptions
 from broker.enforcer_ports import Clocks, EnforcerPorts
 from broker.errors import ClientQuotaUnavailableError
-from broker.lease_targets import ThrottleDecision
 from broker.quota_entity import QuotaEntity
+from jobs.enforcement.rows import standing, to_time
 
 KEY = REQUEST_PERCENTAGE
 START_MS = 1_800_000_000_000
@@ -127,7 +127,9 @@ class MemoryDecisions:
         if len(self.rows) == self._seen and not again:
             return []
         self._seen = len(self.rows)
-        return [row for row in self.rows if row.throttled_until_ms > now_ms]
+        now = to_time(now_ms)
+        first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
+        return standing([row for row in self.rows if first and row["decided_at"] >= first], now_ms)
 
 
 class MemoryLock:
@@ -166,10 +168,23 @@ class World:
         return Enforcer(ports, self.options, clocks, say=self.notices.append, name="test")
 
     def decide(self, principal="User:mallory", seconds=60, name=None, **values):
-        """Append a THROTTLE that was decided now."""
-        until_ms = self.now_ms + round(seconds * 1000)
-        name = name or f"{principal}/{len(self.decisions.rows)}"
-        self.decisions.rows.append(ThrottleDecision(name, principal, self.now_ms, until_ms, **values))
+        """Append a THROTTLE that was decided now, or a RELEASE after no seconds."""
+        number = len(self.decisions.rows)
+        row = {
+            "decision_id": name or f"{principal}/{number}",
+            "principal": principal,
+            "broker_id": None,
+            "action": "THROTTLE" if seconds else "RELEASE",
+            "reason": "over_quota",
+            "decided_at": to_time(self.now_ms),
+            "throttled_until": to_time(self.now_ms + round(seconds * 1000)),
+            "quota": None,
+            "refused_pids": 0,
+            "client_ids": {},
+            "batch_id": number,
+        }
+        assert set(values) <= set(row)
+        self.decisions.rows.append(row | values)
 
     def turn(self, after_seconds=0.0):
         self.now_ms += round(after_seconds * 1000)

@@ -47,6 +47,70 @@ class TestALease:
         world.turn()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
+    def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world):
+        world.decide(seconds=600)
+        world.turn()
+        world.turn(10)
+        world.decide(seconds=18, reason="quota_changed")
+        world.turn(17.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.turn(0.001)
+        assert world.broker.quotas == {}
+        assert [notice.why for notice in world.said("shortened")] == ["its quota was raised or removed"]
+
+    def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world):
+        world.decide(seconds=600)
+        world.turn()
+        world.now_ms += 10_000
+        world.decide(seconds=0, reason="quota_changed")
+        world.turn(1)
+        assert world.broker.quotas == {}
+        world.restart()
+        world.turn(1)
+        assert world.broker.quotas == {}
+        assert world.log.states()[-1] == "restored"
+
+    def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world):
+        world.decide(seconds=600)
+        world.turn()
+        world.now_ms += 10_000
+        world.decide(seconds=18, reason="quota_changed")
+        world.now_ms += 20_000
+        world.restart()
+        world.turn()
+        assert world.broker.quotas == {}
+
+    def test_stays_while_a_throttle_of_another_broker_holds(self, world):
+        world.decide(seconds=600, broker_id=1)
+        world.decide(seconds=300, broker_id=2)
+        world.turn()
+        world.decide(seconds=0, reason="quota_changed", broker_id=1)
+        world.turn(299.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.turn(0.001)
+        assert world.broker.quotas == {}
+
+    def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world):
+        world.decide(seconds=600)
+        world.turn()
+        world.decide(seconds=0, reason="quota_changed")
+        world.turn(1)
+        world.decide(seconds=60)
+        world.turn(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.turn(60)
+        assert world.broker.quotas == {}
+
+    def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world):
+        world.decide(seconds=600)
+        world.turn()
+        late_by_ms = 30_000
+        world.now_ms += late_by_ms
+        world.decide(seconds=0, reason="quota_changed")
+        world.now_ms -= late_by_ms
+        world.turn(1)
+        assert world.broker.quotas == {}
+
     def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world):
         world.decide()
         world.turn()

@@ -65,6 +65,7 @@ def decision(principal, decided_at, **values):
         "sample_pids": [1, 2],
         "client_ids": [("rdkafka", 1)],
         "batch_id": 0,
+        "reason": "over_quota",
     }
     assert set(values) <= set(row)
     return row | values

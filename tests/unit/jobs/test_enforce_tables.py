@@ -58,6 +58,41 @@ class TestDecisions:
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS)
         assert (found.principal, found.client_ids, found.refused_pids) == ("User:m", {}, 0)
 
+    def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables):
+        changed = {"reason": "quota_changed"}
+        append(
+            tables,
+            "throttle_decisions",
+            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:m", NOON + seconds(10), throttled_until=NOON + seconds(28), **changed),
+            decision("User:r", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:r", NOON + seconds(10), throttled_until=NOON + seconds(10), action="RELEASE", **changed),
+        )
+        for now_ms in (NOON_MS + 20_000, NOON_MS + 40_000):
+            found = DecisionTable(str(tables)).in_force(now_ms)
+            assert names(found) == ["User:m", "User:r"]
+            assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
+            assert all(each.ends_sooner for each in found)
+
+    def test_a_throttle_that_follows_a_release_is_what_holds(self, tables):
+        append(
+            tables,
+            "throttle_decisions",
+            decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
+            decision("User:m", NOON),
+        )
+        (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
+        assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS + 60_000, False)
+
+    def test_of_two_brokers_do_not_end_each_other(self, tables):
+        append(
+            tables,
+            "throttle_decisions",
+            decision("User:m", NOON, broker_id=1),
+            decision("User:m", NOON, broker_id=2, throttled_until=NOON + seconds(50)),
+        )
+        assert len(DecisionTable(str(tables)).in_force(NOON_MS)) == 2
+
     def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables):
         followed = DecisionTable(str(tables))
         for number in range(3):

@@ -35,6 +35,18 @@ class TestPrincipalTimeline:
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True]
 
+    def test_a_throttle_that_a_raised_quota_ended_sooner_holds_no_longer(self, tmp_path):
+        rows = [metrics("User:m", NOON + seconds(60 * minute)) for minute in range(1, 4)]
+        append(tmp_path, "producer_id_metrics", *rows)
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:m", NOON + seconds(90), throttled_until=NOON + seconds(130), reason="quota_changed"),
+        )
+
+        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True, True, False]
+
     def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path):
         rows = [metrics("User:m", NOON, broker_id=broker) for broker in (1, 2)]
         append(tmp_path, "producer_id_metrics", *rows)

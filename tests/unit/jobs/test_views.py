@@ -205,6 +205,25 @@ class TestTopOffenders:
         ]
         assert [(row["throttles"], row["throttled_now"]) for row in rows] == [(2, True), (0, False)]
 
+    def test_nobody_is_throttled_by_what_a_removed_quota_has_ended(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, refused_pids=5))
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:m", NOON + seconds(9), throttled_until=NOON + seconds(500), reason="quota_changed"),
+            decision(
+                "User:m",
+                NOON + seconds(10),
+                action="RELEASE",
+                throttled_until=NOON + seconds(10),
+                reason="quota_changed",
+            ),
+        )
+        for view in ("top_offenders", "current_throttles"):
+            (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(11))
+            assert (row["throttled_now"], row.get("throttles", 1)) == (False, 1)
+
     def test_what_is_older_than_brokers_keep_producer_ids_is_left_out(self, tmp_path):
         append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
         append(tmp_path, "throttle_decisions")

@@ -274,6 +274,61 @@ def test_time_that_passed_before_a_quota_changed_refills_at_the_quota_of_then(
     assert changed.metrics[-1].tokens == pytest.approx(tokens, abs=0.01)
 
 
+def test_a_raised_quota_lets_a_throttle_end_when_the_bucket_recovers_under_it(mallory: Principal) -> None:
+    mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
+
+    raised = mallory.produces([0], 10_000, Limit(200.0, "user"))
+    over = mallory.produces([0], 40_000, Limit(200.0, "user"))
+
+    # One token is missing but for what ten seconds brought back at 3 an hour.
+    missing_ms = 18_000 * (1 - 3 / 360)
+    (sooner,), (release,) = raised.decisions, over.decisions
+    assert (sooner.action, sooner.reason, sooner.quota) == ("THROTTLE", "quota_changed", 200.0)
+    assert sooner.decided_at_ms == START_MS + 10_000
+    assert sooner.throttled_until_ms == pytest.approx(START_MS + 10_000 + missing_ms, abs=1)
+    assert sooner.evidence.refused_pids == 6
+    assert (release.action, release.reason) == ("RELEASE", "throttle_ended")
+    assert release.decided_at_ms == sooner.throttled_until_ms
+    assert mallory.produces([9001], 41_000, Limit(200.0, "user")).decisions == ()
+
+
+def test_a_quota_that_is_removed_ends_a_throttle_at_once(mallory: Principal) -> None:
+    mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
+
+    removed = mallory.produces([0], 12_345, UNLIMITED)
+
+    (release,) = removed.decisions
+    assert (release.action, release.reason, release.quota) == ("RELEASE", "quota_changed", None)
+    assert release.decided_at_ms == release.throttled_until_ms == START_MS + 12_345
+    assert [row.throttle_time_ms for row in removed.metrics] == [0]
+
+
+def test_a_throttle_whose_bucket_has_recovered_ends_at_once_when_its_quota_is_raised(mallory: Principal) -> None:
+    mallory.produces(list(range(120)), 0)
+
+    raised = mallory.produces([0], 50_000, Limit(101.0, "user"))
+
+    # The bucket recovered after 36 s; the rest of the 60 s is the minimum, which a raised quota does not ask for.
+    assert [(each.action, each.reason) for each in raised.decisions] == [("RELEASE", "quota_changed")]
+
+
+@pytest.mark.parametrize("rate", [50.0, 99.9, 100.0])
+def test_a_quota_that_is_not_raised_leaves_the_end_of_a_throttle(mallory: Principal, rate: float) -> None:
+    mallory.produces(list(range(120)), 0)
+
+    assert mallory.produces([0], 50_000, Limit(rate, "default", 7)).decisions == ()
+    assert actions(mallory.produces([0], 60_001 + 10_000, Limit(rate, "default", 7))) == ["RELEASE"]
+
+
+def test_no_quota_that_is_raised_makes_a_throttle_longer(mallory: Principal) -> None:
+    # Given a throttle of a minute of which the bucket needs the first second, and then a far lower quota.
+    mallory.produces(list(range(3700)), 0, Limit(3600.0, "user"))
+    mallory.produces([0], 100, Limit(3.0, "user"))
+
+    assert mallory.produces([0], 200, Limit(4.0, "user")).decisions == ()
+    assert actions(mallory.produces([0], 80_000, Limit(4.0, "user"))) == ["RELEASE"]
+
+
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:
     mallory.produces(list(range(200)), 0)
     mallory.produces([9001], 1000, UNLIMITED)
