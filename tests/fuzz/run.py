@@ -75,10 +75,13 @@ def main() -> int:
     first = secrets.randbelow(10**9) if options.seed is None else options.seed
     last = first + options.histories
     began, total = time.monotonic(), Counts()
+    print(f"seed {first}", flush=True)
     chunks = [list(range(at, min(at + CHUNK, last))) for at in range(first, last, CHUNK)]
     with ProcessPoolExecutor(options.processes) as pool:
         for number, counts in enumerate(pool.map(run, chunks), 1):
             add(total, counts)
+            if counts.mismatches:
+                print(f"mismatching: {counts.mismatches}", flush=True)
             if number % 20 == 0:
                 print(f"{summary(total)}, {total.histories / (time.monotonic() - began):.0f} histories/s", flush=True)
     for seed in total.mismatches[:SHOWN]:
