@@ -17,6 +17,8 @@ from broker.errors import EnforcerLockError
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
 """Topic and consumer group of the lock; its records are leases (`broker.lease_topic`) and probes of the clock."""
+ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
+"""The time of a record is the broker's: see `broker.enforcer_clock`."""
 LOCK_PARTITION = 0
 """Whoever is assigned this one holds the lock: a topic with more must not have more holders."""
 
@@ -119,8 +121,7 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
         ENFORCER_TOPIC,
         num_partitions=1,
         replication_factor=-1,
-        # The time of a record is the broker's: see `broker.enforcer_clock`.
-        config={"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"},
+        config=ENFORCER_TOPIC_SETTINGS,
     )
     try:
         found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(ENFORCER_TOPIC)

@@ -14,6 +14,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from broker.enforcer_lock import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.topics import (
     BROKER_LOGS,
@@ -86,18 +87,20 @@ class Principals:
         tap: writes our topics, such as `User:tap`.
         stream: reads them.
         shipper: writes `broker-logs`, if log lines are shipped there.
+        enforcer: reads and writes the enforcers' topic.
     """
 
     tap: str | None = None
     stream: str | None = None
     shipper: str | None = None
+    enforcer: str | None = None
 
 
 def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
     """Plan all our topics.
 
     Args:
-        partitions: of each.
+        partitions: of each, but for the enforcers' topic, which has one.
         retention_hours: of those that are not compacted; longer than the stream may ever be down.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
@@ -107,7 +110,8 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
         for plan in plans
     ]
-    return [*kept, TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)]
+    logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
+    return [*kept, logs, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
 
 
 class TopicSetup:
@@ -273,6 +277,10 @@ def _bindings(who: Principals) -> list[AclBinding]:
         wanted += [(who.stream, ResourceType.GROUP, prefix, AclOperation.READ) for prefix in _GROUP_PREFIXES]
     if who.shipper:
         wanted.append((who.shipper, ResourceType.TOPIC, BROKER_LOGS, AclOperation.WRITE))
+    if who.enforcer:
+        rights = (AclOperation.READ, AclOperation.WRITE)
+        wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
+        wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [
         AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
         for principal, kind, name, operation in wanted

@@ -31,13 +31,14 @@ def create(
     tap_principal: Annotated[str | None, typer.Option(help="Only this one may write: User:tap, say.")] = None,
     stream_principal: Annotated[str | None, typer.Option(help="This one may read: User:stream, say.")] = None,
     shipper_principal: Annotated[str | None, typer.Option(help="Only this one may write broker-logs.")] = None,
+    enforcer_principal: Annotated[str | None, typer.Option(help="Only this one may use the enforcers' topic.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create what is missing of our topics; what is there stays as it is, unless --alter is given."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     plans = plan_topics(partitions, retention_hours)
     _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
-    who = Principals(tap_principal, stream_principal, shipper_principal)
+    who = Principals(tap_principal, stream_principal, shipper_principal, enforcer_principal)
     if who != Principals():
         for right in setup.grant(who):
             typer.echo(json.dumps({"granted": right})) if as_json else output().print(printable(f"granted {right}"))

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from broker.enforcer_lock import ENFORCER_TOPIC, EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local import LocalBroker
 from broker.topic_setup import Difference, Principals, TopicSetup, plan_topics
@@ -35,7 +36,13 @@ def setup(guarded: LocalBroker) -> TopicSetup:
     topics = TopicSetup(guarded.admin_config())
     before = topics.create(plan_topics(partitions=2))
     assert {outcome.action for outcome in before} == {"created"}
-    wait_until(lambda: all(outcome.partitions == 2 for outcome in topics.describe(plan_topics())), "topics to be seen")
+    wait_until(
+        lambda: all(
+            outcome.partitions == (1 if outcome.name == ENFORCER_TOPIC else 2)
+            for outcome in topics.describe(plan_topics())
+        ),
+        "topics to be seen",
+    )
     return topics
 
 
@@ -51,7 +58,7 @@ def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None
 def test_what_is_there_is_told_and_left_alone(setup: TopicSetup) -> None:
     again = setup.create(plan_topics(partitions=2))
 
-    assert {outcome.name for outcome in again} == OWN_TOPICS
+    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC}
     assert {outcome.action for outcome in again} == {"exists"}
 
 
@@ -89,6 +96,22 @@ def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None
     assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
     assert outcome_of_writing(guarded, "tap", TAP_STATUS) is None
     assert outcome_of_writing(guarded, "pid-quota-shipper", BROKER_LOGS) is None
+
+
+def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicSetup) -> None:
+    assert outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) is None
+
+    setup.grant(Principals(enforcer="User:stream"))
+
+    wait_until(
+        lambda: outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) == "TOPIC_AUTHORIZATION_FAILED",
+        "mallory refused",
+    )
+    lock = EnforcerLock(guarded.client_config("stream"))
+    try:
+        wait_until(lock.is_held, "the enforcer's principal gets the lock")
+    finally:
+        lock.close()
 
 
 def test_what_the_shipper_writes_makes_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:
