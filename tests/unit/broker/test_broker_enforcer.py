@@ -90,6 +90,17 @@ class TestALease:
         world.turn(0.001)
         assert world.broker.quotas == {}
 
+    def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self):
+        world = World(narrow=False, max_principals=1)
+        world.decide("User:eve", seconds=60)
+        world.turn()
+        world.decide(seconds=600)
+        world.turn(1)
+        world.decide(seconds=0, reason="quota_changed")
+        world.turn(60)
+        world.turn(1)
+        assert world.broker.quotas == {}
+
     def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world):
         world.decide(seconds=600)
         world.turn()

@@ -78,8 +78,8 @@ class TestDecisions:
         append(
             tables,
             "throttle_decisions",
-            decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
             decision("User:m", NOON),
+            decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
         )
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
         assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS + 60_000, False)
