@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,7 +18,7 @@ from streaming.errors import StreamingError
 
 OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError)
 
-_COMMAND_LINE_ERROR = typer.BadParameter.__mro__[2]
+_COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's root error. typer brings its own copy of click and exports only leaves of the tree."""
 
 _WIDTH_OF_A_PIPE = 10_000

@@ -3,10 +3,11 @@
 A file is written whole or not at all. Files that no batch needs any more are dropped.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,10 +52,12 @@ class BatchFiles:
         file = self.path(batch_id)
         try:
             # A batch that is repeated writes its file anew: then it has another time.
-            return _decoded(file, file.stat().st_mtime_ns, kind)
+            key: Any = kind
+            content: _Content = _decoded(file, file.stat().st_mtime_ns, key)
         except (OSError, msgspec.MsgspecError) as error:
             msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
             raise CheckpointError(msg) from error
+        return content
 
     def write(self, batch_id: int, content: object) -> None:
         """Write the file of a batch."""
@@ -74,5 +77,5 @@ class BatchFiles:
 
 
 @lru_cache(maxsize=4)
-def _decoded(file: Path, _written_ns: int, kind: type[_Content]) -> _Content:
+def _decoded(file: Path, _written_ns: int, kind: Hashable) -> Any:
     return msgspec.msgpack.decode(file.read_bytes(), type=kind)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streaming.errors import TableVersionError
@@ -77,7 +78,7 @@ def bring_up_to_date(spec: TableSpec, path: str) -> None:
     )
     for name, expression in spec.constraints.items():
         try:
-            _until_done(path, lambda table, name=name: _lacks(table, name), _adding(name, expression))
+            _until_done(path, partial(_lacks, constraint=name), _adding(name, expression))
         except RowsForbidError:
             # Whoever reads the rows says which ones they are.
             _log.warning("table %s has rows that its constraint %s forbids, and goes on without it", path, name)

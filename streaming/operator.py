@@ -220,7 +220,7 @@ def table_bodies(outcome: Outcome) -> Rows:
 def decision_row(decision: Decision) -> dict[str, Any]:
     """Return a decision as a row of `throttle_decisions`, times still in milliseconds."""
     row = asdict(decision)
-    evidence = row.pop("evidence")
+    evidence: dict[str, Any] = row.pop("evidence")
     return _without_unit(row) | evidence
 
 

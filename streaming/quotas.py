@@ -63,8 +63,8 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
         """
         user, default = self.users.get(_name(principal)), self.default
         return resolve(
-            user and Limit(user.producer_ids_rate, "user", user.updated_at_ms),
-            default and Limit(default.producer_ids_rate, "default", default.updated_at_ms),
+            Limit(user.producer_ids_rate, "user", user.updated_at_ms) if user else None,
+            Limit(default.producer_ids_rate, "default", default.updated_at_ms) if default else None,
         )
 
 

@@ -141,7 +141,8 @@ def _joined(values: pa.Array) -> bytes:
     if values.offset:
         return b"\n".join(values.to_pylist())
     together = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
-    return pc.binary_join(together, b"\n")[0].as_py()
+    joined: bytes = pc.binary_join(together, b"\n")[0].as_py()
+    return joined
 
 
 def _reasons(events: pa.Table, contract: Contract, begin_ms: int | None) -> pa.ChunkedArray:

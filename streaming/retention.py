@@ -106,7 +106,8 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
         leases: All leases, where the table is that of the enforcer: one that is open, or was written about since,
             stays whole.
     """
-    condition, values = f"{spec.time_column} < :before", {"before": before}
+    condition = f"{spec.time_column} < :before"
+    values: dict[str, object] = {"before": before}
     # What may still be in force stays however old it is: a throttle of a tiny quota, an order to leave alone.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
@@ -124,7 +125,8 @@ def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
     Args:
         newest: When the newest row was written of each entity that has several; None is the default.
     """
-    parts, values = [], {}
+    parts: list[str] = []
+    values: dict[str, object] = {}
     for number, (name, updated_at) in enumerate(newest.items()):
         if name is None:
             parts.append(f"(entity_name IS NULL AND updated_at < :at{number})")

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
@@ -83,7 +84,8 @@ def stream_session(
         if not debug:
             builder = builder.config("spark.driver.defaultJavaOptions", f'{_COLLECTOR} "{_log_settings()}"')
             # A thread of Spark's that hears of the JVM's end prints a trace, and our last line says the same.
-            AccumulatorTCPServer.handle_error = lambda *_: None
+            server: Any = AccumulatorTCPServer
+            server.handle_error = lambda *_: None
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         return builder.getOrCreate()

@@ -72,7 +72,8 @@ def data_files(table: "DeltaTable") -> pa.Table:
 
 def file_sizes(table: "DeltaTable") -> Sequence[int]:
     """Return the size of each data file, in bytes."""
-    return data_files(table)["size_bytes"].to_pylist()
+    sizes: list[int] = data_files(table)["size_bytes"].to_pylist()
+    return sizes
 
 
 def column_facts(table: "DeltaTable") -> list[ColumnFacts]:

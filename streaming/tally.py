@@ -66,7 +66,8 @@ _unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
 
 def unpack(packed: bytes) -> PackedEvents | PackedQuarantine:
     """Return what a row of `TALLY_SCHEMA` carries."""
-    return _unpacker.decode(packed)
+    found: PackedEvents | PackedQuarantine = _unpacker.decode(packed)
+    return found
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,9 @@ class Tally:
         for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
             own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
             client_ids = [_client_id(client_names[client]) for client in own_clients]
-            yield names[code], _packer.encode(PackedEvents(partition, *(column[own] for column in columns), client_ids))
+            offsets, pids, times, codes, kinds, of_brokers = (column[own] for column in columns)
+            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, client_ids)
+            yield names[code], _packer.encode(events_of_one)
 
 
 def _client_id(client_id: str) -> str:
@@ -213,10 +216,12 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
 def _kinds(events: pa.Table) -> np.ndarray:
     """Return how each event is counted: `CHARGED`, `CORRECTION` or `LEARNING`."""
     correction, learning = (events[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
-    return np.select([correction, learning], [CORRECTION, LEARNING], CHARGED).astype(np.int64)
+    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], CHARGED).astype(np.int64)
+    return kinds
 
 
 def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
     """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does for one."""
     quantum, rest = np.divmod(timestamps_ms, quantum_ms)
-    return quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
+    ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
+    return ticks

@@ -27,7 +27,8 @@ from jobs.demo.processes import Child, prepare_folder
 from jobs.demo.view import DemoView, PrincipalRow, principals_table, read_principals
 from jobs.demo.web import DemoConsole
 from jobs.errors import DemoError
-from jobs.quotas.table import QuotaEntry, set_quota
+from jobs.quotas.entry import QuotaEntry
+from jobs.quotas.table import set_quota
 from jobs.stream_progress import StreamProgress
 from jobs.tables.query import query
 from jobs.tables_out import JsonOption, to_json, to_table

@@ -5,6 +5,7 @@ A thread and no process: it answers before anything else runs, and it can't outl
 
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from urllib.parse import urlencode
 
@@ -37,7 +38,7 @@ class DemoConsole:
         self._tables = tables
         self._wanted = port
         self._port = 0
-        self._end = lambda: None
+        self._end: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "DemoConsole":
         listener = self._listener()

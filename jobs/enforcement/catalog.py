@@ -6,6 +6,7 @@ Each look is a query, and a warehouse that is asked all the time never sleeps: g
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count
+from typing import Any
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
@@ -131,7 +132,7 @@ def newest_write_ms(engine: Engine, tables: Sequence[str]) -> int:
     return max((to_ms(history[0]["timestamp"]) for history in histories if history), default=0)
 
 
-def _ask(engine: Engine, statement: str, parameters: dict[str, object] | None = None) -> list[dict[str, object]]:
+def _ask(engine: Engine, statement: str, parameters: dict[str, object] | None = None) -> list[dict[str, Any]]:
     try:
         return engine.execute(statement, parameters).records()
     except CatalogError as error:

@@ -112,21 +112,23 @@ class FollowedTable:
             # Spark cuts statistics off at the millisecond.
             limit = pa.scalar(after, files.schema.field(newest).type)
             files = files.filter(pc.if_else(pc.is_null(files[newest]), True, pc.greater_equal(files[newest], limit)))
-        return files["path"].to_pylist()
+        paths: list[str] = files["path"].to_pylist()
+        return paths
 
     def _read(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         from deltalake.fs import DeltaStorageHandler
 
         storage = fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
         try:
-            found = ds.dataset(files, TABLES[self.name].schema, "parquet", storage).to_table(
+            found: pa.Table = ds.dataset(files, TABLES[self.name].schema, "parquet", storage).to_table(
                 columns=list(columns) if columns else None
             )
         except Exception as error:
             if not _is_delta_error(error):
                 raise
             raise _unreadable(self._tables, self.name, error) from error
-        return found.to_pylist()
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
 
 
 class DecisionTable:

@@ -171,7 +171,7 @@ def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int,
     """Return the commands that set an expiration on all brokers: one, and one for each with a setting of its own."""
     begin = (*_ALTER, bootstrap_servers, "--entity-type", "brokers")
     end = ("--alter", "--add-config", f"producer.id.expiration.ms={expiration_ms}")
-    entities = [("--entity-default",)]
+    entities: list[tuple[str, ...]] = [("--entity-default",)]
     entities += [("--entity-name", str(each.broker_id)) for each in expirations if each.is_own]
     return [shlex.join((*begin, *entity, *end)) for entity in entities]
 

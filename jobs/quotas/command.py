@@ -11,8 +11,9 @@ from rich.table import Table
 
 from jobs.console import one_line, output, printable
 from jobs.errors import QuotaCommandError
+from jobs.quotas.entry import QuotaEntry
 from jobs.quotas.file import read_quotas
-from jobs.quotas.table import QuotaEntry, delete_quota, entity_words, judged_quotas, set_quota, set_quotas
+from jobs.quotas.table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
 from jobs.tables.answer import Answer
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show

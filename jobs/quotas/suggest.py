@@ -182,8 +182,8 @@ def _ills(tables: str) -> dict[str, _Ill]:
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
     """Processes of a client: one for each address, or as many as a roll-out starts."""
-    in_a_step = -(-row["new_pids"] // max(1, row["steps"]))
-    return max(1, row["hosts"], in_a_step if diagnosis.is_harmless else 0)
+    new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
+    return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.is_harmless else 0)
 
 
 def _warning(suggestion: Suggestion) -> str:
@@ -199,8 +199,10 @@ def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, Refusals])
 
 
 def _answer(found: Sequence[Suggestion]) -> Answer:
-    columns = ("principal", "windows", "most_pids", "quota_now", "suggested", "would_refuse_pids", "would_throttle")
-    columns += ("looks_like", "once_mended")
+    columns = (
+        *("principal", "windows", "most_pids", "quota_now", "suggested", "would_refuse_pids", "would_throttle"),
+        *("looks_like", "once_mended"),
+    )
     rows = tuple(
         (
             each.principal,

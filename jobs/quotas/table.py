@@ -95,7 +95,8 @@ def _rows(tables: str) -> list[dict[str, Any]]:
     if is_catalog(tables):
         with catalog.engine(tables) as engine:
             return quota_catalog.rows(engine)
-    return open_table(tables, _TABLE).to_pyarrow_table().to_pylist()
+    rows: list[dict[str, Any]] = open_table(tables, _TABLE).to_pyarrow_table().to_pylist()
+    return rows
 
 
 def entity_words(entity_name: str | None) -> str:

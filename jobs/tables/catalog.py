@@ -171,7 +171,9 @@ def _service_principal(host: str, client_id: str, client_secret: str) -> Callabl
     """Return what gives the headers of a service principal; kept, since its token outlives a connection."""
     from databricks.sdk.core import Config, oauth_service_principal
 
-    return oauth_service_principal(Config(host=host, client_id=client_id, client_secret=client_secret))
+    config = Config(host=host, client_id=client_id, client_secret=client_secret)
+    provider: Callable[[], dict[str, str]] = oauth_service_principal(config)
+    return provider
 
 
 def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:

@@ -4,7 +4,7 @@ Path tables are read by DuckDB and `deltalake`, without a JVM; those of a catalo
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs.errors import QueryError
 from jobs.tables import catalog
@@ -69,7 +69,7 @@ def _of_catalog(tables: str, sql: str, config: QuotaConfig) -> Answer:
 def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answer:
     import duckdb
 
-    options = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    options: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     with duckdb.connect(":memory:", config=options) as connection:
         missing: list[TableNotFoundError] = []
         try:

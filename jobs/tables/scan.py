@@ -6,7 +6,7 @@ Arrow's data sets load pandas, which takes longer than most queries.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -102,7 +102,7 @@ def read_local(
     files = _local_files(table, tables, name, newer_than)
     if not files:
         return None
-    options = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    options: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     with duckdb.connect(":memory:", config=options) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET parquet_metadata_cache = true")

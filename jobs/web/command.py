@@ -258,9 +258,11 @@ def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
 
     from jobs.web.connections import PatientProtocol, Room
 
+    # As good as a class: uvicorn calls it for each connection.
+    protocol: Any = partial(PatientProtocol, room=room or Room())
     settings = uvicorn.Config(
         app,
-        http=partial(PatientProtocol, room=room or Room()),
+        http=protocol,
         log_level="warning",
         access_log=False,
         server_header=False,

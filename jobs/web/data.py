@@ -146,7 +146,7 @@ class ConsoleData:
         return self._page(now, relations, page)
 
     def _page(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
-        return _plain(
+        plain: dict[str, Any] = _plain(
             {
                 "now": now,
                 "tables": self.tables,
@@ -155,6 +155,7 @@ class ConsoleData:
                 **page,
             }
         )
+        return plain
 
     def _last_sign(self, now: datetime) -> dict[str, Any]:
         with opened(self.tables, now, self.config, {"producer_id_metrics": Rows(columns=("as_of",))}) as relations:
@@ -187,7 +188,8 @@ def _per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float 
     over = [row for row in intervals if row["at_ms"] <= _ms(now)]
     if not over:
         return None
-    return (over[-1]["admitted_pids"] + over[-1]["refused_pids"]) * 60_000 / _interval_ms(intervals)
+    new_pids: int = over[-1]["admitted_pids"] + over[-1]["refused_pids"]
+    return new_pids * 60_000 / _interval_ms(intervals)
 
 
 def _interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:

@@ -164,8 +164,9 @@ class Ledger:
     def told(self) -> object:
         """What a metrics row is about, the quota left out."""
         stored = sum(len(pids) for pids in self.stored.values())
+        refused = len(self.refused), sum(len(pids) for pids in self.refused_in.values())
         ends = self.episode and (self.episode.until, len(self.episode.refused))
-        return self.clock, self.interval, stored, self.tokens, self.filled, len(self.refused), ends, len(self.said.late)
+        return self.clock, self.interval, stored, self.tokens, self.filled, refused, ends, len(self.said.late)
 
     def pass_time(self, now: int) -> None:
         """Let time come to a tick: a throttle ends, an interval ends, a quantum ends."""
