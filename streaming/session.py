@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from socketserver import BaseServer
 from typing import Any
 
-from pyspark.accumulators import AccumulatorTCPServer
+from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -83,9 +84,7 @@ def stream_session(
             builder = builder.config(name, value)
         if not debug:
             builder = builder.config("spark.driver.defaultJavaOptions", f'{_COLLECTOR} "{_log_settings()}"')
-            # A thread of Spark's that hears of the JVM's end prints a trace, and our last line says the same.
-            server: Any = AccumulatorTCPServer
-            server.handle_error = lambda *_: None
+            _no_trace_of_the_jvms_end()
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         return builder.getOrCreate()
@@ -98,6 +97,15 @@ def stream_session(
             msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
+
+
+def _no_trace_of_the_jvms_end() -> None:
+    """Keep a thread of Spark's that hears of it from printing a trace: our last line says the same."""
+    # Their names differ between Spark 4.0 and 4.2.
+    members = vars(accumulators).values()
+    servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
+    for server in servers:
+        server.handle_error = lambda *_: None
 
 
 def _log_settings() -> str:

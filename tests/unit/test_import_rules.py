@@ -38,6 +38,14 @@ PURE = {
     "numpy",
     "rbloom",
 }
+OF_EACH_SPARK = {
+    "pyspark": {"TaskContext", "accumulators"},
+    "pyspark.errors": {"PySparkException"},
+    "pyspark.sql": {"DataFrame", "SparkSession", "functions"},
+    "pyspark.sql.functions": {"expr"},
+    "pyspark.sql.streaming": {"StreamingQuery", "StreamingQueryListener"},
+}
+"""Looked up in 4.0 (a Databricks runtime's) and in ours: a name that only ours has ends the job there at once."""
 SELF_CONTAINED = "manager_cache.py"
 """The KIP's own class stands alone in a process: it reads the clock and draws its salt itself."""
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -97,6 +105,15 @@ def test_only_the_base_packages_are_imported_outside_spark():
     known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "textual", "typing_extensions", "uvicorn"}
     for path in MODULES:
         assert set(imports(path)) <= known, name(path)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_names_of_pyspark_are_in_each_version_that_we_run_on(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pyspark":
+            assert {alias.name for alias in node.names} <= OF_EACH_SPARK.get(node.module, set())
+        elif isinstance(node, ast.Import):
+            assert "pyspark" not in {alias.name.partition(".")[0] for alias in node.names}
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
