@@ -25,9 +25,10 @@ GIVEN = {
 
 WORKSPACE = {
     "current_user": {
-        "short_name": "someone",
-        "domain_friendly_name": "someone",
-        "userName": "someone@example.org",
+        "id": "1234567890123456789",
+        "short_name": "someone_with_so_long_a_name",
+        "domain_friendly_name": "someone-with-so-long-a-name",
+        "userName": "someone.with.so.long-a-name@example.org",
     }
 }
 REMOTE = {"resources.apps.console.service_principal_client_id": "11111111-1111-1111-1111-111111111111"}
@@ -119,11 +120,12 @@ def _value(name: str, spec: dict[str, Any], of_target: dict[str, Any], given: di
 
 def _prefix(resources: dict[str, Any]) -> None:
     """Rename what the mode `development` renames."""
+    user = WORKSPACE["current_user"]["short_name"]
     for kind, name in (("jobs", "name"), ("dashboards", "display_name"), ("alerts", "display_name")):
         for each in resources[kind].values():
-            each[name] = f"[dev someone] {each[name]}"
+            each[name] = f"[dev {user}] {each[name]}"
     for schema in resources["schemas"].values():
-        schema["name"] = f"dev_someone_{schema['name']}"
+        schema["name"] = f"dev_{user}_{schema['name']}"
 
 
 def resolved(node: Any, root: dict[str, Any]) -> Any:

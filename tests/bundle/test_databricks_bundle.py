@@ -24,6 +24,7 @@ from databricks_kit import (
     ROOT,
     SPARK_OF_RUNTIME,
     TARGETS,
+    WORKSPACE,
     included,
     load_bundle,
     load_yaml,
@@ -444,5 +445,7 @@ def test_the_command_line_resolves_the_tasks_as_these_tests_do(command_line, tar
     ours = load_bundle(target)
     for name, job in theirs["resources"]["jobs"].items():
         for task in job["tasks"]:
-            parameters = [part.replace("someone", user) for part in ours.parameters(name, task["task_key"])]
-            assert resolved(task["python_wheel_task"]["parameters"], theirs) == parameters
+            parameters = ours.parameters(name, task["task_key"])
+            assert resolved(task["python_wheel_task"]["parameters"], theirs) == [
+                part.replace(WORKSPACE["current_user"]["short_name"], user) for part in parameters
+            ]
