@@ -27,7 +27,7 @@ from jobs.console import OUR_ERRORS, one_line
 from jobs.secrets import one_secret
 from jobs.tables.sql import TablesOption
 from jobs.web.data import SPANS_HOURS, ConsoleData
-from jobs.web.databricks_app import APP_FRESH_S, APP_REFRESH_S, ForwardedUser
+from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
 from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
 
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
-APP_PORT = "DATABRICKS_APP_PORT"
-"""Set by Databricks Apps."""
 
 FRESH_S = 2.0
 """So long an answer is given again: many open browsers ask the tables as often as one."""
@@ -74,6 +72,8 @@ def console(
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
+    if databricks_app:
+        require_app()
     token = one_secret(token, token_file, "--token")
     if token is not None and len(token) < LEAST_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"

@@ -1,15 +1,35 @@
 """The console as a Databricks App: the platform signs visitors in and says who they are, so no token of our own."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import typer
 from starlette.datastructures import Headers
 
 from jobs.web.security import Access
 
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
 """Each question costs time of a SQL warehouse: asked less often than of tables in a folder."""
+APP_PORT = "DATABRICKS_APP_PORT"
+"""Set by Databricks Apps."""
+_APP_NAME = "DATABRICKS_APP_NAME"
 _USER = ("x-forwarded-email", "x-forwarded-user")
+
+
+def require_app(environment: Mapping[str, str] = os.environ) -> None:
+    """See that the proxy of Databricks Apps is before us: elsewhere anybody could name a user.
+
+    Raises:
+        BadParameter: If this process is no App.
+    """
+    if not environment.get(_APP_NAME):
+        msg = (
+            "--databricks-app takes whom a header names, which only the proxy of Databricks Apps may set, and "
+            f"{_APP_NAME} is not set here: leave it out, and visitors show a token"
+        )
+        raise typer.BadParameter(msg)
 
 
 @dataclass(frozen=True)

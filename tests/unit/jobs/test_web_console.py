@@ -248,6 +248,18 @@ class TestCommand:
         assert app.access.token == TOKEN
         assert TOKEN not in out + err
 
+    def test_a_header_names_nobody_where_no_app_s_proxy_is(self, start, monkeypatch):
+        monkeypatch.delenv("DATABRICKS_APP_NAME", raising=False)
+        code, _, err, served = start("--databricks-app", "--host", EVERYWHERE)
+        assert (code, served) == (2, [])
+        assert err.count("\n") == 1
+        assert "DATABRICKS_APP_NAME is not set" in err
+
+        monkeypatch.setenv("DATABRICKS_APP_NAME", "pid-quota")
+        code, _, err, (app,) = start("--databricks-app", "--host", EVERYWHERE)
+        assert (code, err) == (0, "")
+        assert isinstance(app.access, ForwardedUser)
+
     def test_a_short_token_is_refused(self, start):
         code, _, err, served = start("--token", "secret")
         assert (code, served) == (2, [])
