@@ -406,6 +406,14 @@ def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given():
     assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
+def test_what_is_serverless_bears_the_tags_of_a_usage_policy_if_one_is_given():
+    serverless = [("jobs", "maintenance"), ("jobs", "backfill"), ("apps", "console")]
+    of_nobody, of_one = (load_bundle("prod", GIVEN | more) for more in ({}, {"budget_policy_id": "ABC"}))
+    for kind, name in serverless:
+        assert "budget_policy_id" not in of_nobody.resources(kind)[name]
+        assert of_one.resources(kind)[name]["budget_policy_id"] == "ABC"
+
+
 def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
     bundle = load_bundle("prod")
     for schema in bundle.resources("schemas").values():
