@@ -45,7 +45,12 @@ LearnSeconds = Annotated[
     int | None, typer.Option(min=0, help="At the first start: charge no PID for so long. [default: the window]")
 ]
 NewCheckpoint = Annotated[
-    bool, typer.Option("--new-checkpoint", help="Go on where the rows of an earlier stream end, with a new checkpoint.")
+    bool,
+    typer.Option(
+        "--new-checkpoint/--no-new-checkpoint",
+        help="Go on where the rows of an earlier stream end, with a new checkpoint.",
+        show_default=False,
+    ),
 ]
 NewTables = Annotated[
     bool, typer.Option("--new-tables", help="Go on although tables of this checkpoint are gone: without their quotas.")

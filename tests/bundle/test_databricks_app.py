@@ -114,7 +114,7 @@ def app(workspace, tmp_path_factory):
         port = free.getsockname()[1]
     stand_in = {
         "PYTHONPATH": os.pathsep.join(
-            str(ROOT / "tests" / part) for part in ("bundle/app_stand_in", "bundle", "unit/jobs")
+            str(ROOT / part) for part in ("tests/bundle/app_stand_in", "tests/bundle", "tests/unit/jobs", "")
         ),
         "STAND_IN_TABLES": demo_tables(folder / "tables"),
         "STAND_IN_TOKEN": TOKEN,

@@ -311,6 +311,15 @@ def test_a_checkpoint_lies_in_a_managed_volume_of_the_bundle(bundle, name):
     assert query
 
 
+def test_the_stream_can_begin_another_checkpoint_once():
+    usual = values(load_bundle("prod").parameters("stream", "stream"))
+    begun = load_bundle("prod", GIVEN | {"checkpoint": "stream-2", "new_checkpoint": "--new-checkpoint"})
+    given = values(begun.parameters("stream", "stream"))
+    assert not usual["new_checkpoint"]
+    assert given["new_checkpoint"]
+    assert given["checkpoint"] == usual["checkpoint"] + "-2"
+
+
 @pytest.mark.parametrize("name", STREAMS)
 def test_tables_lie_in_a_schema_of_the_bundle(bundle, name):
     schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}

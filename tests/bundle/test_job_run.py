@@ -37,7 +37,7 @@ CHANGED_BY_THE_WHEEL = {"rich", "pygments", "deprecated"}
 """Libraries of the runtime of which textual and deltalake need newer ones, which come before them for this job only."""
 COUNTS = """
 SELECT principal, CAST(sum(admitted_pids) AS INT), CAST(sum(refused_pids) AS INT) FROM :tables.principal_metrics
-WHERE principal <> 'User:alice' GROUP BY principal ORDER BY principal
+WHERE principal IN ('User:bob', 'User:mallory') GROUP BY principal ORDER BY principal
 """
 DECISIONS = "SELECT decision_id, principal, action, decided_at FROM :tables.throttle_decisions"
 COPY_QUOTAS = "INSERT INTO :replayed.producer_id_quotas SELECT * FROM :tables.producer_id_quotas"
@@ -55,8 +55,8 @@ class Workspace:
     runtime: Runtime
     servers: str
 
-    def parameters(self, job, task):
-        given = GIVEN | {"catalog": "spark_catalog", "kafka_bootstrap_servers": self.servers}
+    def parameters(self, job, task, **more):
+        given = GIVEN | {"catalog": "spark_catalog", "kafka_bootstrap_servers": self.servers} | more
         (found,) = [each for each in load_bundle("prod", given).job(job)["tasks"] if each["task_key"] == task]
         wheel = found["python_wheel_task"]
         local = [part.replace("/Volumes/", f"{self.runtime.root}/Volumes/") for part in wheel["parameters"]]
@@ -131,9 +131,10 @@ def workspace(runtime_cluster, kafka, tmp_path_factory):
 class Stream:
     """The continuous job's one task; `lose` is what the end of its cluster is to it."""
 
-    def __init__(self, workspace, log):
+    def __init__(self, workspace, log, **given):
         self.log = log
-        self.process = start_watched(workspace.command("task_run.py", *workspace.parameters("stream", "stream")), log)
+        parameters = workspace.parameters("stream", "stream", **given)
+        self.process = start_watched(workspace.command("task_run.py", *parameters), log)
 
     def wait_for(self, condition, what):
         def asked():
@@ -165,8 +166,14 @@ def history(workspace, kafka, tmp_path_factory):
     folder = tmp_path_factory.mktemp("history")
     done = []
 
+    begun = time.monotonic()
+
+    def say(what):
+        print(f"{time.monotonic() - begun:4.0f} s: {what}")
+
     def run(job, task):
         code, printed = workspace.run(job, task)
+        say(f"{job}.{task} ended with {code}: {printed.splitlines()[-1] if printed.strip() else ''}")
         done.append((f"{job}.{task}", code, printed))
 
     # What `bundle deploy` makes.
@@ -181,6 +188,7 @@ def history(workspace, kafka, tmp_path_factory):
     produce(kafka, [(base_ms, "User:mallory", 1000 + number) for number in range(30)])
     stream = Stream(workspace, folder / "stream.log")
     stream.wait_for(lambda: decided(workspace), "the decision")
+    say("stream.stream has decided")
     stream.lose()
     # Nobody listens meanwhile.
     produce(kafka, [(base_ms + 15_000, "User:mallory", 2000 + number) for number in range(5)])
@@ -190,6 +198,7 @@ def history(workspace, kafka, tmp_path_factory):
         lambda: {"User:bob"} <= {row["principal"] for row in workspace.rows("producer_id_metrics")}, "bob's metrics"
     )
     again.wait_for(lambda: refused(workspace) == 14, "mallory's second flood")
+    say("stream.stream, begun again, has done what came meanwhile")
     again.lose()
 
     run("backfill", "tables")
@@ -249,6 +258,17 @@ def test_no_event_is_lost_or_counted_twice_when_the_cluster_is(history, workspac
 def test_the_backfill_decides_as_the_stream_did(history, workspace):
     assert workspace.sql(DECISIONS, tables=REPLAYED) == workspace.sql(DECISIONS) != []
     assert workspace.sql(COUNTS, tables=REPLAYED) == workspace.sql(COUNTS)
+
+
+def test_the_way_back_is_a_new_checkpoint_that_goes_on_where_the_rows_end(history, workspace, kafka, tmp_path):
+    before = workspace.sql(COUNTS)
+    produce(kafka, [(time.time_ns() // 1_000_000, "User:carol", 4000)])
+    stream = Stream(workspace, tmp_path / "log", checkpoint="stream-2", new_checkpoint="--new-checkpoint")
+    stream.wait_for(
+        lambda: "User:carol" in {row["principal"] for row in workspace.rows("producer_id_metrics")}, "carol's metrics"
+    )
+    stream.lose()
+    assert workspace.sql(COUNTS) == before
 
 
 def test_the_wheel_replaces_few_libraries_of_the_runtime(runtime_cluster):
