@@ -47,7 +47,9 @@ class ForwardedUser(Access):
 
     def user(self, headers: Headers) -> str:
         """Return who asks, as the proxy says; empty if it does not."""
-        return next(filter(None, map(headers.get, _USER)), "")
+        shown = next(filter(None, map(headers.get, _USER)), "")
+        # The proxy sends UTF-8, and Starlette takes every header for Latin-1.
+        return shown.encode("latin-1").decode("utf-8", "replace")
 
     def allows(self, headers: Headers) -> bool:
         """Say whether a user is named."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import ClassVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -159,7 +159,7 @@ class Guard:
                 for name, value in _HEADERS.items():
                     headers[name] = value
                 if user := self.access.user(Headers(scope=scope)):
-                    headers["X-Console-User"] = user
+                    headers["X-Console-User"] = quote(user, safe="@")
                 headers.setdefault("Cache-Control", "no-cache" if scope["path"].startswith(_OPEN) else "no-store")
             await send(message)
 

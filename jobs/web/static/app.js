@@ -31,7 +31,7 @@ async function get(name, query = {}) {
   if (answer.status === 401) location.reload();
   // A Databricks App knows who looks.
   const user = answer.headers.get("X-Console-User");
-  document.querySelector("#user").textContent = user ? `signed in as ${user}` : "";
+  document.querySelector("#user").textContent = user ? `signed in as ${decodeURIComponent(user)}` : "";
   const body = await answer.json();
   if (!answer.ok) throw new Error(`${body.error}. ${body.remedy}`);
   return body;

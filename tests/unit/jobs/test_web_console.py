@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from importlib.resources import files
+from urllib.parse import unquote
 
 import httpx2
 import pytest
@@ -300,6 +301,12 @@ class TestDatabricksApp:
         answer = app.get("/api/overview", headers={header: "operator@example.org"})
         assert answer.status_code == 200
         assert answer.headers["x-console-user"] == "operator@example.org"
+
+    def test_a_name_of_any_letters_reaches_the_page(self, app):
+        for name in ("jürgen@example.org", "王@example.org"):
+            answer = app.get("/api/overview", headers={"X-Forwarded-Email": name.encode()})
+            assert unquote(answer.headers["x-console-user"]) == name
+        assert app.get("/api/overview", headers={"X-Forwarded-Email": b"\xff"}).status_code == 200
 
     @pytest.mark.parametrize("path", ["/", "/api/overview", "/?token=anything-at-all"])
     def test_nobody_is_let_in_unnamed(self, app, path):
