@@ -300,11 +300,25 @@ def test_another_library_called_streaming_before_ours_is_named_in_one_line(works
     ids=["secret", "topic", "schema"],
 )
 def test_what_is_missing_is_named_in_one_line_with_what_makes_it(workspace, changed, said):
-    package, point, *parameters = workspace.parameters("stream", "stream")
-    for name, value in changed.items():
-        parameters += [name, value]
-    code, printed = run_to_end(workspace.command("task_run.py", package, point, *parameters), LIMIT_S)
+    code, printed = run_changed(workspace, "stream", "stream", changed)
     assert code == 1
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
     assert re.search(said, line)
     assert "Traceback" not in printed
+
+
+@pytest.mark.parametrize("task", ["tables", "maintain", "metric_views"])
+def test_upkeep_names_a_missing_schema_in_one_line(workspace, task):
+    code, printed = run_changed(workspace, "maintenance", task, {"--tables": "spark_catalog.nowhere"})
+    assert code == 1
+    (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
+    assert "nowhere" in line
+    assert "`databricks bundle deploy`" in line
+    assert "Traceback" not in printed
+
+
+def run_changed(workspace, job, task, changed):
+    package, point, *parameters = workspace.parameters(job, task)
+    for name, value in changed.items():
+        parameters += [name, value]
+    return run_to_end(workspace.command("task_run.py", package, point, *parameters), LIMIT_S)
