@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from streaming.errors import SecretError
+from streaming.errors import SecretError, first_line
 from streaming.tables import is_catalog
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
@@ -57,7 +57,7 @@ def secret_lines(name: str) -> list[str]:
         return dbutils.secrets.get(scope=scope, key=key).splitlines()
     # Of a class that py4j or the SDK makes, by the cluster's access mode.
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         msg = (
             f"secret {name} can't be read: {reason}. `databricks bundle run put-secret < FILE` puts it there; "
             "whom the job runs as must be allowed to READ the scope"

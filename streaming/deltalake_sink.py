@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from streaming.errors import TableError
+from streaming.errors import TableError, first_line
 from streaming.sinks import application
 from streaming.tables import open_table
 
@@ -46,7 +46,7 @@ class DeltalakeSink:
                 self._write(rows, table, batch_id, mark)
             except Exception as error:
                 if not _is_conflict(error) or attempt == _ATTEMPTS:
-                    msg = f"can't write table {table} in {self.tables}: {_first_line(error)}. Check disk and rights"
+                    msg = f"can't write table {table} in {self.tables}: {first_line(error)}. Check disk and rights"
                     raise TableError(msg) from error
                 _log.warning("%s changed while batch %d was appended: once more", table, batch_id)
             else:
@@ -70,7 +70,3 @@ def _is_conflict(error: Exception) -> bool:
     from deltalake.exceptions import CommitFailedError
 
     return isinstance(error, CommitFailedError)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

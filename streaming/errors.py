@@ -46,3 +46,14 @@ class SessionError(StreamingError):
 
 class SecretError(StreamingError):
     """Raised when a secret of Databricks can't be read."""
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return what an error says first, or its class if it says nothing.
+
+    Examples:
+        >>> # Spark's parser begins with an empty line.
+        >>> first_line(ValueError("\n[PARSE_SYNTAX_ERROR] at METRICS\n== SQL ==")), first_line(OSError())
+        ('[PARSE_SYNTAX_ERROR] at METRICS', 'OSError')
+    """
+    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)

@@ -16,7 +16,7 @@ from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming.errors import SessionError
+from streaming.errors import SessionError, first_line
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Also the number of state partitions, which a checkpoint freezes."""
@@ -93,7 +93,7 @@ def stream_session(
         try:
             session.conf.set(name, value)
         except PySparkException as error:
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            reason = first_line(error)
             msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from streaming.errors import TableError, TableNotFoundError
+from streaming.errors import TableError, TableNotFoundError, first_line
 from streaming.migration import bring_up_to_date
 from streaming.table_specs import TABLES, TableSpec
 
@@ -116,7 +116,7 @@ def create_missing(root: str) -> None:
         try:
             _create(spec, table_path(root, spec.name))
         except (DeltaError, OSError) as error:
-            msg = f"can't make table {spec.name} in {root}: {_first_line(error)}. Check the folder given by --tables"
+            msg = f"can't make table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
             raise TableError(msg) from error
 
 
@@ -137,7 +137,7 @@ def open_table(root: str, name: str) -> "DeltaTable":
         msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); `pid-quota stream` makes the tables"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:
-        msg = f"can't read table {name} in {root}: {_first_line(error)}. Check the folder given by --tables"
+        msg = f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables"
         raise TableError(msg) from error
 
 
@@ -167,7 +167,3 @@ def _require_writable(root: str) -> None:
     except OSError as error:
         msg = f"tables path {root} is not writable ({error.strerror}). Choose another folder with --tables"
         raise TableError(msg) from error
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

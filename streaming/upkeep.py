@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from streaming.errors import TableError, TableNotFoundError
+from streaming.errors import TableError, TableNotFoundError, first_line
 from streaming.log_upkeep import tidy_log
 from streaming.retention import (
     CLOSED,
@@ -149,7 +149,7 @@ def _persist(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") 
             return step(open_table(tables, spec.name))
         except (DeltaError, OSError) as error:
             if last or not isinstance(error, CommitFailedError):
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
+                reason = first_line(error)
                 msg = f"upkeep of {spec.name} in {tables} failed: {reason}. What was done so far holds; run it again"
                 raise TableError(msg) from error
             # Those who met once must not meet again in step.

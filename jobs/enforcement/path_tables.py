@@ -15,7 +15,7 @@ from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
 from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing, to_time
 from streaming.appends import append_rows
-from streaming.errors import TableError, TableNotFoundError
+from streaming.errors import TableError, TableNotFoundError, first_line
 from streaming.tables import TABLES, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class ActionTable:
             if not (isinstance(error, TableError) or _is_delta_error(error)):
                 raise
             path = table_path(self._tables, ACTIONS)
-            msg = f"can't write {path} ({_first_line(error)}): no quota is changed without it. Check the folder"
+            msg = f"can't write {path} ({first_line(error)}): no quota is changed without it. Check the folder"
             raise TableError(msg) from error
         self._followed.look()
         if self._followed.table.version() != before + 1:
@@ -228,8 +228,4 @@ def _is_delta_error(error: Exception) -> bool:
 
 
 def _unreadable(tables: str, name: str, error: Exception) -> TableError:
-    return TableError(f"can't read table {name} in {tables}: {_first_line(error)}. Check the folder given by --tables")
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    return TableError(f"can't read table {name} in {tables}: {first_line(error)}. Check the folder given by --tables")

@@ -14,7 +14,7 @@ from jobs.tables.query import query
 from quota.occupancy import Census, Occupancy, estimated_bytes
 from quota.occupancy_rate import EarlierCensus
 from streaming.appends import append_rows
-from streaming.errors import TableError
+from streaming.errors import TableError, first_line
 from streaming.table_ddl import insert_statement
 from streaming.tables import TABLES, create_missing, is_catalog, row_schema, table_path
 
@@ -85,7 +85,7 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
     try:
         append_rows(tables, TABLE, found)
     except (DeltaError, OSError) as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        reason = first_line(error)
         msg = f"can't write {table_path(tables, TABLE)}: {reason}. Check the folder given by --tables"
         raise TableError(msg) from error
 

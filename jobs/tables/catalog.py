@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from jobs.errors import CatalogError
 from jobs.tables.answer import Answer
+from streaming.errors import first_line
 from streaming.table_ddl import databricks_literal
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _aware(value: Any) -> Any:
 
 
 def _failed(error: Exception) -> CatalogError:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    reason = first_line(error)
     if any(name in reason for name in _NO_SCHEMA):
         return CatalogError(
             f"the catalog has no such schema: {reason} `databricks bundle deploy` makes it; see --tables"
