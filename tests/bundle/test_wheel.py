@@ -80,7 +80,7 @@ def test_the_modules_come_from_the_wheel(fresh):
     python = fresh / "venv" / "bin" / "python"
     packages = "quota, state, broker, streaming, jobs, sql, jvm"
     code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
-    files = run(python, "-c", code, cwd=fresh).split()
+    files = run(python, "-E", "-c", code, cwd=fresh).split()
     assert len(files) == 7
     assert all(file.startswith(str(fresh)) for file in files)
 
