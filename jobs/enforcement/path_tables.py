@@ -96,7 +96,7 @@ class FollowedTable:
         return self._read(self._files())
 
     def rows_after(self, column: str, time: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return rows, and surely all whose `column` is after `time`: files that can't hold one are left out.
+        """Return rows, and surely all whose `column` is `time` or later: files that can't hold one are left out.
 
         deltalake's own data set opens every file of the table, which takes a second with a thousand of them.
 
@@ -109,8 +109,9 @@ class FollowedTable:
         files = pa.table(self.table.get_add_actions(flatten=True))
         newest = f"max.{column}"
         if newest in files.column_names:
-            # Spark cuts statistics off at the millisecond.
-            limit = pa.scalar(after, files.schema.field(newest).type)
+            # Statistics are cut off at the millisecond.
+            cut = after and after.replace(microsecond=after.microsecond // 1000 * 1000)
+            limit = pa.scalar(cut, files.schema.field(newest).type)
             files = files.filter(pc.if_else(pc.is_null(files[newest]), True, pc.greater_equal(files[newest], limit)))
         paths: list[str] = files["path"].to_pylist()
         return paths

@@ -60,7 +60,7 @@ def standing(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDec
     """
     newest = {}
     # A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
-    for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"], row["action"])):
+    for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
         newest[row["principal"], row["broker_id"]] = row
     found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
     return [

@@ -74,6 +74,10 @@ class TestDecisions:
             assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
             assert all(each.ends_sooner for each in found)
 
+    def test_of_a_time_within_a_millisecond_are_found(self, tables):
+        append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
+        assert names(DecisionTable(str(tables)).in_force(NOON_MS)) == ["User:m"]
+
     def test_a_throttle_that_follows_a_release_is_what_holds(self, tables):
         append(
             tables,
