@@ -50,6 +50,12 @@ def wait_for(quotas, entity, expected):
     wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
 
 
+def throttled(quotas, process: EnforcerProcess) -> None:
+    """Wait until mallory is throttled, and the enforcer has written that down: its next step is to look again."""
+    process.wait_for("throttled")
+    assert quotas.describe(MALLORY) == THROTTLED
+
+
 def tear(tables: Path, table: str) -> None:
     """Leave a commit that was cut short, as a full disk or a killed writer on some storage does."""
     log = tables / table / "_delta_log"
@@ -68,8 +74,8 @@ def enforcer(broker, tables):
 
 @pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
 def test_a_lease_ends_in_time_although_a_table_is_torn(quotas, tables, enforcer, table):
-    decide(tables, "User:mallory", seconds=4)
-    wait_for(quotas, MALLORY, THROTTLED)
+    decide(tables, "User:mallory", seconds=10)
+    throttled(quotas, enforcer)
 
     tear(tables, table)
 
@@ -81,7 +87,7 @@ def test_a_lease_ends_in_time_although_a_table_is_torn(quotas, tables, enforcer,
 @pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
 def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(broker, quotas, tables, enforcer, table):
     decide(tables, "User:mallory", seconds=10)
-    wait_for(quotas, MALLORY, THROTTLED)
+    throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
     tear(tables, table)
 
@@ -91,7 +97,7 @@ def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(broker, quotas, ta
 
 def test_sigterm_restores_although_the_table_of_actions_is_torn(quotas, tables, enforcer):
     decide(tables, "User:mallory", seconds=600)
-    wait_for(quotas, MALLORY, THROTTLED)
+    throttled(quotas, enforcer)
     tear(tables, "enforcement_actions")
     enforcer.wait_for("trying again", "enforcement_actions")
 
@@ -101,8 +107,8 @@ def test_sigterm_restores_although_the_table_of_actions_is_torn(quotas, tables, 
 
 
 def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(quotas, tables, enforcer):
-    decide(tables, "User:mallory", seconds=5)
-    wait_for(quotas, MALLORY, THROTTLED)
+    decide(tables, "User:mallory", seconds=10)
+    throttled(quotas, enforcer)
 
     tables.rename(tables.with_name("elsewhere"))
 
@@ -113,8 +119,8 @@ def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(quotas, table
 
 
 def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(broker, quotas, tables, enforcer):
-    decide(tables, "User:mallory", seconds=8)
-    wait_for(quotas, MALLORY, THROTTLED)
+    decide(tables, "User:mallory", seconds=12)
+    throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
     tables.rename(tables.with_name("elsewhere"))
 
@@ -126,7 +132,7 @@ def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(broker, qu
 
 def test_the_kill_switch_needs_no_tables(broker, quotas, tables, enforcer):
     decide(tables, "User:mallory", seconds=600)
-    wait_for(quotas, MALLORY, THROTTLED)
+    throttled(quotas, enforcer)
     tables.rename(tables.with_name("elsewhere"))
 
     # While one runs, and when none does.
@@ -138,7 +144,7 @@ def test_the_kill_switch_needs_no_tables(broker, quotas, tables, enforcer):
 
 def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(broker, quotas, tables, enforcer):
     decide(tables, "User:mallory", seconds=600)
-    wait_for(quotas, MALLORY, THROTTLED)
+    throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
     tables.rename(tables.with_name("elsewhere"))
 
@@ -150,8 +156,8 @@ def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(broker,
 
 
 def test_rows_that_a_table_could_not_take_come_when_it_can(quotas, tables, enforcer):
-    decide(tables, "User:mallory", seconds=3)
-    wait_for(quotas, MALLORY, THROTTLED)
+    decide(tables, "User:mallory", seconds=10)
+    throttled(quotas, enforcer)
     elsewhere = tables.with_name("elsewhere")
     tables.rename(elsewhere)
     wait_for(quotas, MALLORY, BEFORE)
@@ -181,7 +187,7 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(broker
     try:
         process.wait_for("lock", "holding")
         decide(tables, "User:mallory", seconds=600)
-        wait_for(quotas, MALLORY, THROTTLED)
+        throttled(quotas, process)
 
         flag.touch()
 
@@ -208,7 +214,7 @@ def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(broker, quotas, ta
     try:
         process.wait_for("lock", "holding")
         decide(tables, "User:mallory", seconds=20)
-        wait_for(quotas, MALLORY, THROTTLED)
+        throttled(quotas, process)
 
         flag.touch()
 

@@ -27,6 +27,8 @@ from broker.quota_entity import QuotaEntity
 from jobs.enforcement.path_tables import ActionTable
 from streaming.tables import TABLES, table_path
 
+_DAYS_MS = 2 * 86_400_000
+
 
 def decide(tables: Path, principal: str, seconds: float = 60.0, **values: Any) -> datetime:
     """Write a THROTTLE as the stream would, decided now; returns its `throttled_until`."""
@@ -120,12 +122,12 @@ def quotas_of(broker: LocalBroker) -> dict[QuotaEntity, dict[str, float]]:
 
 
 def end_orders(broker: LocalBroker) -> None:
-    """Lift what `--release…` of earlier tests has ordered: the brokers keep it for an hour."""
+    """Lift what `--release…` of earlier tests has ordered, also for a clock that is set back a day."""
     ensure_enforcer_topic(broker.admin_config())
     with LeaseTopic(broker.admin_config()) as topic:
         now_ms = round(time.time() * 1000)
         orders = [action for action in topic.read() if action.lease is None and (action.until_ms or 0) > now_ms]
-        topic.append([replace(order, recorded_at_ms=now_ms, until_ms=now_ms) for order in orders])
+        topic.append([replace(order, recorded_at_ms=now_ms, until_ms=now_ms - _DAYS_MS) for order in orders])
 
 
 def actions(tables: Path) -> list[str]:
