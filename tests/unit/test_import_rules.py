@@ -43,7 +43,8 @@ OF_EACH_SPARK = {
     "pyspark.errors": {"PySparkException"},
     "pyspark.sql": {"DataFrame", "SparkSession", "functions"},
     "pyspark.sql.functions": {"expr"},
-    "pyspark.sql.streaming": {"StreamingQuery", "StreamingQueryListener"},
+    "pyspark.sql.streaming.listener": {"StreamingQueryListener"},
+    "pyspark.sql.streaming.query": {"StreamingQuery"},
 }
 """Looked up in 4.0 (a Databricks runtime's) and in ours: a name that only ours has ends the job there at once."""
 SELF_CONTAINED = "manager_cache.py"
