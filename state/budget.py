@@ -54,6 +54,10 @@ class Budget:
         """Return the tokens at a tick, None without a quota."""
         return self._at(self._terms, tick).tokens(self._terms) if self._terms else None
 
+    def is_exhausted(self, tick: int) -> bool:
+        """Say whether an unseen PID would get no token at a tick."""
+        return self._terms is not None and self._at(self._terms, tick).units < 0
+
     def throttle_time_ms(self, tick: int) -> int:
         """Return the milliseconds from a tick until the bucket is no longer exhausted."""
         return self._at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0

@@ -67,10 +67,15 @@ class Refusals:
     def end_sooner(self, now_ms: int, tick: int, budget: Budget) -> None:
         """Let the throttle in force end when the bucket recovers under a quota that was raised, or removed."""
         episode, throttle_time_ms = self._state.episode, budget.throttle_time_ms(tick)
-        if episode is None or now_ms + throttle_time_ms >= episode.throttled_until_ms:
+        if episode is None:
+            return
+        # A late event may begin the batch, or one of the same tick: of a principal's rows the newest holds.
+        now_ms = max(now_ms, episode.decided_at_ms)
+        if now_ms + throttle_time_ms >= episode.throttled_until_ms:
             return
         episode.end_sooner(now_ms, tick, throttle_time_ms)
-        if throttle_time_ms:
+        # A huge quota takes less than a millisecond, but the token comes with the next tick: nothing may throttle anew.
+        if budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode, self._state, budget)
         else:
             self._end(episode, "quota_changed", budget)

@@ -93,6 +93,7 @@ class Sample:
 class Episode:
     tick: int
     until: int
+    decided_ms: int
     refused: set[int] = field(default_factory=set)
 
 
@@ -212,10 +213,10 @@ class Ledger:
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
-            self.episode = Episode(now, until)
+            self.episode = Episode(now, until, now_ms)
         self.episode.refused.add(pid)
         if is_due:
-            self.episode.tick, self.episode.until = now, until
+            self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
             self.decide("THROTTLE", "over_quota", now_ms, until, wait, now)
 
     # --- what is remembered
@@ -277,11 +278,14 @@ class Ledger:
         if self.quota is not None and self.tokens is not None:
             self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
         self.quota = quota
-        if not is_raised or self.episode is None or at_ms + self.wait(now) >= self.episode.until:
+        if not is_raised or self.episode is None:
             return False
-        wait = self.wait(now)
-        self.episode.tick, self.episode.until = now, at_ms + wait
-        if wait > 0:
+        # The newest row holds: none is dated before the one that it changes.
+        wait, at_ms = self.wait(now), max(at_ms, self.episode.decided_ms)
+        if at_ms + wait >= self.episode.until:
+            return False
+        self.episode.tick, self.episode.until, self.episode.decided_ms = now, at_ms + wait, at_ms
+        if self.quota is not None and self.tokens_at(now) < 0:
             self.decide("THROTTLE", "quota_changed", at_ms, at_ms + wait, wait, now)
         else:
             self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)

@@ -312,6 +312,32 @@ def test_a_throttle_whose_bucket_has_recovered_ends_at_once_when_its_quota_is_ra
     assert [(each.action, each.reason) for each in raised.decisions] == [("RELEASE", "quota_changed")]
 
 
+@pytest.mark.parametrize("at_ms", [5_001, 4_000, 0, -400_000])
+@pytest.mark.parametrize("limit", [UNLIMITED, Limit(200.0, "user")])
+def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_throttle_though_an_older_event_begins_the_batch(
+    mallory: Principal, limit: Limit, at_ms: int
+) -> None:
+    (throttle,) = mallory.produces(list(range(10)), 5_000, Limit(3.0, "user")).decisions
+
+    (changed,) = mallory.produces([0], at_ms, limit).decisions
+
+    # The newest row of a principal holds: an older one would leave it throttled for twenty minutes.
+    assert (changed.reason, changed.decided_at_ms) == ("quota_changed", START_MS + max(5_000, at_ms))
+    assert changed.throttled_until_ms < throttle.throttled_until_ms
+
+
+def test_a_huge_quota_does_not_throttle_anew_until_the_next_tick_brings_its_tokens(mallory: Principal) -> None:
+    mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
+    huge = Limit(1e9, "user")
+
+    (changed,) = mallory.produces([100, 101], 20_000, huge).decisions
+    later = mallory.produces([100, 101], 30_000, huge)
+
+    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 20_000)
+    assert actions(later) == ["RELEASE"]
+    assert later.metrics[-1].admitted_pids == 6
+
+
 @pytest.mark.parametrize("rate", [50.0, 99.9, 100.0])
 def test_a_quota_that_is_not_raised_leaves_the_end_of_a_throttle(mallory: Principal, rate: float) -> None:
     mallory.produces(list(range(120)), 0)
