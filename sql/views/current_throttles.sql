@@ -19,7 +19,8 @@ SELECT
     decisions.throttle_time_ms,
     decisions.tokens,
     CASE
-        WHEN metrics.as_of >= decisions.decided_at
+        -- A row is as of the begin of a tick: one of the decision's own batch knows of it.
+        WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(
                     metrics.quota * burst_windows,

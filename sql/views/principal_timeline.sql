@@ -29,7 +29,8 @@ LEFT JOIN (
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
-            AND decisions.decided_at <= held.as_of
+            -- A row is as of the begin of a tick: what was decided in that tick is later, and in the row.
+            AND decisions.decided_at < held.window_end
             AND decisions.throttled_until > held.as_of
             AND coalesce(decisions.next_decided_at > held.as_of, TRUE)
     WHERE decisions.action = 'THROTTLE'

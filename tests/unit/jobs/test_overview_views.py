@@ -28,6 +28,13 @@ class TestPrincipalTimeline:
             ("User:m", 3, False),
         ]
 
+    def test_a_throttle_that_began_in_the_tick_of_the_last_change_holds(self, tmp_path):
+        row = metrics("User:m", NOON + seconds(60), as_of=NOON + seconds(20), refused_pids=6)
+        append(tmp_path, "producer_id_metrics", row, metrics("User:m", NOON))
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON + seconds(24)))
+
+        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [False, True]
+
     def test_a_throttle_renewed_meanwhile_makes_no_second_row(self, tmp_path):
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60)))
         renewals = [decision("User:m", NOON + seconds(10 * number)) for number in range(3)]
@@ -50,7 +57,7 @@ class TestPrincipalTimeline:
     def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path):
         rows = [metrics("User:m", NOON, broker_id=broker) for broker in (1, 2)]
         append(tmp_path, "producer_id_metrics", *rows)
-        append(tmp_path, "throttle_decisions", decision("User:m", NOON, broker_id=2))
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON - seconds(1), broker_id=2))
 
         assert [(row["broker_id"], row["throttled"]) for row in ask(tmp_path, "principal_timeline")] == [
             (1, False),

@@ -148,9 +148,20 @@ class TestCurrentThrottles:
 
         assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 20 / 60)
 
+    def test_the_metrics_row_of_the_decisions_own_batch_is_as_of_the_begin_of_its_tick(self, tmp_path):
+        released = decision("User:m", NOON + seconds(5), action="RELEASE", quota=60.0, tokens=0.5, batch_id=7)
+        append(tmp_path, "throttle_decisions", released | {"reason": "quota_changed"})
+        spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON, "batch_id": 7}
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60), **spent))
+
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(15))
+        (headroom,) = ask(tmp_path, "TABLE quota_headroom", NOON + seconds(15))
+
+        assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 15 / 60)
+
     def test_a_metrics_row_of_before_the_decision_says_nothing_of_its_tokens(self, tmp_path):
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
-        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON - seconds(60), tokens=9.0))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON - seconds(60), tokens=9.0, batch_id=-1))
         (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(30))
         assert throttle["tokens_now"] == pytest.approx(-0.5)
 
