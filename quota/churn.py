@@ -35,6 +35,8 @@ JAVA_DEFAULT = "producer-#"
 TRANSACTIONAL_SHARE = 0.8
 MIN_RETURNS = 3
 """So often a transactional id went back to somebody who had lost it to another: two want it."""
+RETURN_SECONDS = 600.0
+"""Rivals take it back at their next transaction; what moves slower may be a deploy that comes back to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
 """Who takes its transactional id again so often, sooner than that, restarts in a loop or has a rival."""
@@ -203,16 +205,17 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def _without_rhythm(evidence: Evidence) -> Diagnosis | None:
-    if evidence.returns >= MIN_RETURNS or (evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS):
+    seconds, returns = evidence.instance_seconds, evidence.returns >= MIN_RETURNS
+    at_once = seconds is None or seconds < RETURN_SECONDS
+    if (returns and at_once) or (evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS):
         return Diagnosis(Churn.FENCING_WAR)
     if evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids:
         return Diagnosis(Churn.ON_ERROR)
-    seconds = evidence.instance_seconds
     if evidence.instances >= MIN_INSTANCES and seconds is not None and seconds < INSTANCE_SECONDS:
         # Rivals behind one address, of the same name, look like one that restarts.
         return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.FENCING_WAR))
     if evidence.new_pids < MIN_NEW_PIDS:
-        return Diagnosis(Churn.HEALTHY)
+        return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if returns else ())
     just_begun = evidence.silent_seconds < START_SECONDS
     is_start = evidence.span_seconds <= START_SECONDS and evidence.new_pids < MAX_PIDS_OF_A_START
     if is_start and not (just_begun and evidence.lives):

@@ -611,9 +611,11 @@ SELECT
 FROM (
     SELECT *,
         CASE
-            WHEN returns >= 3 OR (fenced_answers >= 2 AND instances >= 3) THEN 'fencing war|'
+            WHEN (returns >= 3 AND coalesce(instance_seconds, 0) < 600) OR (fenced_answers >= 2 AND instances >= 3)
+                THEN 'fencing war|'
             WHEN error_answers >= 5 AND error_answers > new_pids THEN 'new producer on error|'
             WHEN instances >= 5 AND instance_seconds < 60 THEN 'can''t tell|restart loop, fencing war'
+            WHEN new_pids < 5 AND returns >= 3 THEN 'healthy|fencing war'
             WHEN new_pids < 5 THEN 'healthy|'
             WHEN span_seconds <= 30 AND new_pids < 100 AND silent_seconds < 30 THEN 'healthy|producer per message/batch'
             WHEN span_seconds <= 30 AND new_pids < 100 THEN 'healthy|'

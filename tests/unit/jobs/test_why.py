@@ -83,6 +83,7 @@ def test_each_kind_is_told_from_rows(tmp_path):
             *rows_of([3600 - 1200 * step - pod for step in range(3) for pod in range(20)], "User:deploy", first=8000),
             *takes("war", [("a", "10.0.0.1"), ("a", "10.0.0.2")], 12, 5),
             *takes("behind-one-address", [("a", "10.0.0.1")], 12, 5),
+            *takes("moves-back", [("a", "10.0.0.1"), ("a", "10.0.0.2")], 6, 700),
             *takes("moved", [("a", f"10.0.0.{host}") for host in range(4)], 4, 5),
             *(
                 row
@@ -103,6 +104,7 @@ def test_each_kind_is_told_from_rows(tmp_path):
         ("User:deploy", "app"): "deploy: producer per message/batch",
         ("User:war", "a"): "fencing war",
         ("User:behind-one-address", "a"): "can't tell: restart loop, fencing war",
+        ("User:moves-back", "a"): "healthy: fencing war",
         ("User:moved", "a"): "healthy",
         ("User:flink", "app"): "new transactional id each time: scale-out",
     }

@@ -61,6 +61,14 @@ def test_who_takes_a_transactional_id_back_is_at_war_for_it():
     assert of(new_pids=1, returns=2, instances=4) == (Churn.HEALTHY,)
 
 
+def test_a_transactional_id_that_moves_between_hosts_with_each_deploy_is_no_sure_fencing_war():
+    moving = {"new_pids": 1, "returns": 3, "instances": 6}
+
+    assert of(**moving, instance_seconds=10_000.0) == (Churn.HEALTHY, Churn.FENCING_WAR)
+    assert of(**moving, instance_seconds=599.0) == (Churn.FENCING_WAR,)
+    assert of(**moving, instance_seconds=10_000.0, fenced_answers=2, error_answers=2) == (Churn.FENCING_WAR,)
+
+
 def test_rivals_that_nothing_tells_apart_may_be_one_that_restarts():
     again = {"new_pids": 1, "instances": 20}
     assert of(**again, instance_seconds=4.0) == (Churn.CANT_TELL, Churn.RESTART_LOOP, Churn.FENCING_WAR)
