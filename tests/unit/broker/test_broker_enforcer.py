@@ -80,9 +80,10 @@ class TestALease:
         world.turn()
         assert world.broker.quotas == {}
 
-    def test_stays_while_a_throttle_of_another_broker_holds(self, world):
-        world.decide(seconds=600, broker_id=1)
-        world.decide(seconds=300, broker_id=2)
+    @pytest.mark.parametrize("throttled_s", [{1: 600, 2: 300}, {2: 300, 1: 600}])
+    def test_stays_while_a_throttle_of_another_broker_holds(self, world, throttled_s):
+        for broker_id, seconds in throttled_s.items():
+            world.decide(seconds=seconds, broker_id=broker_id)
         world.turn()
         world.decide(seconds=0, reason="quota_changed", broker_id=1)
         world.turn(299.999)

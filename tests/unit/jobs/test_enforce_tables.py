@@ -88,6 +88,13 @@ class TestDecisions:
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
         assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS + 60_000, False)
 
+    def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables):
+        removed = {"action": "RELEASE", "reason": "quota_changed", "throttled_until": NOON}
+        rows = [decision("User:m", NOON), decision("User:m", NOON, batch_id=1, **removed)]
+        append(tables, "throttle_decisions", *rows)
+        (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
+        assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS, True)
+
     def test_of_two_brokers_do_not_end_each_other(self, tables):
         append(
             tables,
