@@ -222,6 +222,9 @@ class Attribution:
     def _read_decoded(self, raw: bytes, now_s: float) -> Sequence[Record]:
         # Whoever lets other loggers write to the same file pays these looks, not the decoding.
         if b"KafkaApi" not in raw and b"ProducerStateManager" not in raw and b"Completed request:" not in raw:
+            # Of another logger, unless it was cut in front of that.
+            if raw.startswith(b"{") and not raw.endswith(b"}"):
+                self.damaged(raw)
             return ()
         try:
             line = parse_line(raw)

@@ -491,6 +491,21 @@ def test_what_waits_for_a_missing_line_is_kept_over_a_restart(owners: Owners) ->
     assert [event.principal for event in events if isinstance(event, ProduceEvent)] == ["User:alice"]
 
 
+@pytest.mark.parametrize("settings", ["numbered", "without numbers"])
+def test_a_line_that_is_cut_wherever_lets_nobody_have_what_came_behind_it(settings: str) -> None:
+    lines = [produce_line(), changed(produce_line(), "User:alice", "User:mallory"), state_line("producer 0 ")]
+    written = [
+        numbered_as(number, line) if settings == "numbered" else raw(line) for number, line in enumerate(lines, 1)
+    ]
+    for length in range(written[1].index(b'ts"'), len(written[1])):
+        with Bindings() as bindings:
+            owners = Owners(bindings)
+            attribution = Attribution(1, owners)
+            for line in (written[0], written[1][:length], written[2]):
+                assert list(attribution.feed(line, 0.0)) == []
+            assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
+
+
 @pytest.mark.parametrize("digits", [19, 20, 5_000])
 def test_a_number_that_is_no_producer_id_binds_nothing_and_raises_nothing(
     digits: int, attribution: Attribution, owners: Owners
