@@ -14,9 +14,11 @@ forgotten, or of all threads if it can't be told which. A batch of such a thread
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from broker.errors import LogLineError, TapError
 from broker.fast_lines import FAST_LINE, STATE_END
@@ -36,7 +38,7 @@ from broker.log_lines import (
     parse_state,
 )
 from broker.owners import Owners, unplaced
-from broker.pending_inits import PendingInits
+from broker.pending_inits import MAX_AGE_MS, PendingInits
 from broker.repeats import Repeats
 from broker.request_log import LOGGER as REQUEST_LOGGER
 from broker.request_log import parse_request_log
@@ -129,6 +131,9 @@ class Attribution:
         number = line_number(line) if fast is None else fast[1]
         if number is not None:
             number = int(number)
+            if order.next == 0 and number != 1:
+                # Not the broker's first line: requests before it were not seen.
+                self._inits.be_unsure(math.inf)
             if number != order.next or order.waits:
                 return self._in_order(order.arrived(number, line, now_s), now_s)
             order.next = number + 1
@@ -140,14 +145,14 @@ class Attribution:
 
     def heard(self, line: bytes) -> None:
         """Take note of the newest line of a batch: also one that makes no event says that the log is on."""
-        found = _TIME.match(line)
-        if found is not None:
-            self.learning.saw(int(found[1]), self._learn_ms)
+        when = _time(line)
+        if when is not None:
+            self.learning.saw(when, self._learn_ms)
 
     def damaged(self, line: bytes) -> None:
         """Count a line that makes no sense; whose it was is not known."""
         self._bad(line)
-        self._forget()
+        self._forget(_time(line))
 
     # Over a restart of the tap
 
@@ -160,7 +165,8 @@ class Attribution:
         held = self._order.held()
         if sum(map(len, held)) > _MAX_KEPT_HELD_BYTES:
             held = []
-        return LinesInOrder(self._order.next, held) if self._order.next else None
+        kept = sum(len(line) <= _MAX_KEPT_LINE_BYTES for line in self._inits.lines())
+        return LinesInOrder(self._order.next, held, self._inits.unsure_until_ms(kept)) if self._order.next else None
 
     def restore(self, kept_lines: list[bytes], order: LinesInOrder | None, now_s: float) -> None:
         """Take what the last run kept."""
@@ -168,23 +174,32 @@ class Attribution:
             self._read(line, FAST_LINE.match(line), now_s)
         if order is not None:
             self._order.next = order.next
+            self._inits.be_unsure(order.unsure_until_ms)
             for line in order.held:
                 self._order.arrived(int(line_number(line) or 0), line, now_s)
         self.counters = AttributionCounters()
 
     def _in_order(self, lines: list[bytes | None], now_s: float) -> Sequence[Record]:
         out: list[Record] = []
-        for line in lines:
-            if line is None:
-                self._forget()
-            else:
+        before = b""
+        for line, behind in zip_longest(lines, lines[1:]):
+            if line is not None:
                 out += self._read(line, FAST_LINE.match(line), now_s)
+                before = line
+            elif behind is not None and line_number(behind) == b"1":
+                # A broker that starts again has all its requests behind its first line.
+                self._forget(None)
+                self._inits.be_unsure(0)
+            else:
+                self._forget(_time(behind or before))
         self.counters.lost_lines = self._order.lost_lines
         return out
 
-    def _forget(self) -> None:
+    def _forget(self, now_ms: int | None) -> None:
         self._threads.forget_all()
-        self._inits.forget_all()
+        # Without numbers most losses show nowhere: one that does makes nothing surer.
+        unsure_ms = math.inf if now_ms is None else now_ms + MAX_AGE_MS
+        self._inits.forget_all(unsure_ms if self._order.next else 0)
 
     def _bad(self, line: bytes) -> None:
         self.counters.bad_lines += 1
@@ -397,3 +412,8 @@ class Attribution:
         self.counters.id_blocks += blocks
         self.counters.failures += len(records) - blocks
         return records
+
+
+def _time(line: bytes) -> int | None:
+    found = _TIME.match(line)
+    return int(found[1]) if found is not None else None

@@ -29,10 +29,12 @@ class LinesInOrder(msgspec.Struct, frozen=True):
     Attributes:
         next: number of the line that is due.
         held: lines that wait for it.
+        unsure_until_ms: time of the log until which a request may be missing, see `broker.pending_inits`.
     """
 
     next: int
     held: list[bytes] = []
+    unsure_until_ms: int = 0
 
 
 class LineOrder:
@@ -72,8 +74,9 @@ class LineOrder:
             return [None, line]
         if number < self.next:
             if self._is_late(number):
+                # What came before it on its thread, or has come since, is not known.
                 self.lost_lines -= 1
-                return [line]
+                return [None, line, None]
             # The broker has started again, or a shipper sends again what it sent before.
             while self._held:
                 out += self._give_up(now_s)

@@ -3,11 +3,13 @@
 Without a transactional id the answer comes on the request's thread, before the thread's next request; with one it may
 come on any thread, and repeats the id. The client id must agree too. A request that was denied or made no sense gets no
 answer line: it is forgotten after a minute of the log. Where requests of several principals fit an answer, nobody is
-bound.
+bound. The same holds if another's request that fits may have been there: one that was given up within the last minute,
+or, in the minute after lines were lost, one that nobody saw.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import count
 
@@ -20,6 +22,8 @@ MAX_AGE_MS = 60_000
 MAX_BYTES = 16 * 1024 * 1024
 """Of all requests that wait; the oldest go first."""
 
+# Whose requests were given up; 150 bytes each. Within a minute no broker refuses so many while another waits.
+_MAX_GIVEN_UP = 50_000
 # With delimiters in a client's text: an answer that has them too is compared with each.
 _MAX_CRAFTED = 16
 # What a request takes beside its texts.
@@ -112,6 +116,9 @@ class PendingInits:
         # By principal, then in the order of arrival.
         self._crafted: dict[int, _Pending] = {}
         self._by_key: dict[_Key, dict[str, dict[int, _Pending]]] = {}
+        # By a hash of client id and transactional id: of whom, as a hash too (None: of several), and until when.
+        self._given_up: dict[int, tuple[int | None, int]] = {}
+        self._unsure_until_ms: float = 0
 
     def lines(self) -> list[bytes]:
         """The lines of the newest, for the next run of the tap."""
@@ -125,8 +132,20 @@ class PendingInits:
             found.append(pending.line)
         return found[::-1]
 
-    def forget_all(self) -> None:
-        """Lines are missing: the next answer may be that of a request which nobody saw."""
+    def unsure_until_ms(self, kept: int) -> int:
+        """How long the next run of the tap has to be unsure, if it keeps so many of the newest requests."""
+        newest_ms = next(reversed(self._all.values())).timestamp_ms if self._all else 0
+        recent = sum(pending.timestamp_ms >= newest_ms - _MAX_KEPT_MS for pending in self._all.values())
+        until_ms = newest_ms + MAX_AGE_MS if kept < recent else 0
+        return max(until_ms, 0 if math.isinf(self._unsure_until_ms) else int(self._unsure_until_ms))
+
+    def be_unsure(self, until_ms: float) -> None:
+        """Set until when an answer may be that of a request which nobody saw, in time of the log."""
+        self._unsure_until_ms = until_ms
+
+    def forget_all(self, unsure_until_ms: float = 0) -> None:
+        """Lines are missing: until then, the next answer may be that of a request which nobody saw."""
+        self._unsure_until_ms = max(self._unsure_until_ms, unsure_until_ms)
         self._all.clear()
         self._on_thread.clear()
         self._crafted.clear()
@@ -156,9 +175,9 @@ class PendingInits:
         else:
             self._by_key.setdefault(key, {}).setdefault(request.principal, {})[pending.number] = pending
         if len(self._crafted) > _MAX_CRAFTED:
-            self._drop(next(iter(self._crafted.values())))
+            self._give_up(next(iter(self._crafted.values())), timestamp_ms)
         while self.held_bytes > MAX_BYTES:
-            self._drop(next(iter(self._all.values())))
+            self._give_up(next(iter(self._all.values())), timestamp_ms)
 
     def answered(self, thread: bytes, timestamp_ms: int, message: str) -> list[InitAnswer]:
         """Read an answer: with its request, which is forgotten.
@@ -169,12 +188,14 @@ class PendingInits:
         readings, found = 0, []
         for result in parse_init_result(message):
             readings += 1
-            match = self._take(thread, result)
+            match = self._take(thread, timestamp_ms, result)
             if match is not None:
                 found.append((result, *match))
         return [InitAnswer(request, result, of_id, readings > 1) for result, request, of_id in found]
 
-    def _take(self, thread: bytes, result: InitProducerIdResult) -> tuple[InitProducerIdRequest, str | None] | None:
+    def _take(
+        self, thread: bytes, now_ms: int, result: InitProducerIdResult
+    ) -> tuple[InitProducerIdRequest, str | None] | None:
         """The oldest request that fits, if all that fit are of one principal."""
         client_id, of_id = result.client_id, result.transactional_id
         fitting: list[tuple[_Pending, str | None]] = []
@@ -192,14 +213,33 @@ class PendingInits:
             return None
         oldest, its_id = min(fitting, key=lambda each: each[0].number)
         self._drop(oldest)
+        if now_ms < self._unsure_until_ms:
+            return None
+        owner, until_ms = self._given_up.get(hash((client_id, of_id)), (None, -1))
+        if now_ms <= until_ms and owner != hash(oldest.request.principal):
+            return None
         return oldest.request, its_id
 
     def _expire(self, now_ms: int) -> None:
+        # Also after a clock that was set back it is a minute, and no day.
+        self._unsure_until_ms = min(self._unsure_until_ms, now_ms + MAX_AGE_MS)
         while self._all:
             oldest = next(iter(self._all.values()))
             if oldest.timestamp_ms >= now_ms - MAX_AGE_MS:
                 return
-            self._drop(oldest)
+            # A clock that leaps makes a minute of a moment.
+            self._give_up(oldest, now_ms)
+
+    def _give_up(self, pending: _Pending, now_ms: int) -> None:
+        """Drop a request whose answer may be still to come."""
+        self._drop(pending)
+        for client_id, of_id in pending.request.readings():
+            key, owner = hash((client_id, "null" if of_id is None else of_id)), hash(pending.request.principal)
+            before = self._given_up.pop(key, None)
+            one = before is None or before[1] < now_ms or before[0] == owner
+            self._given_up[key] = (owner if one else None, now_ms + MAX_AGE_MS)
+        while len(self._given_up) > _MAX_GIVEN_UP:
+            del self._given_up[next(iter(self._given_up))]
 
     def _drop(self, pending: _Pending) -> None:
         del self._all[pending.number]

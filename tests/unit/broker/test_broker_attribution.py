@@ -50,20 +50,20 @@ def changed(line: LogLine, old: str = "", new: str = "", *, thread: str | None =
     return LogLine(line.ts, thread or line.thread, line.logger, line.message.replace(old, new) if old else line.message)
 
 
-NUMBERS = itertools.count(1)
-
-
 def raw(line: LogLine) -> bytes:
     """As a line of settings that write no numbers."""
     return msgspec.json.encode(line)
 
 
-def numbered(line: LogLine) -> bytes:
-    return b'{"sn":%d,' % next(NUMBERS) + raw(line)[1:]
+def numbered_as(number: int, line: LogLine) -> bytes:
+    return b'{"sn":%d,' % number + raw(line)[1:]
 
 
 def feed_all(attribution: Attribution, lines: list[LogLine], now_s: float = 0.0) -> list[Record]:
-    return [record for line in lines for record in attribution.feed(numbered(line), now_s)]
+    """The next lines of the broker, from its first one on."""
+    order = attribution.kept_order()
+    numbers = itertools.count(order.next if order else 1)
+    return [record for line in lines for record in attribution.feed(numbered_as(next(numbers), line), now_s)]
 
 
 def feed(attribution: Attribution, lines: list[LogLine]) -> list[ProduceEvent]:
@@ -439,10 +439,6 @@ def test_a_controllers_request_log_tells_the_blocks_of_producer_ids(attribution:
     assert attribution.counters.id_blocks == 1
 
 
-def numbered_as(number: int, line: LogLine) -> bytes:
-    return b'{"sn":%d,' % number + raw(line)[1:]
-
-
 def test_a_batch_behind_a_missing_line_is_not_that_of_the_request_before_it(
     attribution: Attribution, owners: Owners
 ) -> None:
@@ -491,6 +487,77 @@ def test_what_waits_for_a_missing_line_is_kept_over_a_restart(owners: Owners) ->
     assert [event.principal for event in events if isinstance(event, ProduceEvent)] == ["User:alice"]
 
 
+BATCH = state_line("producer 4 ", "OptionalLong[")
+VICTIMS, MALLORYS = asked("app", "tx", "victim"), asked("app", "tx", "mallory")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(2, 3, 4), (7, 8, 9), (1, 3, 4), (1, 1, 2), (5_000, 5_000, 5_001)],
+    ids=[
+        "its line is lost",
+        "the tap begins in the middle",
+        "a line is lost in between",
+        "a line comes twice",
+        "later",
+    ],
+)
+def test_an_answer_to_a_request_that_nobody_saw_is_nobodys(
+    numbers: tuple[int, int, int], attribution: Attribution, owners: Owners
+) -> None:
+    # The victim's was read, lost, or written before the tap began; mallory's was denied.
+    if numbers[0] == 1:
+        attribution.feed(numbered_as(1, VICTIMS), 0.0)
+    elif numbers[0] == 2:
+        attribution.feed(numbered_as(1, produce_line()), 0.0)
+        numbers = (3, 4, 5)
+    for number, line in zip(numbers, (MALLORYS, answered("app", "tx", 4), BATCH), strict=True):
+        attribution.feed(numbered_as(number, line), 0.0)
+    attribution.expire(10.0)
+
+    assert owners.find(4) is None
+    assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
+
+
+def test_a_minute_after_a_loss_answers_count_again(attribution: Attribution, owners: Owners) -> None:
+    def later(line: LogLine, ms: int) -> LogLine:
+        return LogLine(REQUEST.ts + ms, line.thread, line.logger, line.message)
+
+    attribution.feed(numbered_as(1, VICTIMS), 0.0)
+    attribution.feed(numbered_as(3, later(produce_line(), 0)), 0.0)
+    attribution.expire(10.0)
+    attribution.feed(numbered_as(4, later(MALLORYS, 60_000)), 10.0)
+    attribution.feed(numbered_as(5, later(answered("app", "tx", 4), 60_000)), 10.0)
+
+    bound = owners.find(4)
+    assert bound is not None
+    assert bound.principal == "User:mallory"
+
+
+def test_a_broker_that_starts_again_answers_what_stands_behind_its_first_line(
+    attribution: Attribution, owners: Owners
+) -> None:
+    feed(attribution, [produce_line(), produce_line()])
+    for number, line in enumerate((MALLORYS, answered("app", "tx", 4)), 1):
+        attribution.feed(numbered_as(number, line), 0.0)
+
+    assert owners.find(4) is not None
+
+
+@pytest.mark.parametrize("size", [10, 9_000, 60_000])
+def test_requests_that_are_too_big_to_be_kept_over_a_restart_let_nobody_else_have_their_answers(
+    size: int, owners: Owners
+) -> None:
+    first, second, third = (Attribution(1, owners) for _ in range(3))
+    feed(first, [VICTIMS, *[asked("app", f"{number}" + "x" * size, "mallory") for number in range(8)]])
+    second.restore(first.kept_lines(), first.kept_order(), 0.0)
+    third.restore(second.kept_lines(), second.kept_order(), 0.0)
+
+    feed(third, [MALLORYS, answered("app", "tx", 4)])
+
+    assert owners.find(4) is None
+
+
 @pytest.mark.parametrize("settings", ["numbered", "without numbers"])
 def test_a_line_that_is_cut_wherever_lets_nobody_have_what_came_behind_it(settings: str) -> None:
     lines = [produce_line(), changed(produce_line(), "User:alice", "User:mallory"), state_line("producer 0 ")]
@@ -504,6 +571,18 @@ def test_a_line_that_is_cut_wherever_lets_nobody_have_what_came_behind_it(settin
             for line in (written[0], written[1][:length], written[2]):
                 assert list(attribution.feed(line, 0.0)) == []
             assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
+
+
+def test_a_line_that_comes_late_says_nothing_about_what_its_thread_does_now(
+    attribution: Attribution, owners: Owners
+) -> None:
+    attribution.feed(numbered_as(1, produce_line()), 0.0)
+    attribution.feed(numbered_as(3, produce_line()), 0.0)
+    attribution.expire(10.0)
+    attribution.feed(numbered_as(2, changed(produce_line(), "User:alice", "User:mallory")), 10.0)
+    attribution.feed(numbered_as(4, state_line("producer 0 ")), 10.0)
+
+    assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
 
 
 @pytest.mark.parametrize("digits", [19, 20, 5_000])

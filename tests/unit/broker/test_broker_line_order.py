@@ -39,7 +39,8 @@ def test_a_line_that_comes_after_all_is_read_and_not_lost() -> None:
     taken(order, 1, 3)
     order.expired(WAIT_S)
 
-    assert taken(order, 2, 4) == [2, 4]
+    # What its thread did meanwhile is not known.
+    assert taken(order, 2, 4) == [None, 2, None, 4]
     assert order.lost_lines == 0
 
 

@@ -41,8 +41,59 @@ def test_a_request_without_an_answer_is_forgotten_by_the_time_of_the_log() -> No
     inits = PendingInits()
     inits.asked(b"1", 0, b"", request("nobody", "tx"))
     inits.asked(b"2", MAX_AGE_MS + 1, b"", request("mallory", "tx"))
+    inits.asked(b"3", 2 * MAX_AGE_MS + 2, b"", request("mallory", "tx"))
 
-    assert owners(inits, "tx", MAX_AGE_MS + 1) == ["User:mallory"]
+    assert owners(inits, "tx", 2 * MAX_AGE_MS + 2) == ["User:mallory"]
+
+
+def test_a_clock_that_leaps_over_a_minute_hands_no_answer_to_the_next_who_asks() -> None:
+    inits = PendingInits()
+    inits.asked(b"1", 0, b"", request("victim", "tx"))
+    inits.asked(b"2", MAX_AGE_MS + 1, b"", request("mallory", "tx"))
+
+    assert owners(inits, "tx", MAX_AGE_MS + 1) == []
+
+
+def test_one_who_asks_again_after_a_minute_is_answered() -> None:
+    inits = PendingInits()
+    inits.asked(b"1", 0, b"", request("alice", "tx"))
+    inits.asked(b"2", MAX_AGE_MS + 1, b"", request("alice", "tx"))
+
+    assert owners(inits, "tx", MAX_AGE_MS + 1) == ["User:alice"]
+
+
+@pytest.mark.parametrize("others", [("victim",), ("victim", "mallory"), ("mallory", "victim")])
+@pytest.mark.parametrize("client_id", ["app", ", correlationId=1, headerVersion=2) -- InitProducerIdRequestData("])
+def test_a_flood_that_drops_a_request_hands_its_answer_to_nobody(others: tuple[str, ...], client_id: str) -> None:
+    inits = PendingInits()
+    for user in others:
+        inits.asked(b"1", 0, b"", request(user, "tx", client_id))
+    for number in range(600):
+        inits.asked(b"2", 0, b"", request("mallory", f"{number}" + "n" * 32_000))
+    inits.asked(b"3", 0, b"", request("mallory", "tx", client_id))
+
+    assert inits.answered(b"t", 0, answer("tx", client_id)) == []
+
+
+def test_crafted_texts_push_no_request_out_so_that_its_answer_goes_to_another() -> None:
+    inits, crafted = PendingInits(), ", correlationId=1, headerVersion=2) -- InitProducerIdRequestData("
+    inits.asked(b"1", 0, b"", request("victim", "tx", crafted))
+    for number in range(20):
+        inits.asked(b"2", 0, b"", request("mallory", f"{number}", crafted))
+    inits.asked(b"3", 0, b"", request("mallory", "tx", crafted))
+
+    assert inits.answered(b"t", 0, answer("tx", crafted)) == []
+
+
+def test_while_requests_may_be_missing_answers_are_nobodys_also_with_a_clock_that_is_set_back() -> None:
+    inits = PendingInits()
+    inits.forget_all(10_000_000)
+    seen = []
+    for at_ms in (0, MAX_AGE_MS - 1, MAX_AGE_MS):
+        inits.asked(b"1", at_ms, b"", request("alice", "tx"))
+        seen.append(owners(inits, "tx", at_ms))
+
+    assert seen == [[], [], ["User:alice"]]
 
 
 def test_requests_of_one_principal_are_answered_one_by_one() -> None:
