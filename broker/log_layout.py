@@ -40,6 +40,9 @@ _XML_QUOTED = {"&quot;": '"'}
 # As JSON, a client's quotes are escaped: this can't stand in what it wrote.
 _NUMBER = re.compile(rb'"sn":(\d{1,18}),')
 
+# The beginning of one line joined to the end of another can be an object, of the thread of the first. As above.
+_MESSAGE = b'"message":"['
+
 
 class LogLine(msgspec.Struct, frozen=True, gc=False):
     """One record of the log, not yet understood.
@@ -90,6 +93,9 @@ def parse_line(line: bytes) -> LogLine:
     """
     if line.startswith(b"<"):
         return _parse_xml(line)
+    if line.count(_MESSAGE) > 1:
+        msg = "two lines of the tapped log in one: what stood between them is lost"
+        raise LogLineError(msg)
     try:
         return _decode_json(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -573,6 +573,18 @@ def test_a_line_that_is_cut_wherever_lets_nobody_have_what_came_behind_it(settin
             assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
 
 
+def test_the_beginning_of_a_line_joined_to_the_end_of_another_gives_nobody_the_others_batch() -> None:
+    first, batch = numbered_as(1, produce_line()), numbered_as(2, state_line("producer 0 "))
+    other = numbered_as(4, changed(state_line("producer 0 "), "producer 0 ", "producer 1 ", thread="other"))
+    end = other[other.index(b'","message":"') :]
+    # What is cut behind that is read as the first batch, which it is.
+    for length in range(batch.index(b"[Producer") + 1, batch.index(b"coordinatorEpoch")):
+        with Bindings() as bindings:
+            attribution = Attribution(1, Owners(bindings))
+            assert [*attribution.feed(first, 0.0), *attribution.feed(batch[:length] + end, 0.0)] == []
+            assert attribution.counters.bad_lines == 1
+
+
 def test_a_line_that_comes_late_says_nothing_about_what_its_thread_does_now(
     attribution: Attribution, owners: Owners
 ) -> None:
