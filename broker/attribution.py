@@ -131,9 +131,6 @@ class Attribution:
         number = line_number(line) if fast is None else fast[1]
         if number is not None:
             number = int(number)
-            if order.next == 0 and number != 1:
-                # Not the broker's first line: requests before it were not seen.
-                self._inits.be_unsure(math.inf)
             if number != order.next or order.waits:
                 return self._in_order(order.arrived(number, line, now_s), now_s)
             order.next = number + 1
@@ -209,9 +206,7 @@ class Attribution:
         if fast is None:
             return self._read_decoded(line, now_s)
         # Straight through: this is the way of nearly all lines.
-        number, ts, thread, broker, topic, partition, producer_id, epoch, sequence, transaction, coordinator = (
-            fast.groups()
-        )
+        number, ts, thread, broker, topic, partition, producer_id, epoch, sequence, transaction = fast.groups()
         if broker is not None:
             if self._learns_broker:
                 self._learn_broker(int(broker))
@@ -230,8 +225,8 @@ class Attribution:
         if sequence == b"-1":
             self.counters.markers += 1
             return ()
-        transactional = transaction != b".empty" or coordinator != b"-1"
-        batch = ProducerStateUpdate(name, int(partition), pid, int(epoch), transactional, False)
+        # A coordinator's epoch stays after a transaction: it says nothing of this batch.
+        batch = ProducerStateUpdate(name, int(partition), pid, int(epoch), transaction != b".empty", False)
         return self._appended(int(ts), thread, batch, now_s, numbered=number is not None)
 
     def _read_decoded(self, raw: bytes, now_s: float) -> Sequence[Record]:

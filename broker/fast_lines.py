@@ -13,11 +13,10 @@ FAST_LINE = re.compile(
     rb'|ProducerStateManager","message":"\[ProducerStateManager partition=([A-Za-z0-9._-]{1,249})-(\d{1,10})\] '
     rb"Updated producer (-?\d{1,19}) state to ProducerAppendInfo\(producerId=-?\d{1,19}, producerEpoch=(-?\d{1,6}), "
     rb"firstSequence=(-?\d{1,10}), lastSequence=-?\d{1,10}, "
-    rb"currentTxnFirstOffset=OptionalLong(\.empty|\[\d{1,19}\]), coordinatorEpoch=(-?\d{1,10}), )"
+    rb"currentTxnFirstOffset=OptionalLong(\.empty|\[\d{1,19}\]), coordinatorEpoch=-?\d{1,10}, )"
 )
 """Groups: number, time, thread; broker of a PRODUCE line; topic, partition, id, epoch, first sequence, open
-transaction, coordinator epoch of a batch. A PRODUCE line may be damaged behind the match: it is read when it is asked
-for."""
+transaction of a batch. A PRODUCE line may be damaged behind the match: it is read when it is asked for."""
 
 STATE_END = b')"}'
 """What a whole line of a batch ends with; it holds no text of a client."""

@@ -40,7 +40,7 @@ _STATE = re.compile(
     r"\[ProducerStateManager partition=([^\]]+)-([0-9]{1,10})\] Updated producer (-?[0-9]{1,19}) state to "
     r"ProducerAppendInfo\(producerId=-?[0-9]{1,19}, producerEpoch=(-?[0-9]{1,6}), "
     r"firstSequence=(-?[0-9]{1,10}), lastSequence=-?[0-9]{1,10}, "
-    r"currentTxnFirstOffset=OptionalLong(\.empty|\[[0-9]{1,19}\]), coordinatorEpoch=(-?[0-9]{1,10}), "
+    r"currentTxnFirstOffset=OptionalLong(\.empty|\[[0-9]{1,19}\]), coordinatorEpoch=-?[0-9]{1,10}, "
 )
 _CLIENT_ID = re.compile(r"\(apiKey=[A-Z_]+, apiVersion=[0-9]{1,5}, clientId=")
 _CLIENT_ID_END = re.compile(
@@ -202,10 +202,11 @@ def parse_state(message: str) -> ProducerStateUpdate | None:
     match = _STATE.match(message)
     if match is None or not is_producer_id(int(match[3])):
         return None
-    topic, partition, producer_id, epoch, first_sequence, open_transaction, coordinator_epoch = match.groups()
-    # Markers have no sequence; a coordinator's epoch stays with a producer once its first transaction has ended.
+    topic, partition, producer_id, epoch, first_sequence, open_transaction = match.groups()
+    # Markers have no sequence. A coordinator's epoch says nothing of a batch: it stays with a producer id once its
+    # first transaction in that partition has ended, whoever sends what with it then.
     marker = first_sequence == "-1"
-    transactional = open_transaction != ".empty" or coordinator_epoch != "-1" or marker
+    transactional = open_transaction != ".empty" or marker
     return ProducerStateUpdate(topic, int(partition), int(producer_id), int(epoch), transactional, marker)
 
 

@@ -185,6 +185,29 @@ def test_a_borrowed_producer_id_is_charged_to_who_uses_it(attacked: LocalBroker,
         wait_until(lambda: tap.status().counters["borrowed"] == 1, "the loan is told")
 
 
+def test_an_id_that_is_borrowed_after_the_end_of_its_transaction_is_charged_to_who_uses_it(
+    attacked: LocalBroker, orders: str, tap: TapCommand
+) -> None:
+    ours = {"transactional.id": f"ended-{orders}", "client.id": "victim-app"}
+    with (
+        tap.running(),
+        Hostile(attacked, "victim", "victim-app") as victim,
+        Hostile(attacked, "mallory", "m") as mallory,
+    ):
+        lent = victim.producer_id(ours["transactional.id"])
+        producer = Producer(attacked.client_config("victim") | ours)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(orders, b"v", partition=0)
+        producer.commit_transaction()
+        assert wait_until_seen(attacked, lent) == {lent: {"User:victim"}}
+        mallory.produce(orders, batch(lent, 100))
+        tap.wait_until_level()
+
+        # The coordinator's epoch stands in the line of that batch, too.
+        assert principals(attacked, [lent]) == {lent: {"User:victim", "User:mallory"}}
+
+
 def test_a_denied_request_for_a_transactional_id_takes_nobody_elses_producer_id(
     attacked: LocalBroker, tap: TapCommand, orders: str
 ) -> None:

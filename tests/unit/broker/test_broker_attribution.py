@@ -166,6 +166,21 @@ def test_our_own_and_internal_topics_are_dropped(attribution: Attribution) -> No
     assert attribution.counters.own_topics == 5
 
 
+@pytest.mark.parametrize("space", ["", " "], ids=["fast", "decoded"])
+def test_an_id_that_is_borrowed_after_the_end_of_its_transaction_is_charged_to_who_uses_it(
+    space: str, attribution: Attribution, owners: Owners
+) -> None:
+    owners.bind(Binding(0, 0, "User:victim", "v", "victims-tx", 1, 1))
+    # As on 4.3.1: the epoch of the coordinator stays with the id, in a partition in which its transaction has ended.
+    batch = changed(state_line("producer 0 "), "coordinatorEpoch=-1", "coordinatorEpoch=0")
+
+    records = [*attribution.feed(numbered_as(1, changed(produce_line(), "User:alice", "User:mallory")), 0.0)]
+    records += attribution.feed(numbered_as(2, batch).replace(b'"ts":', b'"ts":' + space.encode()), 0.0)
+
+    assert [event.principal for event in records if isinstance(event, ProduceEvent)] == ["User:mallory"]
+    assert attribution.counters.borrowed == 1
+
+
 def test_the_user_of_a_borrowed_producer_id_is_charged_and_the_loan_reported(attribution: Attribution) -> None:
     mallorys = [line for line in LINES if "User:mallory" in line.message and is_produce(line.message)]
     borrowed = changed(state_line("producer 1 "), "producer 1 ", "producer 0 ")
@@ -491,27 +506,20 @@ BATCH = state_line("producer 4 ", "OptionalLong[")
 VICTIMS, MALLORYS = asked("app", "tx", "victim"), asked("app", "tx", "mallory")
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [(2, 3, 4), (7, 8, 9), (1, 3, 4), (1, 1, 2), (5_000, 5_000, 5_001)],
-    ids=[
-        "its line is lost",
-        "the tap begins in the middle",
-        "a line is lost in between",
-        "a line comes twice",
-        "later",
-    ],
-)
+LOSSES = {
+    "its line is lost": [(1, produce_line()), (3, MALLORYS)],
+    "a line is lost behind it": [(1, VICTIMS), (3, MALLORYS)],
+    "a line comes twice": [(1, VICTIMS), (2, MALLORYS), (2, MALLORYS)],
+}
+
+
+@pytest.mark.parametrize("before", LOSSES.values(), ids=LOSSES)
 def test_an_answer_to_a_request_that_nobody_saw_is_nobodys(
-    numbers: tuple[int, int, int], attribution: Attribution, owners: Owners
+    before: list[tuple[int, LogLine]], attribution: Attribution, owners: Owners
 ) -> None:
-    # The victim's was read, lost, or written before the tap began; mallory's was denied.
-    if numbers[0] == 1:
-        attribution.feed(numbered_as(1, VICTIMS), 0.0)
-    elif numbers[0] == 2:
-        attribution.feed(numbered_as(1, produce_line()), 0.0)
-        numbers = (3, 4, 5)
-    for number, line in zip(numbers, (MALLORYS, answered("app", "tx", 4), BATCH), strict=True):
+    # Mallory's was denied; the victim's was lost, or forgotten with what was.
+    last = before[-1][0]
+    for number, line in (*before, (last + 1, answered("app", "tx", 4)), (last + 2, BATCH)):
         attribution.feed(numbered_as(number, line), 0.0)
     attribution.expire(10.0)
 
