@@ -56,6 +56,11 @@ class BrokerLedgers:
                 Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
                 self._knows,
             )
+        for broker_id, ledger in self._ledgers.items():
+            # A quota that was raised or removed ends throttles of brokers without an event as well.
+            if events.pids and broker_id not in began and ledger.is_throttled_by_another(limit):
+                began[broker_id] = ledger
+                ledger.begin(limit, events.timestamps_ms[0])
         outcomes = [began[broker_id].end() for broker_id in sorted(began)]
         return self._joined(outcomes)
 

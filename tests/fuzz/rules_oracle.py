@@ -142,25 +142,33 @@ class Ledger:
     def event(self, event: Event, quota: Fraction | None) -> None:
         """Judge an event; the quota is that of its batch, and begins to count once time has passed."""
         rules = self.rules
+        has_news = self.reach(event.at_ms, quota)
         tick = rules.tick(event.at_ms)
-        if self.clock != NEVER and tick >= self.expires():
-            self.say_last()
-            self.fresh()
-        now = max(self.clock, tick)
-        before = self.told()
-        if self.clock == NEVER:
-            self.move(now)
-        self.pass_time(now)
-        has_news = self.told() != before
-        if quota != self.quota and self.set_quota(quota, now, self.moment(event, now)):
-            has_news = True  # the change alone makes no row
-        before = self.told()
+        now, before = max(self.clock, tick), self.told()
         if tick < rules.tick(max(0, rules.start(self.clock) - rules.late_grace_ms)):
             self.late(event, tick)
         else:
             self.judge(event, now)
         if has_news or self.told() != before:
             self.write_row(max(self.clock, self.interval * rules.interval_ticks))
+
+    def reach(self, at_ms: int, quota: Fraction | None) -> bool:
+        """Let a time come, and a quota, which alone makes no row; returns whether there is something to say of it."""
+        tick = self.rules.tick(at_ms)
+        if self.clock != NEVER and tick >= self.expires():
+            self.say_last()
+            self.fresh()
+        now, before = max(self.clock, tick), self.told()
+        if self.clock == NEVER:
+            self.move(now)
+        self.pass_time(now)
+        has_news = self.told() != before
+        return (quota != self.quota and self.set_quota(quota, now, self.moment(at_ms, now))) or has_news
+
+    def without_event(self, at_ms: int, quota: Fraction | None) -> None:
+        """Another broker's event brought the principal's new quota, which may end a throttle here."""
+        if self.episode is not None and quota != self.quota and self.reach(at_ms, quota):
+            self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
 
     def told(self) -> object:
         """What a metrics row is about, the quota left out."""
@@ -193,11 +201,11 @@ class Ledger:
             self.store(pid, quantum)
         elif self.quota is None or self.take_token(now):
             self.store(pid, quantum)
-            self.record_rate(self.moment(event, now))
+            self.record_rate(self.moment(event.at_ms, now))
             self.admitted += 1
             self.admitted_in[quantum] = self.admitted_in.get(quantum, 0) + 1
         else:
-            self.refuse(pid, self.moment(event, now), now)
+            self.refuse(pid, self.moment(event.at_ms, now), now)
 
     def late(self, event: Event, tick: int) -> None:
         self.said.late.append((event.pid, tick, event.kind))
@@ -224,8 +232,8 @@ class Ledger:
     def quantum(self, tick: int) -> int:
         return tick // TICKS_PER_QUANTUM
 
-    def moment(self, event: Event, now: int) -> int:
-        return max(event.at_ms, self.rules.start(now))
+    def moment(self, at_ms: int, now: int) -> int:
+        return max(at_ms, self.rules.start(now))
 
     def move(self, now: int) -> None:
         self.clock = max(self.clock, now)
@@ -382,14 +390,19 @@ class Oracle:
 
     def batch(self, events: list[Event], quotas: dict[str, Fraction | None]) -> None:
         """Take a batch; the quotas are by principal."""
-        touched = {}
+        touched: dict[str, dict[int, Ledger]] = {}
+        first_ms: dict[str, int] = {}
         for event in events:
             if event.pid >= 0:
                 ledger = self.ledger(event)
                 ledger.event(event, quotas[event.principal])
-                touched[id(ledger)] = ledger
-        for ledger in touched.values():
-            ledger.said.settle()
+                touched.setdefault(event.principal, {})[id(ledger)] = ledger
+                first_ms.setdefault(event.principal, event.at_ms)
+        for principal, ledgers in touched.items():
+            for ledger in self.ledgers[principal].values():
+                if id(ledger) not in ledgers:
+                    ledger.without_event(first_ms[principal], quotas[principal])
+                ledger.said.settle()
 
     def ledger(self, event: Event) -> Ledger:
         broker = event.broker if self.rules.scope == "broker" else NEVER

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quota.limits import Limit
+from quota.limits import UNLIMITED, Limit
 from state.broker_ledgers import BrokerLedgers
 from state.codec import BrokersState, encode_brokers
 from state.errors import LedgerCodecError
-from state.events import Deployment, Events, Outcome
+from state.events import CHARGED, Deployment, Events, Outcome
 
 START_MS = 1_790_000_100_000
 HOUR_MS = 3_600_000
@@ -114,3 +114,17 @@ def test_what_another_broker_remembers_is_asked_as_of_the_ledgers_own_time() -> 
 
     # Counted in the interval of that time, beside PID 1.
     assert outcome.metrics[-1].admitted_pids == 2
+
+
+def test_a_quota_that_is_removed_ends_the_throttles_of_brokers_without_an_event_as_well() -> None:
+    ledgers = BrokerLedgers("User:alice", Deployment(scope="broker"))
+    flood = list(range(10))
+    ledgers.process(Events(flood, [0] * 10, [""] * 10, [CHARGED] * 10, [2] * 10), Limit(3.0, "user"))
+
+    removed = ledgers.process(Events([99], [5_000], [""], [CHARGED], [1]), UNLIMITED)
+    again = ledgers.process(Events([98], [6_000], [""], [CHARGED], [1]), UNLIMITED)
+
+    (release,) = removed.decisions
+    assert (release.broker_id, release.action, release.reason) == (2, "RELEASE", "quota_changed")
+    assert release.decided_at_ms == 5_000
+    assert again.decisions == ()
