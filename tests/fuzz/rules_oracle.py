@@ -130,6 +130,7 @@ class Ledger:
         self.stored: dict[int, set[int]] = {}  # PIDs by quantum
         self.admitted_in: dict[int, int] = {}  # by quantum
         self.refused_in: dict[int, set[int]] = {}
+        self.throttled_in: dict[int, set[int]] = {}  # ticks that refused a PID: of each the throttle time counts
         self.tokens: Fraction | None = None  # None: nobody has asked for one, so the bucket is full
         self.filled = 0  # the tick up to which tokens have come back
         self.samples: list[Sample] = []
@@ -173,7 +174,8 @@ class Ledger:
     def told(self) -> object:
         """What a metrics row is about, the quota left out."""
         stored = sum(len(pids) for pids in self.stored.values())
-        refused = len(self.refused), sum(len(pids) for pids in self.refused_in.values())
+        refused = [len(self.refused)]
+        refused += [sum(len(each) for each in counts.values()) for counts in (self.refused_in, self.throttled_in)]
         ends = self.episode and (self.episode.until, len(self.episode.refused))
         return self.clock, self.interval, stored, self.tokens, self.filled, refused, ends, len(self.said.late)
 
@@ -219,6 +221,7 @@ class Ledger:
         until = now_ms + max(wait, rules.min_throttle_ms)
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
+        self.throttled_in.setdefault(self.quantum(now), set()).add(now)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)
@@ -238,7 +241,7 @@ class Ledger:
     def move(self, now: int) -> None:
         self.clock = max(self.clock, now)
         oldest = self.quantum(self.clock) - self.rules.layer_count
-        for each in (self.stored, self.admitted_in, self.refused_in):
+        for each in (self.stored, self.admitted_in, self.refused_in, self.throttled_in):
             for quantum in [quantum for quantum in each if quantum < oldest]:
                 del each[quantum]
 
