@@ -240,7 +240,7 @@ class LayeredBloomFilter:
         Args:
             pid_hash: Its hash.
             source: What `find` returned.
-            quantum: A live quantum later than the source, of which `may_renew` is true.
+            quantum: A live quantum later than the source; `may_renew` is true of the current one.
             max_bytes: As in `store`.
 
         Returns:

@@ -46,7 +46,9 @@ class Uncharged:
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
         """Write a known PID, which `source` holds, to a later quantum if there is room for it."""
-        if self._seen.may_renew(quantum) and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
+        # Of a late event's quantum what it was renewed from may be gone; late PIDs are bounded by the cap alone.
+        may_renew = quantum < current or self._seen.may_renew(quantum)
+        if may_renew and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
             # It is known for now. Whether there were more than false positives, the end of the quantum tells.
             self._window.of(current).unrenewed.add(pid_hash)
 

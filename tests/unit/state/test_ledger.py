@@ -416,3 +416,15 @@ def test_what_a_newly_watched_broker_may_bring_for_free_is_capped_and_reported()
     assert outcome.metrics[-1].saturated
     assert outcome.metrics[-1].state_bytes < 4096 + 1024
     assert refused(outcome) == 0
+
+
+def test_a_late_event_keeps_its_known_pid_though_what_its_quantum_renewed_is_forgotten() -> None:
+    # Given a quantum whose renewals are used up by a PID of one that is not live any more.
+    mallory = Principal(Deployment(QuotaConfig(window_seconds=60, late_grace_seconds=0)))
+    for pid, at_ms in ((1, 0), (2, 59_990), (1, 60_010), (3, 75_010)):
+        mallory.produces([pid], at_ms)
+
+    late = mallory.produces([2], 74_930)
+    again = mallory.produces([2], 132_600)
+
+    assert (late.metrics[-1].late_pids, admitted(again)) == (1, 0)
