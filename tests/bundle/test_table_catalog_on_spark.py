@@ -175,7 +175,12 @@ def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
         }
         held = {"throttled_until": NOW + timedelta(hours=1), "client_ids": {"app": 3}}
         append(spark, "throttle_decisions", 90, decided | held)
-        append(spark, "throttle_decisions", 91, decided | {"throttled_until": NOW - timedelta(hours=1)})
+        append(
+            spark,
+            "throttle_decisions",
+            91,
+            decided | {"principal": "User:past", "throttled_until": NOW - timedelta(hours=1)},
+        )
         (found,) = CatalogDecisions(engine).in_force(now_ms)
         assert found.client_ids == {"app": 3}
         assert newest_write_ms(engine, ["throttle_decisions"]) > now_ms

@@ -49,7 +49,7 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark, tables, name):
 
 def test_what_spark_appends_deltalake_reads(spark, tables):
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, 7))
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
     assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
 
@@ -71,7 +71,7 @@ def filled(spark, tables):
     """Tables with some rows of everything that the views look at."""
     until = NOON.replace(minute=5)
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, 7))
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, "over_quota", 7))
     counts = (21, 9, 2, 21, 1, 100, "enforcing", False)
     rows = [
         (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, "default", *counts, batch)
