@@ -56,11 +56,12 @@ class BrokerLedgers:
                 Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
                 self._knows,
             )
+        first_ms = events.timestamps_ms[0] if events.pids else 0
         for broker_id, ledger in self._ledgers.items():
             # A quota that was raised or removed ends throttles of brokers without an event as well.
-            if events.pids and broker_id not in began and ledger.is_throttled_by_another(limit):
+            if began and broker_id not in began and ledger.is_throttled_by_another(limit, first_ms):
                 began[broker_id] = ledger
-                ledger.begin(limit, events.timestamps_ms[0])
+                ledger.begin(limit, first_ms)
         outcomes = [began[broker_id].end() for broker_id in sorted(began)]
         return self._joined(outcomes)
 

@@ -171,9 +171,11 @@ class Ledger:
             self._advance(first_tick)
         self._put_in_force(limit, max(first_tick, self._state.clock_tick), first_ms)
 
-    def is_throttled_by_another(self, limit: Limit) -> bool:
-        """Say whether a throttle holds that began under a quota of another rate."""
-        return self._state.episode is not None and limit.producer_ids_rate != self._limit.producer_ids_rate
+    def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
+        """Say whether a throttle that holds at a time, in ms since the epoch, began under a quota of another rate."""
+        episode = self._state.episode
+        holds = episode is not None and at_ms < episode.throttled_until_ms
+        return holds and limit.producer_ids_rate != self._limit.producer_ids_rate
 
     def _put_in_force(self, limit: Limit, tick: int, first_ms: int) -> None:
         if limit == self._limit:

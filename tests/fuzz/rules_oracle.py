@@ -168,7 +168,8 @@ class Ledger:
 
     def without_event(self, at_ms: int, quota: Fraction | None) -> None:
         """Another broker's event brought the principal's new quota, which may end a throttle here."""
-        if self.episode is not None and quota != self.quota and self.reach(at_ms, quota):
+        holds = self.episode is not None and at_ms < self.episode.until
+        if holds and quota != self.quota and self.reach(at_ms, quota):
             self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
 
     def told(self) -> object:
