@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streaming.errors import TableVersionError
-from streaming.table_facts import type_words
+from streaming.table_facts import missing_columns, spec_columns, type_words
 from streaming.table_specs import LOG_RETENTION, LOG_RETENTION_PROPERTY, TABLES_VERSION, VERSION_PROPERTY, TableSpec
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def require_known(spec: TableSpec, table: "DeltaTable", path: str) -> None:
     """
     require_version(str(table.metadata().configuration.get(VERSION_PROPERTY, "0")), path)
     have = {column.name: type_words(column.type) for column in table.schema().fields}
-    for column in _columns(spec):
+    for column in spec_columns(spec):
         if column.name not in have:
             if not column.nullable:
                 msg = f"table {path} lacks {column.name}, which can't be empty. Choose a new folder with --tables"
@@ -74,7 +74,7 @@ def bring_up_to_date(spec: TableSpec, path: str) -> None:
 
     require_known(spec, DeltaTable(path), path)
     _until_done(
-        path, lambda table: _missing_columns(spec, table), lambda table, columns: table.alter.add_columns(columns)
+        path, lambda table: missing_columns(spec, table), lambda table, columns: table.alter.add_columns(columns)
     )
     for name, expression in spec.constraints.items():
         try:
@@ -100,11 +100,6 @@ def _until_done(path: str, missing: Callable[["DeltaTable"], Any], change: Calla
             # Another process may have done it, or something else, at the same moment.
             if attempt == _ATTEMPTS:
                 raise
-
-
-def _missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
-    have = {column.name for column in table.schema().fields}
-    return [column for column in _columns(spec) if column.name not in have]
 
 
 def _add_columns(table: "DeltaTable", columns: list[Any]) -> None:
@@ -139,9 +134,3 @@ def _missing_settings(table: "DeltaTable") -> dict[str, str]:
 def _set(table: "DeltaTable", settings: dict[str, str]) -> None:
     # The version is no property that Delta knows.
     table.alter.set_table_properties(settings, raise_if_not_exists=False)
-
-
-def _columns(spec: TableSpec) -> list[Any]:
-    from deltalake.schema import Schema
-
-    return list(Schema.from_arrow(spec.schema).fields)

@@ -149,7 +149,7 @@ class DecisionTable:
         if not (self._followed.look() or self._is_new or again):
             return []
         now = to_time(now_ms)
-        rows = self._followed.rows_after("throttled_until", now, DECISION_COLUMNS)
+        rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
         first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
         # What ends one of them sooner came after it, and may itself be past.
         rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from streaming.errors import TableError
-from streaming.table_facts import column_facts, data_files, later_columns
+from streaming.table_facts import column_facts, data_files, missing_columns, type_words
 from streaming.tables import TABLES, open_table, table_path
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
     """
     table = open_table(tables, name)
     files = _local_files(table, tables, name)
-    kinds = {
-        column.name: _TYPES.get(column.kind) for column in (*column_facts(table), *later_columns(table, TABLES[name]))
-    }
+    kinds = {column.name: _TYPES.get(column.kind) for column in column_facts(table)}
+    kinds |= {column.name: _TYPES.get(type_words(column.type)) for column in missing_columns(TABLES[name], table)}
     if files is None or None in kinds.values():
         _add_by_arrow(connection, table, tables, name)
         return
@@ -135,8 +134,7 @@ def _add_by_arrow(connection: "DuckDBPyConnection", table: "DeltaTable", tables:
 
     try:
         rows = table.to_pyarrow_dataset()
-        later = {column.name for column in later_columns(table, TABLES[name])}
-        fields = [field for field in TABLES[name].schema if field.name in later]
+        fields = [TABLES[name].schema.field(column.name) for column in missing_columns(TABLES[name], table)]
         connection.register(name, rows.replace_schema(pa.schema([*rows.schema, *fields])))
     except (DeltaError, OSError) as error:
         msg = f"can't read table {name} in {tables}: {error}. Check the folder given by --tables"
