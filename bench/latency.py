@@ -25,7 +25,8 @@ from deltalake import DeltaTable
 from pyarrow import dataset
 
 from broker.local import LocalBroker
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 from jobs.demo.processes import Child
 from jobs.quotas.table import QuotaEntry, set_quota
 from jobs.stream_progress import StreamProgress

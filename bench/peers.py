@@ -23,6 +23,7 @@ from quota.limits import UNLIMITED
 from state.events import Deployment
 from state.ledger import Ledger
 from streaming.operator import STATE_SCHEMA, in_order, table_bodies
+from streaming.packed_events import unpack
 from streaming.pipeline import (
     StreamOptions,
     open_sink,
@@ -33,7 +34,6 @@ from streaming.pipeline import (
 from streaming.quotas import BatchQuotas
 from streaming.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.sinks import Commit, TableSink
-from streaming.tally import unpack
 from streaming.triggers import AVAILABLE_NOW
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"

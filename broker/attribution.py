@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from broker.attribution_counters import AttributionCounters
 from broker.errors import LogLineError, TapError
 from broker.fast_lines import FAST_LINE, STATE_END
 from broker.learning import LearningTime
@@ -42,10 +43,10 @@ from broker.pending_inits import MAX_AGE_MS, PendingInits
 from broker.repeats import Repeats
 from broker.request_log import LOGGER as REQUEST_LOGGER
 from broker.request_log import parse_request_log
-from broker.tap_counters import AttributionCounters, BorrowedId
+from broker.tap_heartbeat import BorrowedId
 from broker.tap_records import Binding, ProduceEvent, ProducerIdBlock, Record
 from broker.thread_requests import ThreadRequests
-from broker.topics import is_own_topic
+from broker.topic_names import is_own_topic
 
 # Only these threads append what a client sends; the others replay or copy what was appended before.
 _HANDLER_THREAD = b"data-plane-kafka-request-handler-"
@@ -83,7 +84,7 @@ class Attribution:
         Args:
             broker_id: written into each record; read from the lines if None.
             owners: whom producer ids belong to.
-            own_topics: that are left alone besides `broker.topics.OWN_TOPICS`.
+            own_topics: that are left alone besides `broker.topic_names.OWN_TOPICS`.
             every_batch: also send what was sent in the same second already, which changes nothing downstream.
             learn_ms: see `broker.learning`; 0 marks no event.
         """

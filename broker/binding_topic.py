@@ -14,7 +14,7 @@ from confluent_kafka import Message
 
 from broker.owners import Owners
 from broker.tap_records import Binding, ProduceEvent
-from broker.topics import PRODUCER_PRINCIPALS
+from broker.topic_names import PRODUCER_PRINCIPALS
 from broker.whole_topic import WholeTopic
 
 _decode = msgspec.json.Decoder(Binding).decode

@@ -10,40 +10,8 @@ import msgspec
 from broker.errors import TapError
 from broker.learning import LearningTime
 from broker.line_order import LinesInOrder
+from broker.tap_heartbeat import Position
 from broker.tap_records import ProduceEvent
-
-
-class FilePosition(msgspec.Struct, frozen=True, tag="file"):
-    """A place in a file that may since have been renamed, compressed, or copied and cut.
-
-    Attributes:
-        inode: of the file.
-        offset: in bytes, of the uncompressed file.
-        head_bytes: how much of its beginning is in `head`.
-        head: hash of its beginning: the same file under another name, also as `.gz` or as a copy, begins the same.
-        written_ns: when it was written last; should it be gone, files written earlier were read.
-    """
-
-    inode: int
-    offset: int
-    head_bytes: int = 0
-    head: str = ""
-    written_ns: int = 0
-
-
-class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
-    """A place in each partition of a topic.
-
-    Attributes:
-        topic: its name.
-        offsets: of the next record, by partition.
-    """
-
-    topic: str
-    offsets: dict[int, int]
-
-
-Position = FilePosition | TopicPosition
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, Producer
 
-from broker.enforcer_lock import ENFORCER_TOPIC, LOCK_PARTITION
+from broker.enforcer_lock import LOCK_PARTITION
+from broker.topic_names import ENFORCER_TOPIC
 
 _EVERY_MS = 30_000
 

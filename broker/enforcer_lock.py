@@ -14,11 +14,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from broker.errors import EnforcerLockError
+from broker.topic_names import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 
-ENFORCER_TOPIC = "pid-quota-enforcer"
-"""Topic and consumer group of the lock; its records are leases (`broker.lease_topic`) and probes of the clock."""
-ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-"""The time of a record is the broker's: see `broker.enforcer_clock`."""
 LOCK_PARTITION = 0
 """Whoever is assigned this one holds the lock: a topic with more must not have more holders."""
 

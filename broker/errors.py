@@ -113,3 +113,11 @@ class LeaseStoreError(BrokerError):
 
 class EnforcerLockError(BrokerError):
     """Raised when the lock that keeps enforcers one at a time cannot be used."""
+
+
+class EnforceError(BrokerError):
+    """Raised when `pid-quota enforce` can't do what it is asked."""
+
+
+class WebhookError(BrokerError):
+    """Raised when notices can't be sent as they are asked for."""

@@ -9,8 +9,8 @@ from dataclasses import asdict
 
 from broker.attribution import Attribution
 from broker.sources import Source
+from broker.tap_heartbeat import TapHeartbeat
 from broker.tap_output import TapOutput
-from broker.tap_status import TapHeartbeat
 
 
 class Heartbeats:

@@ -14,9 +14,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
 from broker.closing import Closing
-from broker.enforcer_lock import ENFORCER_TOPIC, LOCK_PARTITION
+from broker.enforcer_lock import LOCK_PARTITION
 from broker.errors import BrokerError, LeaseStoreError
 from broker.leases import Action
+from broker.topic_names import ENFORCER_TOPIC
 from broker.whole_topic import WholeTopic
 
 _TIMEOUT_S = 10.0

@@ -7,11 +7,11 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from broker.checkpoint import FilePosition
 from broker.errors import TapError
 from broker.line_cutter import LineCutter
 from broker.log_layout import JSON_END, XML_BEGIN, XML_END
 from broker.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
+from broker.tap_heartbeat import FilePosition
 
 _CHUNK_BYTES = 1024 * 1024
 _TAIL_BYTES = 4 * 1024 * 1024

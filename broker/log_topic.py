@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from broker.checkpoint import Position, TopicPosition
 from broker.errors import BrokerUnreachableError, TapError
 from broker.log_layout import unwrap
+from broker.source_counters import SourceCounters
 from broker.sources import LineBatch
-from broker.tap_counters import SourceCounters
+from broker.tap_heartbeat import Position, TopicPosition
 from broker.topics import require_topic
 from broker.whole_topic import bounds
 

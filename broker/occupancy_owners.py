@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from broker.tap_records import Binding
-from broker.topics import PRODUCER_PRINCIPALS
+from broker.topic_names import PRODUCER_PRINCIPALS
 from broker.whole_topic import WholeTopic
 from quota.occupancy import Int64s
 

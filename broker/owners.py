@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from broker.attribution_counters import OwnerCounters
 from broker.bindings import Bindings
-from broker.tap_counters import OwnerCounters
 from broker.tap_records import Binding, ProduceEvent
 from quota.principals import UNKNOWN_PRINCIPAL
 

@@ -23,7 +23,8 @@ from broker.kafka_config import KafkaConfig
 from broker.poll_owners import Owners
 from broker.tap_output import PRODUCER_SETTINGS
 from broker.tap_records import ProduceEvent
-from broker.topics import PRODUCE_EVENTS, is_own_topic, require_topic
+from broker.topic_names import PRODUCE_EVENTS, is_own_topic
+from broker.topics import require_topic
 
 PARTITIONS_PER_REQUEST = 20
 REQUESTS_PER_SECOND = 5.0

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from broker.checkpoint import FilePosition, Position
 from broker.errors import TapError
 from broker.log_file import LogFile
-from broker.tap_counters import SourceCounters
+from broker.source_counters import SourceCounters
+from broker.tap_heartbeat import FilePosition, Position
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from broker.attribution import Attribution
+from broker.attribution_counters import AttributionCounters
 from broker.binding_topic import BindingTopic
 from broker.bindings import Bindings
 from broker.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -27,12 +28,14 @@ from broker.errors import TapError, TopicMissingError
 from broker.heartbeats import Heartbeats
 from broker.log_levels_watch import SILENT_S, LevelsQuestion
 from broker.owners import WAIT_S, Owners
-from broker.sources import FileSource, LineBatch, Source
-from broker.tap_counters import AttributionCounters, TapCounters
+from broker.sources import LineBatch, Source
+from broker.tap_counters import TapCounters
+from broker.tap_heartbeat import TapHeartbeat
 from broker.tap_output import TapOutput
 from broker.tap_records import ProduceEvent, Record
-from broker.tap_status import TapHeartbeat
-from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS, require_topic
+from broker.tap_run import TapRun
+from broker.topic_names import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
+from broker.topics import require_topic
 from quota.principals import UNKNOWN_PRINCIPAL
 
 HEARTBEAT_S = 10.0
@@ -129,7 +132,7 @@ class SourceTap:
             topic_of_bindings = BindingTopic(self._kafka_config, owners)
             output = TapOutput(self._kafka_config, self._topic)
             try:
-                running = _Run(owners, topic_of_bindings, output, stop)
+                running = TapRun(owners, topic_of_bindings, output, stop)
                 self._restore(running)
                 self._follow(running)
                 self._end(running)
@@ -151,7 +154,7 @@ class SourceTap:
             else:
                 return
 
-    def _restore(self, run: _Run) -> None:
+    def _restore(self, run: TapRun) -> None:
         # The bindings first: what is read then finds its owner.
         run.bindings.load()
         saved = load_checkpoint(self._position_file) if self._position_file else None
@@ -173,7 +176,7 @@ class SourceTap:
                 self._send(run, run.owners.release(known))
         self._source.open(saved.position, saved.sent_up_to)
 
-    def _follow(self, run: _Run) -> None:
+    def _follow(self, run: TapRun) -> None:
         self._settle(run, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
@@ -202,7 +205,7 @@ class SourceTap:
             else:
                 run.stop.wait(_POLL_S)
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: TapRun) -> None:
         # Nobody may come back to them.
         self._send(run, run.owners.expire(math.inf))
         left = self._settle(run, _FLUSH_TIMEOUT_S)
@@ -211,10 +214,10 @@ class SourceTap:
         self._tell(run, stopped=True)
         run.output.flush(_FLUSH_TIMEOUT_S)
 
-    def _tell(self, run: _Run, *, stopped: bool) -> None:
+    def _tell(self, run: TapRun, *, stopped: bool) -> None:
         self._heartbeats.tell(run.output, self._source, self._brokers.values(), asdict(self.counters), stopped=stopped)
 
-    def _take(self, batch: LineBatch, run: _Run) -> None:
+    def _take(self, batch: LineBatch, run: TapRun) -> None:
         attribution = self._broker(batch.stream, batch.broker_id, run.owners)
         attribution.repeated = batch.repeated
         if batch.after_loss:
@@ -251,7 +254,7 @@ class SourceTap:
             elif attribution.logging is False:
                 attribution.learning.begin_anew()
 
-    def _send(self, run: _Run, records: Iterable[Record]) -> None:
+    def _send(self, run: TapRun, records: Iterable[Record]) -> None:
         for record in records:
             if isinstance(record, ProduceEvent) and record.principal == UNKNOWN_PRINCIPAL:
                 self._heartbeats.count_unplaced(record.broker_id)
@@ -277,7 +280,7 @@ class SourceTap:
             self._settled = replace(self._settled, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._settled)
 
-    def _settle(self, run: _Run, timeout_s: float) -> int:
+    def _settle(self, run: TapRun, timeout_s: float) -> int:
         """Deliver everything that was read, then save the position behind it; returns how many records are left."""
         left = run.output.flush(timeout_s)
         position = self._source.position
@@ -291,56 +294,3 @@ class SourceTap:
             save_checkpoint(self._position_file, checkpoint)
             self._settled = checkpoint
         return 0
-
-
-class Tap(SourceTap):
-    """Follows the log file of one broker."""
-
-    def __init__(
-        self,
-        log_file: Path,
-        broker_id: int,
-        kafka_config: Mapping[str, str],
-        *,
-        topic: str = PRODUCE_EVENTS,
-        from_end: bool = False,
-        position_file: Path | None = None,
-        every_batch: bool = False,
-        wait_s: float = WAIT_S,
-        learn_seconds: float = 0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            log_file: what our log settings make the broker write; may appear later.
-            broker_id: node id of that broker, for the events.
-            kafka_config: as for `SourceTap`, like all that follows.
-            topic: where the events go.
-            from_end: without a saved position, begin at the end of the file instead of at its beginning.
-            position_file: where the position is kept across runs; none is kept if left out.
-            every_batch: also send what was sent in the same second already.
-            wait_s: how long a batch waits for its binding.
-            learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
-            clock: seconds, for intervals; tests replace it.
-        """
-        super().__init__(
-            FileSource(log_file, broker_id, from_end=from_end),
-            kafka_config,
-            topic=topic,
-            position_file=position_file,
-            every_batch=every_batch,
-            wait_s=wait_s,
-            learn_seconds=learn_seconds,
-            clock=clock,
-        )
-
-
-class _Run:
-    """What there is only while a tap runs."""
-
-    def __init__(self, owners: Owners, bindings: BindingTopic, output: TapOutput, stop: threading.Event) -> None:
-        self.owners = owners
-        self.bindings = bindings
-        self.output = output
-        self.stop = stop

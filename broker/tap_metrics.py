@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from broker.tap_status import TapHeartbeat
+from broker.tap_heartbeat import TapHeartbeat
 
 _COUNTERS = {
     "lines": "Lines read, of any kind.",

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
 from broker.tap_records import Binding, ProduceEvent, ProduceFailure, ProducerIdBlock, ProducerInit, Record
-from broker.topics import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
+from broker.topic_names import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 _QUEUE_FULL_WAIT_S = 0.1
 _BROKERS_TIMEOUT_S = 1.0

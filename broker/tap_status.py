@@ -10,57 +10,12 @@ import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from broker.checkpoint import Position
 from broker.errors import BrokerUnreachableError
-from broker.tap_counters import BorrowedId
-from broker.topics import TAP_STATUS
+from broker.tap_heartbeat import TapHeartbeat
+from broker.topic_names import TAP_STATUS
 from broker.whole_topic import WholeTopic
 
 _TIMEOUT_S = 15.0
-
-
-class TapHeartbeat(msgspec.Struct, frozen=True):
-    """A record of the topic `tap-status`, keyed by broker: what a tap says of one broker it watches.
-
-    Attributes:
-        timestamp_ms: the tap's clock.
-        broker_id: of the broker.
-        host: that the tap runs on.
-        tap_id: of this run of the tap.
-        source: `file`, `topic` or `poll`.
-        counters: see `broker.tap_counters`, since the start; those not of lines are of the tap, not of one broker.
-        position: of the tap, as in its position file; None if nothing came yet.
-        behind_bytes: of the file that were not read yet; None for other sources.
-        lag_records: of the topic that were not read yet; None for other sources.
-        newest_line_ms: time of the broker's last batch; None if none came yet.
-        unplaced_share: of the batches since the last heartbeat, as `unknown`: 0 to 1.
-        borrowed: the last producer ids that others used than those they were handed out to.
-        stopped: the tap ended in good order.
-        cluster_brokers: ids of the brokers that the cluster had then: some may have no tap.
-        bad_samples: how the last bad lines began.
-        logging: whether the broker's log was on when that was asked last; None if it was not asked or not told.
-    """
-
-    timestamp_ms: int
-    broker_id: int
-    host: str
-    tap_id: str
-    source: str
-    counters: dict[str, int]
-    position: Position | None
-    behind_bytes: int | None
-    lag_records: int | None
-    newest_line_ms: int | None
-    unplaced_share: float
-    borrowed: list[BorrowedId]
-    stopped: bool
-    cluster_brokers: list[int] = []
-    bad_samples: list[str] = []
-    logging: bool | None = None
-
-    def key(self) -> bytes:
-        """One broker, one record."""
-        return str(self.broker_id).encode()
 
 
 class Watch(str, Enum):

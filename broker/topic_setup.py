@@ -14,15 +14,16 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from broker.enforcer_lock import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 from broker.errors import BrokerUnreachableError, TopicError
-from broker.topics import (
+from broker.topic_names import (
     BROKER_LOGS,
-    DEFAULT_TIMEOUT_S,
+    ENFORCER_TOPIC,
+    ENFORCER_TOPIC_SETTINGS,
     PRODUCER_PRINCIPALS,
     TAP_STATUS,
     topic_settings,
 )
+from broker.topics import DEFAULT_TIMEOUT_S
 
 DEFAULT_RETENTION_HOURS = 7 * 24
 

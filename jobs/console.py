@@ -15,8 +15,9 @@ from jobs.errors import JobError
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
+from streaming.table_errors import TablesError
 
-OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError)
+OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError, TablesError)
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's root error. typer brings its own copy of click and exports only leaves of the tree."""

@@ -13,24 +13,12 @@ class ConfigFileError(JobError):
     """Raised when a file of client settings can't be read."""
 
 
-class QueryError(JobError):
-    """Raised when a query of `pid-quota sql` can't be answered."""
-
-
 class QuotaCommandError(JobError):
     """Raised when `pid-quota quotas` can't do what it is asked."""
 
 
 class DemoError(JobError):
     """Raised when the demo can't run, or did not show what it has to."""
-
-
-class EnforceError(JobError):
-    """Raised when `pid-quota enforce` can't do what it is asked."""
-
-
-class CatalogError(JobError):
-    """Raised when the tables of a catalog can't be reached, or a statement on them fails."""
 
 
 class SuggestError(JobError):
@@ -47,7 +35,3 @@ class WhyError(JobError):
 
 class MetricsError(JobError):
     """Raised when metrics can't be served."""
-
-
-class WebhookError(JobError):
-    """Raised when notices can't be sent as they are asked for."""

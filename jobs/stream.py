@@ -16,7 +16,8 @@ from broker.errors import TopicMissingError
 from broker.java import find_java
 from broker.kafka_config import KafkaConfig
 from broker.offsets import ExtentReader, first_record_ms
-from broker.topics import PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS, require_topic
+from broker.topic_names import PRODUCE_EVENTS, PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
+from broker.topics import require_topic
 from jobs.console import debug_wanted
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import say

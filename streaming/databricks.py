@@ -3,7 +3,8 @@
 import os
 from collections.abc import Mapping
 
-from streaming.errors import SecretError, first_line
+from streaming.errors import SecretError
+from streaming.table_errors import first_line
 from streaming.tables import is_catalog
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"

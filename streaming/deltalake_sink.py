@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from streaming.errors import TableError, first_line
 from streaming.sinks import application
+from streaming.table_errors import TableError, first_line
 from streaming.tables import open_table
 
 _ATTEMPTS = 20

@@ -5,18 +5,6 @@ class StreamingError(Exception):
     """Root of every error raised by the streaming package."""
 
 
-class TableError(StreamingError):
-    """Raised when a table can't be made, read or written."""
-
-
-class TableNotFoundError(TableError):
-    """Raised when a table that is asked for does not exist."""
-
-
-class TableVersionError(TableError):
-    """Raised when a table is of a version that this one can't write."""
-
-
 # The running stream
 
 
@@ -46,14 +34,3 @@ class SessionError(StreamingError):
 
 class SecretError(StreamingError):
     """Raised when a secret of Databricks can't be read."""
-
-
-def first_line(error: BaseException) -> str:
-    r"""Return what an error says first, or its class if it says nothing.
-
-    Examples:
-        >>> # Spark's parser begins with an empty line.
-        >>> first_line(ValueError("\n[PARSE_SYNTAX_ERROR] at METRICS\n== SQL ==")), first_line(OSError())
-        ('[PARSE_SYNTAX_ERROR] at METRICS', 'OSError')
-    """
-    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)

@@ -6,18 +6,11 @@ Only taps may write these topics; what is not of their form is passed over.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from streaming.report_columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
+
 MAX_TEXT_CHARS = 256
 """Longer texts of clients are cut: Kafka allows 32 kB, in each of as many requests as they like."""
 
-_BLOCK = (
-    "timestamp_ms BIGINT, broker_id INT, broker_epoch BIGINT, first_producer_id BIGINT, length INT, error INT, "
-    "throttle_time_ms INT"
-)
-_INIT = (
-    "timestamp_ms BIGINT, broker_id INT, principal STRING, client_id STRING, client_host STRING, "
-    "transactional_id STRING, producer_id BIGINT, producer_epoch INT, result_producer_id BIGINT, "
-    "result_producer_epoch INT, error STRING, repeated BOOLEAN"
-)
 _ERROR_NAMES = {
     0: "NONE",
     -1: "UNKNOWN_SERVER_ERROR",
@@ -41,7 +34,7 @@ def block_rows(records: DataFrame, batch_id: int) -> DataFrame:
     """
     names = ", ".join(f"{code}, '{name}'" for code, name in _ERROR_NAMES.items())
     return (
-        _parsed(records, _BLOCK)
+        _parsed(records, ID_BLOCK_COLUMNS)
         .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length IS NOT NULL AND error IS NOT NULL")
         .selectExpr(
             "broker_id",
@@ -59,7 +52,7 @@ def block_rows(records: DataFrame, batch_id: int) -> DataFrame:
 def init_rows(records: DataFrame, batch_id: int) -> DataFrame:
     """Return rows of `producer_inits`; arguments as of `block_rows`, from the topic `producer-inits`."""
     return (
-        _parsed(records, _INIT)
+        _parsed(records, INIT_COLUMNS)
         .where("principal IS NOT NULL AND error IS NOT NULL AND result_producer_id IS NOT NULL")
         .selectExpr(
             "timestamp_millis(timestamp_ms) AS answered_at",

@@ -14,6 +14,9 @@ _LOOK_BACK = (20, 5000)
 _Commit = tuple[str, int]
 """What a commit says in `userMetadata`, and when it was, in milliseconds."""
 
+WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
+"""Decisions first: somebody acts on them."""
+
 
 class BatchMark(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a commit says of its batch, in Delta's `userMetadata`.

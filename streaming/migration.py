@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streaming.errors import TableVersionError
+from streaming.table_errors import TableVersionError
 from streaming.table_facts import missing_columns, spec_columns, type_words
 from streaming.table_specs import LOG_RETENTION, LOG_RETENTION_PROPERTY, TABLES_VERSION, VERSION_PROPERTY, TableSpec
 

@@ -17,11 +17,10 @@ from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
 from streaming.event_times import REACHED, EventTimes, no_times
 from streaming.ledger_group import Held, LedgerGroup
+from streaming.packed_events import PackedEvents, Quarantined, unpack
 from streaming.quotas import OpenQuotas, no_quotas
-from streaming.records import Quarantined
 from streaming.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
 from streaming.rows import Rows, pack
-from streaming.tally import PackedEvents, unpack
 from streaming.tasks import keep_modules
 
 STATE_SCHEMA = "ledger BINARY"
@@ -54,7 +53,7 @@ class Operator:
 
         Args:
             key: The bucket, or the principal.
-            frames: Tallies of `streaming.tally.TALLY_SCHEMA`; none if the group's timeout has fired.
+            frames: Tallies of `streaming.packed_events.TALLY_SCHEMA`; none if the group's timeout has fired.
             state: Spark's `GroupState` of `STATE_SCHEMA`.
 
         Yields:

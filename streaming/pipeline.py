@@ -21,13 +21,14 @@ from streaming.event_times import TaskTimes
 from streaming.forwarded import WorkerMemory
 from streaming.operator import STATE_SCHEMA, Operator
 from streaming.overflow import Overflow
+from streaming.packed_events import TALLY_SCHEMA
 from streaming.quotas import BatchQuotas
 from streaming.records import Contract
 from streaming.recovery import EARLIEST, open_identity
 from streaming.rows import OUTPUT_SCHEMA
 from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.tables import SinkName
-from streaming.tally import TALLY_SCHEMA, Tally
+from streaming.tally import Tally
 from streaming.tasks import BatchClock
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from streaming.records import Quarantined
+from streaming.packed_events import Quarantined
 
 MAX_ROWS = 1000
 """So many bad records of a task (a partition of the topic in a batch) are kept, the first ones."""

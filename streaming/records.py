@@ -7,7 +7,6 @@ one by one, by a decoder with the same rules.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from quota.principals import MAX_PRINCIPAL_BYTES
+from streaming.packed_events import Quarantined
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -52,17 +52,6 @@ class _Event(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Event)
-
-
-class Quarantined(NamedTuple):
-    """A record that is not a produce event: where it is, what it held, and what is wrong with it."""
-
-    value: bytes
-    reason: str
-    topic: str
-    partition: int
-    offset: int
-    record_ms: int
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from state.events import Scope
 from streaming.checkpoint import as_spark_json, newest_batch
 from streaming.errors import CheckpointError
 from streaming.identity import StreamIdentity, existing, load_or_create, save
-from streaming.marks import BatchMark, holds_rows, newest_mark
-from streaming.sinks import WRITE_ORDER
+from streaming.marks import WRITE_ORDER, BatchMark, holds_rows, newest_mark
 
 EARLIEST = "earliest"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from streaming.errors import TableError
+from streaming.table_errors import TableError
 from streaming.table_specs import TABLES, TableSpec
 
 CLOSED = ("restored", "let_go", "failed")

@@ -16,7 +16,8 @@ from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from streaming.errors import SessionError, first_line
+from streaming.errors import SessionError
+from streaming.table_errors import first_line
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Also the number of state partitions, which a checkpoint freezes."""

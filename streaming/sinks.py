@@ -12,13 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint import batch_offsets
 from streaming.event_times import REACHED, keep_times
-from streaming.marks import BatchMark
+from streaming.marks import WRITE_ORDER, BatchMark
 from streaming.roster import keep_roster
 from streaming.rows import by_kind, table_rows, unpack_rows
 from streaming.tables import is_catalog, table_path
-
-WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Decisions first: somebody acts on them."""
 
 _ATTEMPTS = 5
 """Appends conflict with nobody's rows, only with changes of a table's settings, which are rare and short."""

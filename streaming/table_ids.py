@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from streaming.checkpoint import newest_batch
-from streaming.errors import CheckpointError, TableNotFoundError
+from streaming.errors import CheckpointError
+from streaming.table_errors import TableNotFoundError
 from streaming.tables import open_table
 
 NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from streaming.errors import TableError, TableNotFoundError, first_line
 from streaming.migration import bring_up_to_date
+from streaming.table_errors import TableError, TableNotFoundError, first_line
 from streaming.table_specs import TABLES, TableSpec
 
 if TYPE_CHECKING:

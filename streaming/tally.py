@@ -8,7 +8,6 @@ remembers them (see `streaming.forwarded`).
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -17,12 +16,11 @@ from quota.decision import OTHER_CLIENTS
 from state.events import CHARGED, CORRECTION, LEARNING
 from streaming.forwarded import PartitionMemory, Recall, Sighted, no_memory, repeats_in_block
 from streaming.overflow import Gate, no_limit
+from streaming.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 from streaming.quarantine import Sampler
-from streaming.records import Contract, Quarantined, blocks, decode
+from streaming.records import Contract, blocks, decode
 from streaming.tasks import keep_modules, nobody_knows
 
-TALLY_SCHEMA = "principal STRING, packed BINARY"
-"""`principal` is an overflow entry for those that can't be tracked."""
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
 """Rows of quarantined records have such a key to spread them over the tasks. What a row is stands in the row itself."""
@@ -32,42 +30,6 @@ _BROKERS = 1 << 40
 _LONG_BYTES = 8
 MAX_CLIENT_ID_CHARS = 256
 """Longer client ids count as `other`: they are part of the state, and Kafka allows 32 kB."""
-
-
-class PackedEvents(msgspec.Struct, array_like=True, tag=0):
-    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_ids`).
-
-    `brokers` is empty in scope `cluster`.
-    """
-
-    partition: int
-    offsets: bytes
-    pids: bytes
-    timestamps_ms: bytes
-    clients: bytes
-    kinds: bytes
-    brokers: bytes
-    client_ids: list[str]
-
-    def newest_ms(self) -> int:
-        """Return the time of the newest of them, in milliseconds since the epoch."""
-        return max(memoryview(self.timestamps_ms).cast("q"))
-
-
-class PackedQuarantine(msgspec.Struct, array_like=True, tag=1):
-    """Bad records, on their way past the quota rules."""
-
-    records: list[Quarantined]
-
-
-_packer = msgspec.msgpack.Encoder()
-_unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
-
-
-def unpack(packed: bytes) -> PackedEvents | PackedQuarantine:
-    """Return what a row of `TALLY_SCHEMA` carries."""
-    found: PackedEvents | PackedQuarantine = _unpacker.decode(packed)
-    return found
 
 
 @dataclass(frozen=True)
@@ -167,7 +129,7 @@ class Tally:
             client_ids = [_client_id(client_names[client]) for client in own_clients]
             offsets, pids, times, codes, kinds, of_brokers = (column[own] for column in columns)
             events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, client_ids)
-            yield names[code], _packer.encode(events_of_one)
+            yield names[code], pack(events_of_one)
 
 
 def _client_id(client_id: str) -> str:
@@ -190,7 +152,7 @@ def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Ite
         # A key of its own per block, so that bad input is spread over the tasks.
         first = quarantined[0]
         key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
-        rows.append((key, _packer.encode(PackedQuarantine(quarantined))))
+        rows.append((key, pack(PackedQuarantine(quarantined))))
     if rows:
         principals, packed = zip(*rows, strict=True)
         yield pa.record_batch(

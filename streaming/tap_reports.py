@@ -6,11 +6,8 @@ If nobody watches a broker, its offenders are invisible, and that must be seen i
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
-_REPORT = (
-    "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
-    "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
-    "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, cluster_brokers ARRAY<INT>"
-)
+from streaming.report_columns import HEARTBEAT_COLUMNS
+
 # Until the end of the year 9999: what lies beyond is no time, and ends a query that takes it for one.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
 
@@ -22,7 +19,7 @@ def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
         records: Records of the topic: `value` (binary), `offset`.
         batch_id: Micro-batch they come in.
     """
-    reports = records.select(fn.from_json(fn.col("value").cast("STRING"), _REPORT).alias("report"), "offset")
+    reports = records.select(fn.from_json(fn.col("value").cast("STRING"), HEARTBEAT_COLUMNS).alias("report"), "offset")
     # A broker's reports are in one partition, so offsets order them. Who can write here can only vouch for himself.
     newest = (
         reports.where(f"report.broker_id IS NOT NULL AND report.timestamp_ms {_IS_TIME}")

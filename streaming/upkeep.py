@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from streaming.errors import TableError, TableNotFoundError, first_line
 from streaming.log_upkeep import tidy_log
 from streaming.retention import (
     CLOSED,
@@ -27,6 +26,7 @@ from streaming.retention import (
     old_rows,
     replaced_quotas,
 )
+from streaming.table_errors import TableError, TableNotFoundError, first_line
 from streaming.table_facts import TableFacts, file_sizes, table_facts
 from streaming.table_specs import TableSpec
 from streaming.tables import open_table, table_path

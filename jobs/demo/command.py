@@ -20,7 +20,8 @@ from rich.console import Console
 
 from broker.jars import ensure_jars
 from broker.local import LocalBroker
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 from jobs.console import output, printable
 from jobs.demo.clients import ORDERS, Clients
 from jobs.demo.processes import Child, prepare_folder

@@ -10,13 +10,13 @@ from typing import Any
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
-from jobs.enforcement.rows import ACTIONS, action_of, action_row, standing, to_ms, to_time
-from jobs.errors import CatalogError
+from jobs.enforcement.rows import ACTIONS, action_of, action_row, standing
 from jobs.tables import catalog
 from jobs.tables.answer import Answer
 from jobs.tables.catalog import Engine
-from streaming.errors import TableError
+from jobs.tables.times import to_ms, to_time
 from streaming.table_ddl import insert_statement
+from streaming.table_errors import CatalogError, TableError
 from streaming.tables import TABLES
 
 _SINCE_IN_FORCE = """

@@ -46,7 +46,7 @@ from jobs.progress import say as tell
 from jobs.secrets import one_secret
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import JsonOption
-from streaming.errors import TableError, TableVersionError
+from streaming.table_errors import TableError, TableVersionError
 from streaming.tables import create_missing, is_catalog, open_table
 
 

@@ -13,9 +13,10 @@ from pyarrow import fs
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action
-from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing, to_time
+from jobs.enforcement.rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing
+from jobs.tables.times import to_time
 from streaming.appends import append_rows
-from streaming.errors import TableError, TableNotFoundError, first_line
+from streaming.table_errors import TableError, TableNotFoundError, first_line
 from streaming.tables import TABLES, open_table, row_schema, table_path
 
 if TYPE_CHECKING:

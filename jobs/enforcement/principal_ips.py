@@ -3,7 +3,7 @@
 import ipaddress
 from pathlib import Path
 
-from jobs.errors import EnforceError
+from broker.errors import EnforceError
 
 
 def read_principal_ips(file: Path) -> dict[str, set[str]]:

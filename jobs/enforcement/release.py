@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from broker.enforcer import Enforcer
 from broker.enforcer_notices import Notice
 from broker.enforcer_ports import ActionLog, Clocks, LeaseStore
-from broker.errors import LeaseStoreError
+from broker.errors import EnforceError, LeaseStoreError
 from broker.leases import Action, Lease, open_leases
-from jobs.errors import EnforceError
 from jobs.progress import Report, unheard
-from streaming.errors import TableError
+from streaming.table_errors import TableError
 
 _LIMIT_MS = 60_000
 _PAUSE_S = 0.1

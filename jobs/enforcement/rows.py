@@ -1,12 +1,12 @@
 """Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from broker.lease_targets import ThrottleDecision
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
+from jobs.tables.times import to_ms, to_time
 
 DECISIONS = "throttle_decisions"
 ACTIONS = "enforcement_actions"
@@ -24,18 +24,6 @@ DECISION_COLUMNS = (
     "batch_id",
     "reason",
 )
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-def to_time(ms: int) -> datetime:
-    """Return an aware time."""
-    return _EPOCH + timedelta(milliseconds=ms)
-
-
-def to_ms(time: datetime) -> int:
-    """Return milliseconds since the epoch."""
-    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:

@@ -8,10 +8,9 @@ from broker.enforcer import Enforcer
 from broker.enforcer_metrics import EnforcerMetrics
 from broker.enforcer_notices import Notice
 from broker.enforcer_ports import Clocks
-from broker.errors import BrokerError, LeaseStoreError
+from broker.errors import BrokerError, EnforceError, LeaseStoreError
 from jobs.enforcement.watch import Watch
-from jobs.errors import EnforceError
-from streaming.errors import TableError
+from streaming.table_errors import TableError
 
 _STOP_TRIES = 5
 _LONGEST_PAUSE_S = 5.0

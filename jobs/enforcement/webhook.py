@@ -21,7 +21,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from broker.enforcer_notices import Notice, NoticeKind
-from jobs.errors import WebhookError
+from broker.errors import WebhookError
 
 URL_VARIABLE = "PID_QUOTA_WEBHOOK"
 KEY_VARIABLE = "PID_QUOTA_WEBHOOK_SECRET"

@@ -24,7 +24,7 @@ from quota.producer_id_blocks import (
     lost_at_restarts,
     pids_per_hour,
 )
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import TableNotFoundError
 
 FORGED_MARGIN = 1_000_000
 """Blocks lie one behind the other, so only an id beyond their end was never allocated; so many may be news to us."""
@@ -159,7 +159,7 @@ def read_history(tables: str | None, metadata_log: Path | None, now: datetime) -
         now: Our clock.
 
     Raises:
-        StreamingError: If the tables can't be read.
+        TableError: If the tables can't be read.
         MetadataLogError: If the log can't be read.
     """
     answers = () if tables is None else tuple(query(tables, "TABLE known_pid_blocks", now).records())

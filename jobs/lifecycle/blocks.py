@@ -16,7 +16,7 @@ from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
 from jobs.tables.query import query
 from jobs.tables_out import JsonOption
 from quota.producer_id_blocks import Block, Consequence, Fate, Violation
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import TableNotFoundError
 
 _ASKER = """
 SELECT answered_at, broker_id, principal, client_id, client_host

@@ -9,10 +9,10 @@ import typer
 
 from broker.kafka_config import KafkaConfig
 from broker.occupancy_sweep import OccupancyAdmin, replicas_to_ask, sweep
-from jobs.enforcement.rows import to_ms
 from jobs.progress import progress_bar
 from jobs.tables.literals import literal
 from jobs.tables.query import query
+from jobs.tables.times import to_ms
 from quota.producer_lives import Life, Lives, lives_of
 
 _HAND_OUTS = """
@@ -39,7 +39,7 @@ def lives_of_clients(
         now: Our clock.
 
     Raises:
-        StreamingError: If the tables can't be read.
+        TableError: If the tables can't be read.
         BrokerUnreachableError: If no broker answers.
     """
     last_ms = last_batches(bootstrap_servers, kafka_config)

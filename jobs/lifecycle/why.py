@@ -78,7 +78,7 @@ def clients_of(
         kafka_config: File of client settings.
 
     Raises:
-        StreamingError: If the tables can't be read.
+        TableError: If the tables can't be read.
         BrokerUnreachableError: If no broker answers.
     """
     lives: Mapping[str, Lives] = {}

@@ -11,8 +11,8 @@ from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.kafka_config import KafkaConfig
 from broker.occupancy_owners import read_bindings
 from broker.occupancy_sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
-from jobs.enforcement.rows import to_ms
 from jobs.progress import progress_bar
+from jobs.tables.times import to_ms
 from quota.occupancy import Census, owners_of
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"

@@ -18,7 +18,7 @@ from jobs.occupancy.table import append, read_earlier, rows_of
 from jobs.tables_out import JsonOption
 from quota.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from quota.occupancy_rate import EarlierCensus
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import TableNotFoundError
 
 
 def occupancy(

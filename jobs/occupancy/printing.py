@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.console import printable
-from jobs.enforcement.rows import to_time
 from jobs.occupancy.report import BrokerOutlook, Forecast, Report, WhatIf
+from jobs.tables.times import to_time
 from quota.failover import Failover
 from quota.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
 from quota.occupancy_rate import IDLE

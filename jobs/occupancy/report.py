@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from broker.occupancy_sweep import BrokerExpiration
-from jobs.enforcement.rows import to_time
 from jobs.occupancy.census import TakenCensus
+from jobs.tables.times import to_time
 from quota.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from quota.failover import Failover, failovers
 from quota.occupancy import Census, Occupancy, count_occupancy, estimated_bytes

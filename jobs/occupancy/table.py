@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.enforcement.rows import to_ms, to_time
 from jobs.tables import catalog
 from jobs.tables.query import query
+from jobs.tables.times import to_ms, to_time
 from quota.occupancy import Census, Occupancy, estimated_bytes
 from quota.occupancy_rate import EarlierCensus
 from streaming.appends import append_rows
-from streaming.errors import TableError, first_line
 from streaming.table_ddl import insert_statement
+from streaming.table_errors import TableError, first_line
 from streaming.tables import TABLES, create_missing, is_catalog, row_schema, table_path
 
 TABLE = "producer_occupancy"

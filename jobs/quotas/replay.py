@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from broker.kafka_config import KafkaConfig
-from broker.topics import PRODUCE_EVENTS
+from broker.topic_names import PRODUCE_EVENTS
 from jobs.progress import Report, progress_bar
 from jobs.quotas.entry import QuotaEntry
 from jobs.quotas.table import set_quotas

@@ -23,7 +23,7 @@ from quota.churn import Diagnosis
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
 from quota.suggestion import rounded_up, suggested_rate
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import TableNotFoundError
 
 _HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
 _CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from jobs.errors import QuotaCommandError
 from jobs.quotas import catalog as quota_catalog
 from jobs.quotas.entry import QuotaEntry
 from jobs.tables import catalog
 from quota.limits import validate_rate
-from streaming.errors import TableError
 from streaming.quota_rows import judge
+from streaming.table_errors import NoSuchQuotaError, TableError
 from streaming.tables import create_missing, is_catalog, open_table, row_schema, table_path
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
     """Delete the quota of a user, or the default.
 
     Raises:
-        QuotaCommandError: If there is no such quota.
+        NoSuchQuotaError: If there is no such quota.
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
@@ -64,7 +63,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
     existing = next((row for row in _rows(tables) if row["entity_name"] == entity_name), None)
     if existing is None:
         msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
-        raise QuotaCommandError(msg)
+        raise NoSuchQuotaError(msg)
     if is_catalog(tables):
         with catalog.engine(tables) as engine:
             quota_catalog.delete(engine, entity_name)

@@ -14,10 +14,9 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jobs.errors import CatalogError
 from jobs.tables.answer import Answer
-from streaming.errors import first_line
 from streaming.table_ddl import databricks_literal
+from streaming.table_errors import CatalogError, first_line
 
 if TYPE_CHECKING:
     from databricks.sql.client import Connection

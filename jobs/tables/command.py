@@ -13,7 +13,7 @@ from jobs.tables.metric_views import metric_view_statement
 from jobs.tables.metric_views import metric_views as definitions
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
-from streaming.errors import TableError, TableNotFoundError
+from streaming.table_errors import TableError, TableNotFoundError
 from streaming.table_facts import ColumnFacts, TableFacts, column_facts, table_facts
 from streaming.tables import TABLES, TableSpec, create_missing, is_catalog, open_table
 

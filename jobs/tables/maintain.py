@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.errors import CatalogError
 from jobs.progress import Report, progress_bar
 from jobs.tables import catalog, table_catalog
 from jobs.tables.answer import Answer
 from jobs.tables.sql import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
-from streaming.errors import TableError, TableNotFoundError
 from streaming.retention import days_to_keep
+from streaming.table_errors import CatalogError, TableError, TableNotFoundError
 from streaming.tables import TABLES, TableSpec, is_catalog
 from streaming.upkeep import Plan, Upkeep, alone, keep_up
 

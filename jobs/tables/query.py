@@ -6,13 +6,12 @@ Path tables are read by DuckDB and `deltalake`, without a JVM; those of a catalo
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from jobs.errors import QueryError
 from jobs.tables import catalog
 from jobs.tables.answer import Answer
 from jobs.tables.scan import add_table
 from jobs.tables.views import SETTINGS, mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import QueryError, TableNotFoundError
 from streaming.tables import TABLES, is_catalog
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from streaming.errors import TableError
+from streaming.table_errors import TableError
 from streaming.table_facts import column_facts, data_files, missing_columns, type_words
 from streaming.tables import TABLES, open_table, table_path
 

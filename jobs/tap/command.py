@@ -16,7 +16,8 @@ from broker.log_topic import TopicSource
 from broker.sources import FileSource, Source
 from broker.tap import SourceTap
 from broker.tap_metrics import TapMetrics
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 from jobs.console import output
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption

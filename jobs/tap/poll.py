@@ -13,7 +13,7 @@ import typer
 from broker.kafka_config import KafkaConfig
 from broker.poll_owners import Owners
 from broker.producer_poll import Occupancy, ProducerPoll
-from broker.topics import PRODUCE_EVENTS
+from broker.topic_names import PRODUCE_EVENTS
 from jobs.console import output, printable
 from jobs.tables_out import JsonOption
 

@@ -8,7 +8,7 @@ from typing import Any
 from jobs.tables.literals import literal
 from jobs.tables.query import query
 from quota.config import QuotaConfig
-from streaming.errors import TableNotFoundError
+from streaming.table_errors import TableNotFoundError
 from streaming.tables import is_catalog
 
 # Rows of earlier intervals are left out before anything is counted, so that a month of them costs nothing here.

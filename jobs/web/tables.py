@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jobs.errors import QueryError
 from jobs.tables import catalog
 from jobs.tables.answer import Answer
 from jobs.tables.literals import standard_literal
@@ -19,7 +18,7 @@ from jobs.tables.query import lock, prepare
 from jobs.tables.scan import read_local
 from jobs.tables.views import mentioned, needed_views, views, with_views
 from quota.config import QuotaConfig
-from streaming.errors import TableError, TableNotFoundError
+from streaming.table_errors import QueryError, TableError, TableNotFoundError
 from streaming.tables import TABLES, is_catalog, open_table, table_path
 
 if TYPE_CHECKING:

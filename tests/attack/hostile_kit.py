@@ -18,8 +18,10 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.checkpoint import load_checkpoint
 from broker.local import LocalBroker
-from broker.tap_status import TapHeartbeat, read_heartbeats
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.tap_heartbeat import TapHeartbeat
+from broker.tap_status import read_heartbeats
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 
 _PRODUCE, _INIT_PRODUCER_ID = 0, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36

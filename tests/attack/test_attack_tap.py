@@ -24,7 +24,8 @@ from broker.binding_topic import BindingTopic
 from broker.bindings import Bindings
 from broker.local import LocalBroker
 from broker.owners import Owners
-from broker.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS, ensure_topics
+from broker.topic_names import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
+from broker.topics import ensure_topics
 
 DENIED = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""

@@ -12,9 +12,9 @@ from confluent_kafka.cimpl import NewPartitions
 from enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
 
 from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.enforcer_lock import ENFORCER_TOPIC
 from broker.local import LocalBroker
 from broker.quota_entity import QuotaEntity
+from broker.topic_names import ENFORCER_TOPIC
 from streaming.tables import create_missing
 
 MALLORY = QuotaEntity("mallory")

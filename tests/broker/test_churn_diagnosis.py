@@ -13,8 +13,9 @@ from broker_kit import new_topic, read_events, running, wait_until_idle
 from churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 
 from broker.local import LocalBroker
-from broker.tap import Tap
-from broker.topics import PRODUCER_INITS, ensure_topics
+from broker.tap_to_one_file import Tap
+from broker.topic_names import PRODUCER_INITS
+from broker.topics import ensure_topics
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
 from quota.churn import Churn, Evidence
 

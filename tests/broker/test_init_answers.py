@@ -24,8 +24,9 @@ from broker.kafka_config import KafkaConfig
 from broker.local import LocalBroker
 from broker.logging_levels import switch_logging
 from broker.metadata_blocks import read_metadata_blocks
-from broker.tap import Tap
-from broker.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, ensure_topics
+from broker.tap_to_one_file import Tap
+from broker.topic_names import PRODUCER_ID_BLOCKS, PRODUCER_INITS
+from broker.topics import ensure_topics
 from quota.init_producer_id import (
     MAX_EPOCH,
     InitDecision,

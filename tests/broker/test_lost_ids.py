@@ -8,8 +8,9 @@ from broker_kit import new_topic, produce, read_events, running, wait_until_idle
 from churn_kit import write_inits
 
 from broker.local import LocalBroker
-from broker.tap import Tap
-from broker.topics import PRODUCER_INITS, ensure_topics
+from broker.tap_to_one_file import Tap
+from broker.topic_names import PRODUCER_INITS
+from broker.topics import ensure_topics
 from jobs.cli import run
 
 METADATA_LOG = "__cluster_metadata-0"

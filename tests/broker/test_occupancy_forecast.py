@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from occupancy_kit import census_of
 
 from broker.local import LocalBroker
-from broker.tap import Tap
+from broker.tap_to_one_file import Tap
 from broker.topics import ensure_topics
 from quota.occupancy_forecast import Outlook
 from quota.occupancy_rate import Rates, rates_of

@@ -29,7 +29,7 @@ from occupancy_kit import QUICKLY, broker_counts, census_of, fill
 from broker.jars import kafka_classpath
 from broker.java import find_java
 from broker.local import LocalBroker
-from broker.tap import Tap
+from broker.tap_to_one_file import Tap
 from broker.topics import ensure_topics
 from jobs.cli import run
 from jobs.occupancy.census import TakenCensus

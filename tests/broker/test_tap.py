@@ -18,9 +18,11 @@ from broker.checkpoint import load_checkpoint
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local import LocalBroker
 from broker.sources import FileSource
-from broker.tap import SourceTap, Tap
-from broker.tap_status import TapHeartbeat
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.tap import SourceTap
+from broker.tap_heartbeat import TapHeartbeat
+from broker.tap_to_one_file import Tap
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from broker_kit import read_events, running, wait_until, wait_until_idle
 from cluster_kit import KnownProducer, held_pids, in_sync, leader_of, produce_old_pids, reassign, replicated_topic
 
 from broker.local_cluster import LocalCluster
-from broker.tap import Tap
+from broker.tap_to_one_file import Tap
 from broker.topics import ensure_topics
 
 USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}

@@ -5,7 +5,7 @@ import pytest
 from broker_kit import new_topic, running, wait_until_idle
 
 from broker.local import LocalBroker
-from broker.tap import Tap
+from broker.tap_to_one_file import Tap
 from broker.topics import ensure_topics
 from jobs.cli import run
 

@@ -14,11 +14,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.enforcer_lock import ENFORCER_TOPIC, EnforcerLock
+from broker.enforcer_lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local import LocalBroker
+from broker.topic_names import BROKER_LOGS, ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 from broker.topic_setup import Difference, Principals, TopicSetup, plan_topics
-from broker.topics import BROKER_LOGS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 from jobs.cli import run
 
 USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}

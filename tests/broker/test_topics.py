@@ -4,14 +4,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.local import LocalBroker
-from broker.topics import (
-    PRODUCE_EVENTS,
-    PRODUCE_FAILURES,
-    PRODUCER_PRINCIPALS,
-    TAP_STATUS,
-    ensure_topics,
-    require_topic,
-)
+from broker.topic_names import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, TAP_STATUS
+from broker.topics import ensure_topics, require_topic
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:

@@ -26,7 +26,7 @@ from runtime_stream_kit import prepared_statements
 
 from broker.local import LocalBroker
 from broker.process import run_to_end, start_watched
-from broker.topics import PRODUCE_EVENTS
+from broker.topic_names import PRODUCE_EVENTS
 from streaming.tables import TABLES as TABLE_SPECS
 
 pytestmark = pytest.mark.slow

@@ -22,8 +22,8 @@ from prometheus_client.registry import Collector
 
 from broker.enforcer_metrics import EnforcerMetrics
 from broker.enforcer_notices import Notice
+from broker.tap_heartbeat import TapHeartbeat
 from broker.tap_metrics import TapMetrics
-from broker.tap_status import TapHeartbeat
 from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving
 from jobs.occupancy.metrics import OccupancyMetrics

@@ -13,12 +13,12 @@ from broker.jars import spark_jars
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
 from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.enforcement.rows import to_ms
 from jobs.quotas import catalog as quota_catalog
 from jobs.quotas.entry import QuotaEntry
 from jobs.tables import table_catalog
 from jobs.tables.answer import Answer
 from jobs.tables.catalog import SparkEngine
+from jobs.tables.times import to_ms
 from streaming.session import stream_session
 from streaming.sinks import DeltaSink
 from streaming.table_ddl import catalog_table

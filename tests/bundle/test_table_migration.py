@@ -10,9 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from broker.jars import spark_jars
-from streaming.errors import TableVersionError
 from streaming.session import stream_session
 from streaming.sinks import DeltaSink
+from streaming.table_errors import TableVersionError
 from streaming.table_specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
 from streaming.tables import TABLES, create_missing, open_table, row_schema, spark_type
 

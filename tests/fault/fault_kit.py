@@ -26,8 +26,8 @@ from quota.config import QuotaConfig
 from streaming.data_loss import Extent, run_through_losses
 from streaming.identity import IDENTITY_FILE, StreamIdentity
 from streaming.ledger_group import ledgers_in
+from streaming.marks import WRITE_ORDER
 from streaming.pipeline import StreamOptions, start
-from streaming.sinks import WRITE_ORDER
 from streaming.tables import TABLES, create_missing
 from streaming.triggers import AVAILABLE_NOW
 

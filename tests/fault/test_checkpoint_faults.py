@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from broker.local import LocalBroker
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
-from streaming.marks import holds_rows, newest_mark
-from streaming.sinks import WRITE_ORDER
+from streaming.marks import WRITE_ORDER, holds_rows, newest_mark
 
 
 @pytest.fixture(scope="module")

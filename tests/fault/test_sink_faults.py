@@ -17,10 +17,11 @@ from fault_kit import Stream, set_quota
 from pyspark.sql import SparkSession
 
 from streaming import deltalake_sink, pipeline
-from streaming.errors import StreamFailedError, TableError
+from streaming.errors import StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
 from streaming.sinks import TableSink
+from streaming.table_errors import TableError
 from streaming.tables import create_missing, open_table, row_schema, spark_ddl
 
 METRICS = "producer_id_metrics"

@@ -16,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from stream_kit import START_MS
 
 from broker.local import LocalBroker
-from broker.tap import Tap
-from broker.topics import PRODUCER_INITS, ensure_topics
+from broker.tap_to_one_file import Tap
+from broker.topic_names import PRODUCER_INITS
+from broker.topics import ensure_topics
 from jobs.tables.query import query
 from streaming.pipeline import StreamOptions, start
 from streaming.reports import REPORTS, CommitReport, start_reports

@@ -10,7 +10,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from broker.local import LocalBroker
-from broker.topics import PRODUCE_EVENTS, ensure_topics
+from broker.topic_names import PRODUCE_EVENTS
+from broker.topics import ensure_topics
 
 HOUR_MS = 3_600_000
 

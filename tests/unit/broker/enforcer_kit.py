@@ -6,7 +6,8 @@ from broker.enforcer_plan import EnforcerOptions
 from broker.enforcer_ports import Clocks, EnforcerPorts
 from broker.errors import ClientQuotaUnavailableError
 from broker.quota_entity import QuotaEntity
-from jobs.enforcement.rows import standing, to_time
+from jobs.enforcement.rows import standing
+from jobs.tables.times import to_time
 
 KEY = REQUEST_PERCENTAGE
 START_MS = 1_800_000_000_000

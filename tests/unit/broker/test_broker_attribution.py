@@ -16,7 +16,7 @@ from broker.errors import TapError
 from broker.log_layout import LogLine, parse_line
 from broker.log_lines import is_init, is_init_result, is_produce
 from broker.owners import Owners
-from broker.tap_counters import BorrowedId
+from broker.tap_heartbeat import BorrowedId
 from broker.tap_records import Binding, ProduceEvent, ProducerIdBlock, ProducerInit, Record
 
 RAW_LINES = Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()

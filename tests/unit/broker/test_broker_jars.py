@@ -10,7 +10,7 @@ from broker import jars
 from broker.errors import JarsError, PysparkMissingError
 from broker.log_layout import LogLine
 from broker.server_files import LOG_TEMPLATE
-from broker.topics import OWN_TOPICS
+from broker.topic_names import OWN_TOPICS
 
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 

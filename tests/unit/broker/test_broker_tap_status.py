@@ -2,9 +2,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from broker.checkpoint import FilePosition, Position, TopicPosition
-from broker.tap_counters import BorrowedId
-from broker.tap_status import TapHeartbeat, Watch, judge
+from broker.tap_heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
+from broker.tap_status import Watch, judge
 
 
 def heartbeat(broker_id: int, at_ms: int, *, stopped: bool = False) -> TapHeartbeat:

@@ -15,10 +15,10 @@ from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
 from jobs.cli import run
 from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.enforcement.rows import to_ms
 from jobs.tables import catalog
+from jobs.tables.times import to_ms
 from jobs.tables.views import views
-from streaming.errors import TableError
+from streaming.table_errors import TableError
 from streaming.tables import TABLES
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")

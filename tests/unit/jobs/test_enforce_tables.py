@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 from table_rows import NOON, append, decision, metrics, seconds
 
+from broker.errors import EnforceError
 from broker.leases import Action, Lease
 from broker.quota_entity import QuotaEntity
 from jobs.enforcement.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from jobs.enforcement.principal_ips import read_principal_ips
-from jobs.enforcement.rows import to_time
 from jobs.enforcement.tables import STREAM_TABLES
 from jobs.enforcement.watch import Watch
-from jobs.errors import EnforceError
-from streaming.errors import TableError
+from jobs.tables.times import to_time
+from streaming.table_errors import TableError
 from streaming.tables import create_missing
 
 NOON_MS = 1768478400000

@@ -10,8 +10,8 @@ from broker.enforcer_metrics import EnforcerMetrics
 from broker.enforcer_notices import Notice
 from broker.leases import Lease
 from broker.quota_entity import QuotaEntity
+from broker.tap_heartbeat import TapHeartbeat
 from broker.tap_metrics import TapMetrics
-from broker.tap_status import TapHeartbeat
 from jobs.errors import MetricsError
 from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving

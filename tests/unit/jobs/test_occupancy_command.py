@@ -9,12 +9,12 @@ from table_rows import NOON
 from warehouse_kit import CATALOG, SCHEMA, use
 
 from broker.occupancy_sweep import BrokerExpiration, Unanswered
-from jobs.enforcement.rows import to_ms
 from jobs.occupancy import command
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import change_commands, make_report
 from jobs.occupancy.table import append, read_earlier, rows_of
 from jobs.tables.query import query
+from jobs.tables.times import to_ms
 from quota.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
 
 HOUR_MS = 3_600_000

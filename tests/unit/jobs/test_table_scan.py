@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from table_rows import NOON, append, decision, seconds
 
-from jobs.errors import QueryError
 from jobs.tables.query import query
+from streaming.table_errors import QueryError
 from streaming.tables import TABLES, create_missing
 
 DECISIONS = "throttle_decisions"

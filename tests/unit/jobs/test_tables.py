@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from table_rows import NOON
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
-from streaming.errors import TableError, TableNotFoundError, TableVersionError
+from streaming.table_errors import TableError, TableNotFoundError, TableVersionError
 from streaming.tables import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 
 

@@ -8,8 +8,8 @@ import pytest
 from webhook_kit import Endpoint
 
 from broker.enforcer_notices import Notice
+from broker.errors import WebhookError
 from jobs.enforcement.webhook import Webhook
-from jobs.errors import WebhookError
 
 KEY = "a key of the test"
 

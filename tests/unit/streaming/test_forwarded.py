@@ -15,8 +15,9 @@ from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Metr
 from state.ledger import Ledger
 from streaming.forwarded import Attempt, Forwarded, PartitionMemory
 from streaming.operator import in_order
+from streaming.packed_events import unpack
 from streaming.records import Contract
-from streaming.tally import Tally, unpack
+from streaming.tally import Tally
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)

@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 
 from quota.limits import UNLIMITED
 from streaming import quotas
-from streaming.errors import CheckpointError, TableNotFoundError
+from streaming.errors import CheckpointError
 from streaming.overflow import Gate, overflow_key
 from streaming.quota_rows import judge
 from streaming.quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
 from streaming.roster import Roster
+from streaming.table_errors import TableNotFoundError
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, "alice", "bob", "a:b"]), st.floats(0.5, 1e6), st.integers(0, 50)), max_size=12

@@ -4,8 +4,8 @@ from datetime import datetime, timezone
 
 import pytest
 
+from streaming.marks import WRITE_ORDER
 from streaming.rows import by_kind, pack, table_rows, unpack_rows
-from streaming.sinks import WRITE_ORDER
 from streaming.tables import row_schema
 
 NOON = datetime(2026, 1, 15, 12, 0, 0, 1000, tzinfo=timezone.utc)

@@ -17,9 +17,10 @@ from state.ledger import Ledger
 from streaming.forwarded import Attempt, Forwarded
 from streaming.operator import in_order
 from streaming.overflow import Gate, overflow_key
+from streaming.packed_events import PackedEvents, PackedQuarantine, unpack
 from streaming.records import Contract
 from streaming.roster import Roster
-from streaming.tally import PackedEvents, PackedQuarantine, Tally, ticks_of, unpack
+from streaming.tally import Tally, ticks_of
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)

@@ -1,0 +1,20 @@
+"""What the stream reads of the taps' records, as columns in Spark's words.
+
+The classes of the records are the contract; a test compares names and types.
+"""
+
+HEARTBEAT_COLUMNS = (
+    "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
+    "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
+    "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, cluster_brokers ARRAY<INT>"
+)
+
+ID_BLOCK_COLUMNS = (
+    "timestamp_ms BIGINT, broker_id INT, broker_epoch BIGINT, first_producer_id BIGINT, length INT, error INT, "
+    "throttle_time_ms INT"
+)
+INIT_COLUMNS = (
+    "timestamp_ms BIGINT, broker_id INT, principal STRING, client_id STRING, client_host STRING, "
+    "transactional_id STRING, producer_id BIGINT, producer_epoch INT, result_producer_id BIGINT, "
+    "result_producer_epoch INT, error STRING, repeated BOOLEAN"
+)
