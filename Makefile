@@ -92,7 +92,7 @@ lock: ## Renew requirements/*.txt (needs uv)
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
 
 views: $(VENV)/.local ## Renew sql/views.sql from sql/views
-	$(BIN)/python -m jobs.tables.views > sql/views.sql
+	$(BIN)/python -m tables.query.views > sql/views.sql
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

@@ -20,15 +20,15 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from broker.jars import jars_folder, spark_jars
-from broker.java import find_java
-from broker.local import LocalBroker
+from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.jars.java import find_java
+from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
 from streaming.session import stream_session
-from streaming.tables import create_missing
 from streaming.triggers import AVAILABLE_NOW
+from tables.delta import create_missing
 
 TOPIC = "bench-events"
 PARTITIONS = 4

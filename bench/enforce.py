@@ -27,13 +27,13 @@ from deltalake import DeltaTable, write_deltalake
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from broker.client_quotas import ClientQuotas
-from broker.local import LocalBroker
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
-from broker.quota_entity import QuotaEntity
-from broker.topics import ensure_topics
-from jobs.quotas.table import QuotaEntry, set_quota
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 TOPIC = "orders"
 LOCAL_HOST = QuotaEntity(ip="127.0.0.1")

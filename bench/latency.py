@@ -24,13 +24,13 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyarrow import dataset
 
-from broker.local import LocalBroker
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
-from jobs.quotas.table import QuotaEntry, set_quota
-from jobs.stream_progress import StreamProgress
-from streaming.tables import create_missing, table_path
+from jobs.stream.stream_progress import StreamProgress
+from tables.delta import create_missing, table_path
+from tables.quotas.quota_table import QuotaEntry, set_quota
+from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 100
 PIDS_EACH = 5

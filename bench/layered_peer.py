@@ -17,7 +17,7 @@ import bench_kit as kit
 import core
 import pyspark
 
-from broker.java import find_java
+from broker.jars.java import find_java
 from broker.process import run_to_end
 from quota.config import QuotaConfig
 

@@ -22,8 +22,10 @@ from typing_extensions import override
 from quota.limits import UNLIMITED
 from state.events import Deployment
 from state.ledger import Ledger
-from streaming.operator import STATE_SCHEMA, in_order, table_bodies
-from streaming.packed_events import unpack
+from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.commit.sinks import Commit, TableSink
+from streaming.operator.ledger_operator import STATE_SCHEMA, in_order, table_bodies
+from streaming.operator.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.pipeline import (
     StreamOptions,
     open_sink,
@@ -31,10 +33,8 @@ from streaming.pipeline import (
     read_records,
     tally_records,
 )
-from streaming.quotas import BatchQuotas
-from streaming.rows import OUTPUT_SCHEMA, pack, table_rows
-from streaming.sinks import Commit, TableSink
 from streaming.triggers import AVAILABLE_NOW
+from wire.packed_events import unpack
 
 EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
@@ -95,7 +95,7 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 class LedgerProcessor(StatefulProcessor):
-    """Gives the events of a principal to its ledger, as `streaming.operator.Operator` does; it never forgets one."""
+    """Gives the events of a principal to its ledger, as `Operator` does; it never forgets one."""
 
     def __init__(self, deployment: Deployment, never_enforced: frozenset[str], quotas: BatchQuotas) -> None:
         self.deployment, self.never_enforced, self.quotas = deployment, never_enforced, quotas

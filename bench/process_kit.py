@@ -15,9 +15,9 @@ import bench_kit as kit
 import numpy as np
 from confluent_kafka import Producer
 
-from broker.local import LocalBroker
-from jobs.quotas.table import QuotaEntry, set_quota
-from streaming.tables import create_missing
+from broker.local.local_broker import LocalBroker
+from tables.delta import create_missing
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 JOB_ARGUMENTS = {
     "job": (),

@@ -23,7 +23,7 @@ import bench_kit as kit
 import pyspark
 from process_kit import Place, finished_batches, python_path, run_of
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 from broker.process import end, run_to_end, start_watched
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

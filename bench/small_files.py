@@ -25,8 +25,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from broker.process import run_to_end
-from streaming.tables import TABLES, create_missing, open_table, table_path
-from streaming.upkeep import Plan, keep_up
+from tables.delta import TABLES, create_missing, open_table, table_path
+from tables.upkeep import Plan, keep_up
 
 BATCH_S = 5
 BATCHES_PER_MINUTE = 60 // BATCH_S

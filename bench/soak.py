@@ -27,15 +27,15 @@ from confluent_kafka import KafkaException, Producer
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from broker.local import LocalBroker
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
 from jobs.demo.processes import Child
-from jobs.quotas.table import QuotaEntry, set_quota
-from jobs.stream_progress import StreamProgress
-from streaming.log_upkeep import drop_orphaned_checksums
-from streaming.roster import roster_before
+from jobs.stream.stream_progress import StreamProgress
+from streaming.checkpoint.roster import roster_before
+from tables.log_upkeep import drop_orphaned_checksums
+from tables.quotas.quota_table import QuotaEntry, set_quota
+from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 100.0
 PRINCIPALS = 300

@@ -21,13 +21,13 @@ from typing import Any
 import bench_kit as kit
 from pyspark.sql import SparkSession
 
-from jobs.quotas.table import QuotaEntry, set_quota
 from quota.config import QuotaConfig
 from quota.limits import Limit
 from state.codec import decode
 from state.events import CHARGED, Deployment, Events
 from state.ledger import Ledger
 from streaming import pipeline
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 QUOTAS = (10, 100, 1_000, 100_000)
 LEAST_QUOTA = 100

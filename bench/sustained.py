@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from process_kit import Batch, Place, Traffic, finished_batches, python_path
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 
 PIDS_EACH = 5

@@ -20,9 +20,9 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.jars import ensure_jars, kafka_classpath
-from broker.server_files import HOST, Ports, write_log_settings, write_server_properties
-from broker.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
+from broker.jars.jar_sets import ensure_jars, kafka_classpath
+from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
+from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
 
 DOCS = Path(__file__).parents[1] / "docs" / "broker-logging"
 TOPIC = "orders"

@@ -20,9 +20,9 @@ import bench_kit as kit
 from peers import PEERS
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
-from jobs.quotas.table import QuotaEntry, set_quota
+from broker.local.local_broker import LocalBroker
 from streaming import pipeline
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 JOB_CHANGES: dict[str, dict[str, object]] = {
     "job": {},

@@ -15,7 +15,7 @@ from jobs.errors import ForeignPackageError
 from jobs.own_packages import require_own_packages
 
 _COMMANDS = {
-    "stream": ("jobs.stream", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
+    "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
     "tap": ("jobs.tap.command", "app", "Turn a broker's log into produce events."),
     "enforce": (
         "jobs.enforcement.command",
@@ -26,7 +26,7 @@ _COMMANDS = {
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("jobs.top.command", "top", "Watch the principals live in a terminal, without a JVM."),
-    "sql": ("jobs.tables.sql", "sql", "Query the tables and views, without a JVM."),
+    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views, without a JVM."),
     "blocks": (
         "jobs.lifecycle.blocks",
         "blocks",
@@ -86,19 +86,19 @@ def run(arguments: Sequence[str]) -> int:
     except ForeignPackageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    from jobs import console
+    from jobs import terminal
 
     arguments = _without_debug(arguments) or ["--help"]
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
     # The module itself may fail to load, so that has to happen where errors become one line.
-    return console.run(lambda: application(called), arguments, "pid-quota")
+    return terminal.run(lambda: application(called), arguments, "pid-quota")
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program of its own, as `python -m jobs.stream` does."""
-    from jobs import console
+    from jobs import terminal
 
-    sys.exit(console.run(lambda: _single(function), _without_debug(sys.argv[1:])))
+    sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
 
 
 def _single(function: Callable[..., Any]) -> typer.Typer:
@@ -108,10 +108,10 @@ def _single(function: Callable[..., Any]) -> typer.Typer:
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:
-    from jobs import console
+    from jobs import terminal
 
     # People append --debug to the command that just failed, so it is taken wherever it stands.
-    console.want_debug("--debug" in arguments)
+    terminal.want_debug("--debug" in arguments)
     return [argument for argument in arguments if argument != "--debug"]
 
 

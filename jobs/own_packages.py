@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jobs.errors import ForeignPackageError
 
-OWN = ("quota", "state", "broker", "streaming", "sql", "jvm")
+OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jobs.console import printable
+from jobs.terminal import printable
 
 Report = Callable[[float, float], None]
 """Takes how much is done, and of how much."""

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from jobs.console import output, printable
-from jobs.tables.answer import Answer
+from jobs.terminal import output, printable
+from tables.catalog.answer import Answer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]

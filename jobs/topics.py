@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka_config import KafkaConfig
-from broker.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
-from broker.topics import DEFAULT_PARTITIONS
-from jobs.console import output, printable
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
+from broker.cluster.topics import DEFAULT_PARTITIONS
 from jobs.tables_out import JsonOption
+from jobs.terminal import output, printable
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW settings AS
 SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms, CAST(1.0 AS DOUBLE) AS burst_windows;
 
 CREATE OR REPLACE VIEW classified_inits AS
--- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of quota/init_producer_id.py).
+-- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of lifecycle/init_producer_id.py).
 -- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
 -- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
 SELECT
@@ -575,7 +575,7 @@ ORDER BY answered_at;
 
 CREATE OR REPLACE VIEW principal_churn AS
 -- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
--- same rules as quota/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
+-- same rules as lifecycle/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
 -- tell, all that it fits), and whether the principal was throttled for it. How long an id was in use no table knows:
 -- `pid-quota why --bootstrap-servers` asks the brokers, and leaves less open.
 -- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 
 from streaming.errors import SecretError
-from streaming.table_errors import first_line
-from streaming.tables import is_catalog
+from tables.delta import is_catalog
+from tables.errors import first_line
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streaming.checkpoint import in_use
+from streaming.checkpoint.spark_files import in_use
 from streaming.errors import CheckpointDamagedError, StreamFailedError, StreamingError
 
 _REMEDIES = (

@@ -14,23 +14,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
-from streaming.data_loss import Extent, LossWatch, load_book
+from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.checkpoint.data_loss import Extent, LossWatch, load_book
+from streaming.checkpoint.event_times import TaskTimes
+from streaming.checkpoint.recovery import EARLIEST, open_identity
+from streaming.checkpoint.tasks import BatchClock
+from streaming.commit.deltalake_sink import DeltalakeSink
+from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
-from streaming.deltalake_sink import DeltalakeSink
-from streaming.event_times import TaskTimes
-from streaming.forwarded import WorkerMemory
-from streaming.operator import STATE_SCHEMA, Operator
-from streaming.overflow import Overflow
-from streaming.packed_events import TALLY_SCHEMA
-from streaming.quotas import BatchQuotas
-from streaming.records import Contract
-from streaming.recovery import EARLIEST, open_identity
-from streaming.rows import OUTPUT_SCHEMA
-from streaming.sinks import BatchSummary, Commit, DeltaSink, TableSink
-from streaming.tables import SinkName
-from streaming.tally import Tally
-from streaming.tasks import BatchClock
+from streaming.decode.forwarded import WorkerMemory
+from streaming.decode.overflow import Overflow
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
+from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
+from tables.delta import SinkName
+from wire.packed_events import TALLY_SCHEMA
 
 READING = {
     # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.

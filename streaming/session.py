@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming.errors import SessionError
-from streaming.table_errors import first_line
+from tables.errors import first_line
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Also the number of state partitions, which a checkpoint freezes."""

@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.local import LocalBroker
-from broker.tap import SourceTap
-from broker.whole_topic import bounds
+from broker.cluster.whole_topic import bounds
+from broker.local.local_broker import LocalBroker
+from broker.tap.source_tap import SourceTap
 
 # Only a limit for what went wrong; a healthy run waits for milliseconds.
 LIMIT_S = 60.0

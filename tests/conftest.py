@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from broker.jars import ensure_jars, jars_folder
-from broker.local import LocalBroker
+from broker.jars.jar_sets import ensure_jars, jars_folder
+from broker.local.local_broker import LocalBroker
 
 # A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from broker.kafka_config import KafkaConfig
-from broker.topics import require_topic
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.topics import require_topic
 from jobs.progress import wait
 
 ORDERS = "orders"

@@ -18,22 +18,22 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
-from broker.jars import ensure_jars
-from broker.local import LocalBroker
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
-from jobs.console import output, printable
+from broker.cluster.topics import ensure_topics
+from broker.jars.jar_sets import ensure_jars
+from broker.local.local_broker import LocalBroker
 from jobs.demo.clients import ORDERS, Clients
+from jobs.demo.demo_console import DemoConsole
+from jobs.demo.demo_view import DemoView, PrincipalRow, principals_table, read_principals
 from jobs.demo.processes import Child, prepare_folder
-from jobs.demo.view import DemoView, PrincipalRow, principals_table, read_principals
-from jobs.demo.web import DemoConsole
 from jobs.errors import DemoError
-from jobs.quotas.entry import QuotaEntry
-from jobs.quotas.table import set_quota
-from jobs.stream_progress import StreamProgress
-from jobs.tables.query import query
+from jobs.stream.stream_progress import StreamProgress
 from jobs.tables_out import JsonOption, to_json, to_table
-from streaming.tables import create_missing
+from jobs.terminal import output, printable
+from tables.delta import create_missing
+from tables.query.sql_query import query
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
+from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
 """New producer ids per hour: alice's three are far below, mallory's are used up in seconds."""

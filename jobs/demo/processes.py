@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 
 from broker.process import end, start_watched
-from jobs.console import one_line
 from jobs.errors import DemoError
+from jobs.terminal import one_line
 
 MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is ever replaced."""

@@ -13,41 +13,34 @@ from typing import Annotated
 
 import typer
 
-from broker.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
-from broker.enforcer import Enforcer
-from broker.enforcer_clock import BrokerClock
-from broker.enforcer_dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
-from broker.enforcer_lock import EnforcerLock
-from broker.enforcer_metrics import EnforcerMetrics
-from broker.enforcer_notices import Notice
-from broker.enforcer_plan import EnforcerOptions
-from broker.enforcer_ports import (
-    ActionLog,
-    DecisionSource,
-    EnforcerPorts,
-    LeaseStore,
-    Lock,
-    QuotaStore,
-)
-from broker.kafka_config import KafkaConfig
-from broker.lease_targets import Lever, ThrottleDecision
-from broker.lease_topic import LeaseTopic
-from jobs.console import one_line
+from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
+from broker.cluster.kafka_config import KafkaConfig
+from broker.enforcer.broker_clock import BrokerClock
+from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
+from broker.enforcer.enforcer import Enforcer
+from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.lease_topic import LeaseTopic
+from broker.enforcer.lock import EnforcerLock
+from broker.enforcer.notices import Notice
+from broker.enforcer.ports import ActionLog, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
+from broker.enforcer.stream_watch import Watch
+from broker.enforcer.turns import CLOCKS, now_ms, run
+from broker.enforcer.webhook import URL_VARIABLE, Webhook
+from broker.enforcer_tables.action_rows import DECISIONS
+from broker.enforcer_tables.enforcement_tables import EnforcementTables
+from broker.leases.lease_plan import EnforcerOptions
+from broker.leases.lease_targets import Lever, ThrottleDecision
 from jobs.enforcement.principal_ips import read_principal_ips
 from jobs.enforcement.release import Orders, release
-from jobs.enforcement.rows import DECISIONS
-from jobs.enforcement.tables import EnforcementTables
-from jobs.enforcement.turns import CLOCKS, now_ms, run
-from jobs.enforcement.watch import Watch
-from jobs.enforcement.webhook import URL_VARIABLE, Webhook
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
 from jobs.secrets import one_secret
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
-from streaming.table_errors import TableError, TableVersionError
-from streaming.tables import create_missing, is_catalog, open_table
+from jobs.terminal import one_line
+from tables.delta import create_missing, is_catalog, open_table
+from tables.errors import TableError, TableVersionError
 
 
 def enforce(

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from broker.enforcer import Enforcer
-from broker.enforcer_notices import Notice
-from broker.enforcer_ports import ActionLog, Clocks, LeaseStore
+from broker.enforcer.enforcer import Enforcer
+from broker.enforcer.notices import Notice
+from broker.enforcer.ports import ActionLog, Clocks, LeaseStore
 from broker.errors import EnforceError, LeaseStoreError
-from broker.leases import Action, Lease, open_leases
+from broker.leases.lease_rules import Action, Lease, open_leases
 from jobs.progress import Report, unheard
-from streaming.table_errors import TableError
+from tables.errors import TableError
 
 _LIMIT_MS = 60_000
 _PAUSE_S = 0.1

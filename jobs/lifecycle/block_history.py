@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.progress import progress_bar
-from jobs.tables.query import query
-from quota.producer_id_blocks import (
+from lifecycle.producer_id_blocks import (
     NONE,
     Block,
     Consequence,
@@ -24,7 +23,8 @@ from quota.producer_id_blocks import (
     lost_at_restarts,
     pids_per_hour,
 )
-from streaming.table_errors import TableNotFoundError
+from tables.errors import TableNotFoundError
+from tables.query.sql_query import query
 
 FORGED_MARGIN = 1_000_000
 """Blocks lie one behind the other, so only an id beyond their end was never allocated; so many may be news to us."""
@@ -179,7 +179,7 @@ def read_history(tables: str | None, metadata_log: Path | None, now: datetime) -
 def _older(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
     if metadata_log is None:
         return (), None
-    from broker.metadata_blocks import read_metadata_blocks
+    from broker.log.metadata_blocks import read_metadata_blocks
 
     with progress_bar("reading the metadata log, bytes") as report:
         found = read_metadata_blocks(metadata_log, report)

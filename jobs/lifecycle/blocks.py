@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from jobs.console import output, printable
 from jobs.errors import BlocksError
 from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
-from jobs.tables.query import query
 from jobs.tables_out import JsonOption
-from quota.producer_id_blocks import Block, Consequence, Fate, Violation
-from streaming.table_errors import TableNotFoundError
+from jobs.terminal import output, printable
+from lifecycle.producer_id_blocks import Block, Consequence, Fate, Violation
+from tables.errors import TableNotFoundError
+from tables.query.sql_query import query
 
 _ASKER = """
 SELECT answered_at, broker_id, principal, client_id, client_host

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from jobs.tables.answer import Answer
-from jobs.tables.literals import literal
-from jobs.tables.query import query
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
+from tables.catalog.answer import Answer
+from tables.query.literals import literal
+from tables.query.sql_query import query
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import typer
 
-from broker.kafka_config import KafkaConfig
-from broker.occupancy_sweep import OccupancyAdmin, replicas_to_ask, sweep
+from broker.cluster.kafka_config import KafkaConfig
+from broker.occupancy.sweep import OccupancyAdmin, replicas_to_ask, sweep
 from jobs.progress import progress_bar
-from jobs.tables.literals import literal
-from jobs.tables.query import query
-from jobs.tables.times import to_ms
-from quota.producer_lives import Life, Lives, lives_of
+from lifecycle.producer_lives import Life, Lives, lives_of
+from tables.query.literals import literal
+from tables.query.sql_query import query
+from tables.times import to_ms
 
 _HAND_OUTS = """
 SELECT client, client_host, result_producer_id, at_ms

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.console import output, printable
 from jobs.errors import WhyError
-from jobs.tables.literals import literal
-from jobs.tables.query import query
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
-from quota.churn import HARMLESS, MIN_NEW_PIDS, Churn, Diagnosis, Evidence, diagnose, what_decides
-from quota.churn_fixes import FIXES
-from quota.producer_lives import Lives
+from jobs.terminal import output, printable
+from lifecycle.churn import HARMLESS, MIN_NEW_PIDS, Churn, Diagnosis, Evidence, diagnose, what_decides
+from lifecycle.churn_fixes import FIXES
+from lifecycle.producer_lives import Lives
+from tables.query.literals import literal
+from tables.query.sql_query import query
 
 _CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"
 

@@ -7,13 +7,13 @@ from datetime import datetime
 
 import numpy as np
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, TopicMissingError
-from broker.kafka_config import KafkaConfig
-from broker.occupancy_owners import read_bindings
-from broker.occupancy_sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
+from broker.occupancy.census_owners import read_bindings
+from broker.occupancy.sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
 from jobs.progress import progress_bar
-from jobs.tables.times import to_ms
-from quota.occupancy import Census, owners_of
+from lifecycle.occupancy import Census, owners_of
+from tables.times import to_ms
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 

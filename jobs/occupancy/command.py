@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka_config import KafkaConfig
-from broker.occupancy_sweep import REQUESTS_PER_SECOND
-from jobs.console import output
+from broker.cluster.kafka_config import KafkaConfig
+from broker.occupancy.sweep import REQUESTS_PER_SECOND
 from jobs.occupancy.census import take_census
-from jobs.occupancy.metrics import write_metrics_file
 from jobs.occupancy.printing import print_report
 from jobs.occupancy.report import make_report
-from jobs.occupancy.table import append, read_earlier, rows_of
+from jobs.occupancy.textfile import write_metrics_file
 from jobs.tables_out import JsonOption
-from quota.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
-from quota.occupancy_rate import EarlierCensus
-from streaming.table_errors import TableNotFoundError
+from jobs.terminal import output
+from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
+from lifecycle.occupancy_rate import EarlierCensus
+from tables.errors import TableNotFoundError
+from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
 
 
 def occupancy(

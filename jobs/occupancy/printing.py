@@ -6,12 +6,12 @@ from datetime import datetime
 from rich.console import Console
 from rich.table import Table
 
-from jobs.console import printable
 from jobs.occupancy.report import BrokerOutlook, Forecast, Report, WhatIf
-from jobs.tables.times import to_time
-from quota.failover import Failover
-from quota.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
-from quota.occupancy_rate import IDLE
+from jobs.terminal import printable
+from lifecycle.failover import Failover
+from lifecycle.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
+from lifecycle.occupancy_rate import IDLE
+from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _MORE_UNANSWERED = 5

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from broker.occupancy_sweep import BrokerExpiration
+from broker.occupancy.sweep import BrokerExpiration
 from jobs.occupancy.census import TakenCensus
-from jobs.tables.times import to_time
-from quota.expiration_change import Freed, LostDedup, freed_by, lost_dedup
-from quota.failover import Failover, failovers
-from quota.occupancy import Census, Occupancy, count_occupancy, estimated_bytes
-from quota.occupancy_forecast import Outlook
-from quota.occupancy_rate import EarlierCensus, Rate, rates_of
+from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
+from lifecycle.failover import Failover, failovers
+from lifecycle.forecast import Outlook
+from lifecycle.occupancy import Census, Occupancy, count_occupancy, estimated_bytes
+from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
+from tables.times import to_time
 
 _HOUR_MS = 3_600_000
 _ALTER = ("kafka-configs.sh", "--bootstrap-server")

@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from jobs.console import one_line, output, printable
 from jobs.errors import QuotaCommandError
-from jobs.quotas.entry import QuotaEntry
 from jobs.quotas.file import read_quotas
-from jobs.quotas.table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
-from jobs.tables.answer import Answer
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show
+from jobs.terminal import one_line, output, printable
+from tables.catalog.answer import Answer
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
 
 _KEY = "producer_ids_rate"
 _COLUMNS = ("entity_type", "entity_name", _KEY, "updated_at", "updated_by")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from broker.kafka_config import KafkaConfig
-from broker.topic_names import PRODUCE_EVENTS
+from broker.cluster.kafka_config import KafkaConfig
 from jobs.progress import Report, progress_bar
-from jobs.quotas.entry import QuotaEntry
-from jobs.quotas.table import set_quotas
-from jobs.stream import stream
-from jobs.stream_progress import StreamProgress
-from jobs.tables.query import query
+from jobs.stream.command import stream
+from jobs.stream.stream_progress import StreamProgress
 from quota.config import QuotaConfig
+from tables.query.sql_query import query
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quotas
+from wire.topics import PRODUCE_EVENTS
 
 _LOOK_EVERY_S = 1.0
 _REFUSED = """

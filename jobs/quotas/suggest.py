@@ -9,21 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.console import output, printable
 from jobs.errors import SuggestError
 from jobs.lifecycle.why import diagnosis_of, diagnosis_text
-from jobs.quotas.entry import QuotaEntry
 from jobs.quotas.replay import Refusals, replay
-from jobs.quotas.table import quotas_in_force
-from jobs.tables.answer import Answer
-from jobs.tables.query import query
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
-from quota.churn import Diagnosis
+from jobs.terminal import output, printable
+from lifecycle.churn import Diagnosis
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
 from quota.suggestion import rounded_up, suggested_rate
-from streaming.table_errors import TableNotFoundError
+from tables.catalog.answer import Answer
+from tables.errors import TableNotFoundError
+from tables.query.sql_query import query
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import quotas_in_force
 
 _HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
 _CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"

@@ -5,17 +5,17 @@ from typing import Annotated
 
 import typer
 
-from jobs.console import output
 from jobs.progress import progress_bar
-from jobs.tables import catalog, table_catalog
-from jobs.tables.answer import Answer
-from jobs.tables.metric_views import metric_view_statement
-from jobs.tables.metric_views import metric_views as definitions
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
-from streaming.table_errors import TableError, TableNotFoundError
-from streaming.table_facts import ColumnFacts, TableFacts, column_facts, table_facts
-from streaming.tables import TABLES, TableSpec, create_missing, is_catalog, open_table
+from jobs.terminal import output
+from tables.catalog import catalog_tables, engines
+from tables.catalog.answer import Answer
+from tables.delta import TABLES, TableSpec, create_missing, is_catalog, open_table
+from tables.errors import TableError, TableNotFoundError
+from tables.facts import ColumnFacts, TableFacts, column_facts, table_facts
+from tables.query.metric_views import metric_view_statement
+from tables.query.metric_views import metric_views as definitions
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -38,7 +38,7 @@ def metric_views(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvO
     if not is_catalog(tables):
         msg = f"metric views are made in a catalog, and {tables} is a folder. Give --tables CATALOG.SCHEMA"
         raise TableError(msg)
-    with catalog.engine(tables) as engine:
+    with engines.engine(tables) as engine:
         for name in definitions():
             engine.execute(metric_view_statement(name, tables))
     show(Answer(("metric_view", "done"), tuple((name, "made") for name in definitions())), wanted)
@@ -87,12 +87,12 @@ def _create_paths(tables: str) -> dict[str, str]:
 
 
 def _create_in_catalog(tables: str) -> dict[str, str]:
-    with catalog.engine(tables) as engine, progress_bar("making the tables") as report:
-        there = table_catalog.existing_tables(engine, tables)
+    with engines.engine(tables) as engine, progress_bar("making the tables") as report:
+        there = catalog_tables.existing_tables(engine, tables)
         done: dict[str, str] = {}
         for name, spec in TABLES.items():
             report(len(done), len(TABLES))
-            changes = table_catalog.create(engine, tables, spec, there=name in there)
+            changes = catalog_tables.create(engine, tables, spec, there=name in there)
             done[name] = _word(name in there, changes > 0)
         return done
 
@@ -122,10 +122,10 @@ def _describe_paths(tables: str, specs: list[TableSpec]) -> list[tuple[TableFact
 
 
 def _describe_catalog(tables: str, specs: list[TableSpec]) -> list[tuple[TableFacts, list[ColumnFacts]]]:
-    with catalog.engine(tables) as engine:
-        there = table_catalog.existing_tables(engine, tables)
+    with engines.engine(tables) as engine:
+        there = catalog_tables.existing_tables(engine, tables)
         return [
-            (table_catalog.facts(engine, tables, spec), table_catalog.column_facts(engine, tables, spec))
+            (catalog_tables.facts(engine, tables, spec), catalog_tables.column_facts(engine, tables, spec))
             for spec in specs
             if spec.name in there
         ]

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from jobs.progress import Report, progress_bar
-from jobs.tables import catalog, table_catalog
-from jobs.tables.answer import Answer
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
-from streaming.retention import days_to_keep
-from streaming.table_errors import CatalogError, TableError, TableNotFoundError
-from streaming.tables import TABLES, TableSpec, is_catalog
-from streaming.upkeep import Plan, Upkeep, alone, keep_up
+from tables.catalog import catalog_tables, engines
+from tables.catalog.answer import Answer
+from tables.delta import TABLES, TableSpec, is_catalog
+from tables.errors import CatalogError, TableError, TableNotFoundError
+from tables.retention import days_to_keep
+from tables.upkeep import Plan, Upkeep, alone, keep_up
 
 _LEAST_VACUUM_HOURS = 1
 _COLUMNS = (
@@ -86,12 +86,12 @@ def _of_paths(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], li
 
 def _of_catalog(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
-    with catalog.engine(tables) as engine:
-        there = [TABLES[name] for name in table_catalog.existing_tables(engine, tables)]
+    with engines.engine(tables) as engine:
+        there = [TABLES[name] for name in catalog_tables.existing_tables(engine, tables)]
         if not there:
             msg = f"none of the tables is in {tables}. Check --tables; `pid-quota tables create` makes them"
             raise TableNotFoundError(msg)
-        return _each(there, lambda spec: table_catalog.keep_up(engine, tables, spec, plan, now), report)
+        return _each(there, lambda spec: catalog_tables.keep_up(engine, tables, spec, plan, now), report)
 
 
 def _each(

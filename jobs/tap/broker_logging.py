@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster_admin import ClusterAdmin
-from broker.kafka_config import KafkaConfig
-from broker.logging_levels import LoggingOutcome, switch_logging
-from jobs.console import output, printable
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.logging_levels import LoggingOutcome, switch_logging
 from jobs.errors import JobError
 from jobs.tables_out import JsonOption
+from jobs.terminal import output, printable
 
 _ServersOption = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
 _ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]

@@ -10,20 +10,20 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka_config import KafkaConfig
-from broker.log_levels_watch import ask_levels
-from broker.log_topic import TopicSource
-from broker.sources import FileSource, Source
-from broker.tap import SourceTap
-from broker.tap_metrics import TapMetrics
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
-from jobs.console import output
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.topics import ensure_topics
+from broker.log.log_topic import TopicSource
+from broker.log.sources import FileSource, Source
+from broker.tap.log_levels_watch import ask_levels
+from broker.tap.source_tap import SourceTap
+from broker.tap.tap_metrics import TapMetrics
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption
 from jobs.tap.broker_logging import disable_logging, enable_logging
 from jobs.tap.poll import poll_producers
 from jobs.tap.status import status
+from jobs.terminal import output
+from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
 app.command("status")(status)

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka_config import KafkaConfig
-from broker.poll_owners import Owners
-from broker.producer_poll import Occupancy, ProducerPoll
-from broker.topic_names import PRODUCE_EVENTS
-from jobs.console import output, printable
+from broker.cluster.kafka_config import KafkaConfig
+from broker.tap.poll_owners import Owners
+from broker.tap.producer_poll import Occupancy, ProducerPoll
 from jobs.tables_out import JsonOption
+from jobs.terminal import output, printable
+from wire.topics import PRODUCE_EVENTS
 
 
 def poll_producers(

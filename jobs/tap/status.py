@@ -9,11 +9,11 @@ import msgspec
 import typer
 from rich.table import Table
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
-from broker.kafka_config import KafkaConfig
-from broker.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
-from jobs.console import output, printable
+from broker.tap.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
 from jobs.tables_out import JsonOption
+from jobs.terminal import output, printable
 
 STALE_SECONDS = 60.0
 """Six heartbeats were missed."""

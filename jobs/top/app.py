@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from jobs.console import OUR_ERRORS, one_line, printable
-from jobs.top.data import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
-from jobs.top.view import COLUMNS, cells, detail_view, summary
+from jobs.terminal import OUR_ERRORS, one_line, printable
+from jobs.top.screen import COLUMNS, cells, detail_view, summary
+from jobs.top.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 from quota.config import QuotaConfig
 
 _DIAGNOSES_EVERY = 15

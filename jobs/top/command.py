@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.console import output
-from jobs.tables.answer import Answer
-from jobs.tables.sql import TablesOption
+from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
-from jobs.top.data import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
-from jobs.top.view import detail_view, rows_table, summary
+from jobs.terminal import output
+from jobs.top.screen import detail_view, rows_table, summary
+from jobs.top.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 from quota.config import QuotaConfig
+from tables.catalog.answer import Answer
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 

@@ -23,11 +23,11 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.console import OUR_ERRORS, one_line
 from jobs.secrets import one_secret
-from jobs.tables.sql import TablesOption
-from jobs.web.data import SPANS_HOURS, ConsoleData
+from jobs.tables.sql_command import TablesOption
+from jobs.terminal import OUR_ERRORS, one_line
 from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
+from jobs.web.pages import SPANS_HOURS, ConsoleData
 from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
 

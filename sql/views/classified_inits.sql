@@ -1,4 +1,4 @@
--- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of quota/init_producer_id.py).
+-- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of lifecycle/init_producer_id.py).
 -- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
 -- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
 SELECT

@@ -1,5 +1,5 @@
 -- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
--- same rules as quota/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
+-- same rules as lifecycle/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
 -- tell, all that it fits), and whether the principal was throttled for it. How long an id was in use no table knows:
 -- `pid-quota why --bootstrap-servers` asks the brokers, and leaves less open.
 -- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.

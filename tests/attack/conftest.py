@@ -8,7 +8,7 @@ import pytest
 from broker_kit import new_topic, transactional_producer
 from hostile_kit import TapCommand
 
-from broker.local import DEFAULT_USERS, LocalBroker
+from broker.local.local_broker import DEFAULT_USERS, LocalBroker
 
 for folder in ("broker", "fault", "stream"):
     sys.path.append(str(Path(__file__).parents[1] / folder))

@@ -16,12 +16,12 @@ from typing import Any
 from broker_kit import LIMIT_S, read_events, wait_until
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.checkpoint import load_checkpoint
-from broker.local import LocalBroker
-from broker.tap_heartbeat import TapHeartbeat
-from broker.tap_status import read_heartbeats
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.position_file import load_checkpoint
+from broker.tap.tap_status import read_heartbeats
+from wire.heartbeat import TapHeartbeat
+from wire.topics import PRODUCE_EVENTS
 
 _PRODUCE, _INIT_PRODUCER_ID = 0, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36

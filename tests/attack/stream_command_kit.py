@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 LIMIT_S = 300.0
 

@@ -20,12 +20,12 @@ from confluent_kafka.admin import (
 )
 from hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
 
-from broker.binding_topic import BindingTopic
-from broker.bindings import Bindings
-from broker.local import LocalBroker
-from broker.owners import Owners
-from broker.topic_names import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
-from broker.topics import ensure_topics
+from broker.attribution.bindings import Bindings
+from broker.attribution.owners import Owners
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.binding_topic import BindingTopic
+from wire.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 DENIED = 53
 """TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""

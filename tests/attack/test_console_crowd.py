@@ -16,9 +16,9 @@ import pytest
 
 from jobs.web.command import application, listening, server
 from jobs.web.connections import Room
-from jobs.web.data import ConsoleData
+from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
-from streaming.tables import create_missing
+from tables.delta import create_missing
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
 VISITOR = {"Authorization": f"Bearer {TOKEN}"}

@@ -12,7 +12,7 @@ import pytest
 from fault_kit import new_topic, send, traffic
 from stream_command_kit import LIMIT_S, StreamCommand, processes_below
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
 
-from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.local import LocalBroker
-from broker.quota_entity import QuotaEntity
-from broker.topic_names import ENFORCER_TOPIC
-from streaming.tables import create_missing
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
+from broker.cluster.quota_entity import QuotaEntity
+from broker.local.local_broker import LocalBroker
+from tables.delta import create_missing
+from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")
 BATCH = QuotaEntity("mallory", "mallory-batch")

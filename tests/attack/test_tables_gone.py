@@ -9,9 +9,9 @@ from deltalake import DeltaTable, write_deltalake
 from fault_kit import new_topic, send, traffic
 from stream_command_kit import StreamCommand
 
-from broker.local import LocalBroker
-from jobs.quotas.table import QuotaEntry, set_quota
-from streaming.tables import create_missing, row_schema
+from broker.local.local_broker import LocalBroker
+from tables.delta import create_missing, row_schema
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 pytestmark = pytest.mark.slow
 

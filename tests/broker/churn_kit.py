@@ -18,9 +18,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.net.inet import KafkaNetSocket
 
-from broker.local import LocalBroker
-from quota.churn import Churn
-from streaming.tables import TABLES, create_missing, table_path
+from broker.local.local_broker import LocalBroker
+from lifecycle.churn import Churn
+from tables.delta import TABLES, create_missing, table_path
 
 SECONDS = 205.0
 _FLUSH_S = 20.0

@@ -16,8 +16,8 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaPartition
 
-from broker.local_cluster import LocalCluster
-from broker.raw_admin import RawAdmin
+from broker.cluster.raw_admin import RawAdmin
+from broker.local.local_cluster import LocalCluster
 
 _TIMEOUT_S = 30.0
 _LIMIT_S = 60.0

@@ -19,13 +19,13 @@ from broker_kit import wait_until
 from confluent_kafka import Producer
 from deltalake import write_deltalake
 
-from broker.client_quotas import ClientQuotas
-from broker.enforcer_lock import ensure_enforcer_topic
-from broker.lease_topic import LeaseTopic
-from broker.local import LocalBroker
-from broker.quota_entity import QuotaEntity
-from jobs.enforcement.path_tables import ActionTable
-from streaming.tables import TABLES, table_path
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.lease_topic import LeaseTopic
+from broker.enforcer.lock import ensure_enforcer_topic
+from broker.enforcer_tables.path_tables import ActionTable
+from broker.local.local_broker import LocalBroker
+from tables.delta import TABLES, table_path
 
 _DAYS_MS = 2 * 86_400_000
 

@@ -8,7 +8,7 @@ from typing import Any
 from broker_kit import wait_until
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
-from quota.init_producer_id import InitDecision, InitRequest
+from lifecycle.init_producer_id import InitDecision, InitRequest
 
 _VERSION = 4
 _ERRORS = {

@@ -9,9 +9,9 @@ from broker_kit import LIMIT_S, wait_until
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.java import find_java
-from broker.kafka_config import KafkaConfig
-from broker.raw_admin import RawAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.raw_admin import RawAdmin
+from broker.jars.java import find_java
 from jobs.occupancy.census import TakenCensus, take_census
 
 QUICKLY = 10_000.0

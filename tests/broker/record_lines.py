@@ -11,8 +11,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from broker.jars import kafka_classpath
-from broker.local import DEFAULT_USERS, LocalBroker
+from broker.jars.jar_sets import kafka_classpath
+from broker.local.local_broker import DEFAULT_USERS, LocalBroker
 
 LINES = Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl"
 

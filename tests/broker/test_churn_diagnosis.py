@@ -12,12 +12,12 @@ import pytest
 from broker_kit import new_topic, read_events, running, wait_until_idle
 from churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCER_INITS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
-from quota.churn import Churn, Evidence
+from lifecycle.churn import Churn, Evidence
+from wire.topics import PRODUCER_INITS
 
 LEAST_OF_THE_FASTEST = 160
 """Where the fastest client takes much more than a second for a producer, nobody does what the label says."""

@@ -9,12 +9,12 @@ import pytest
 from broker_kit import new_topic, wait_until
 from enforce_kit import Careless, EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
 
-from broker.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.enforcer_clock import BrokerClock
-from broker.enforcer_lock import ensure_enforcer_topic
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.broker_clock import BrokerClock
+from broker.enforcer.lock import ensure_enforcer_topic
 from broker.errors import ClientQuotaRefusedError
-from broker.quota_entity import QuotaEntity
-from streaming.tables import create_missing
+from tables.delta import create_missing
 
 MALLORY = QuotaEntity("mallory")
 BATCH = QuotaEntity("mallory", "mallory-batch")
@@ -150,7 +150,7 @@ def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(broker,
 @pytest.mark.parametrize("ahead_ms", [-60_000, 0, 60_000])
 def test_by_how_much_the_broker_s_clock_is_off_comes_back_with_a_probe(broker, monkeypatch, ahead_ms):
     ensure_enforcer_topic(broker.admin_config())
-    monkeypatch.setattr("broker.enforcer_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
+    monkeypatch.setattr("broker.enforcer.broker_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
     clock = BrokerClock(broker.admin_config())
     wait_until(lambda: clock.skew_ms() is not None, "the broker's time is known")
     # What the way there and back took is left out: it can only look smaller.

@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
 from enforce_kit import EnforcerProcess, actions, decide, quotas_of
 from tls_kit import issue, tls_broker
 
-from broker.client_quotas import REQUEST_PERCENTAGE
-from broker.quota_entity import QuotaEntity
-from streaming.tables import create_missing
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE
+from broker.cluster.quota_entity import QuotaEntity
+from tables.delta import create_missing
 
 MALLORY = QuotaEntity("mallory")
 

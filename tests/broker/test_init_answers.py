@@ -19,15 +19,14 @@ from broker_kit import (
 from confluent_kafka import KafkaError, Producer
 from init_kit import InitClient
 
-from broker.cluster_admin import ClusterAdmin
-from broker.kafka_config import KafkaConfig
-from broker.local import LocalBroker
-from broker.logging_levels import switch_logging
-from broker.metadata_blocks import read_metadata_blocks
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCER_ID_BLOCKS, PRODUCER_INITS
-from broker.topics import ensure_topics
-from quota.init_producer_id import (
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.logging_levels import switch_logging
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.log.metadata_blocks import read_metadata_blocks
+from broker.tap.file_tap import Tap
+from lifecycle.init_producer_id import (
     MAX_EPOCH,
     InitDecision,
     InitRequest,
@@ -36,7 +35,8 @@ from quota.init_producer_id import (
     classify,
     init_producer_id,
 )
-from quota.producer_id_blocks import Block, find_violations
+from lifecycle.producer_id_blocks import Block, find_violations
+from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS
 
 # The model can't know the next id: this one stands for it.
 FRESH = -2

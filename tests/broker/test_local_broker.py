@@ -9,7 +9,7 @@ import pytest
 from broker_kit import end_offset, new_topic, processes_naming, produce, wait_until
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 
 def test_users_produce_with_idempotence(broker: LocalBroker) -> None:
@@ -66,7 +66,7 @@ def test_data_survives_a_crash_and_nothing_survives_the_block(jars: Path, tmp_pa
 def test_the_broker_dies_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     program = (
-        "import pathlib, sys, time; from broker.local import LocalBroker\n"
+        "import pathlib, sys, time; from broker.local.local_broker import LocalBroker\n"
         "with LocalBroker(pathlib.Path(sys.argv[1]), jars=pathlib.Path(sys.argv[2])):\n"
         "    print('up', flush=True); time.sleep(600)"
     )

@@ -11,7 +11,7 @@ from broker_kit import end_offset, processes_naming, produce, wait_until
 from cluster_kit import in_sync, leader_of, replicated_topic
 
 from broker.errors import LocalBrokerError
-from broker.local_cluster import LocalCluster
+from broker.local.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
 def test_all_nodes_die_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     program = (
-        "import pathlib, sys, time; from broker.local_cluster import LocalCluster\n"
+        "import pathlib, sys, time; from broker.local.local_cluster import LocalCluster\n"
         "with LocalCluster(pathlib.Path(sys.argv[1]), nodes=2, jars=pathlib.Path(sys.argv[2])):\n"
         "    print('up', flush=True); time.sleep(600)"
     )

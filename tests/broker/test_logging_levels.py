@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from broker_kit import new_topic, produce, wait_until
 
-from broker.cluster_admin import ClusterAdmin
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER, switch_logging
 from broker.errors import BrokerUnreachableError
-from broker.kafka_config import KafkaConfig
-from broker.local import LocalBroker
-from broker.log_levels_watch import ask_levels
-from broker.logging_levels import BROKER_LOGGERS, MARKER, switch_logging
+from broker.local.local_broker import LocalBroker
+from broker.tap.log_levels_watch import ask_levels
 
 
 @pytest.fixture(scope="module")

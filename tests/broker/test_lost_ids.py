@@ -7,11 +7,11 @@ import pytest
 from broker_kit import new_topic, produce, read_events, running, wait_until_idle
 from churn_kit import write_inits
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCER_INITS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
 from jobs.cli import run
+from wire.topics import PRODUCER_INITS
 
 METADATA_LOG = "__cluster_metadata-0"
 

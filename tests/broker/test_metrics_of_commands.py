@@ -16,8 +16,8 @@ from enforce_kit import decide
 from prometheus_client.parser import text_string_to_metric_families
 from webhook_kit import Endpoint
 
-from broker.local import LocalBroker
-from streaming.tables import create_missing
+from broker.local.local_broker import LocalBroker
+from tables.delta import create_missing
 
 KEY = "a key of the test"
 

@@ -10,10 +10,10 @@ from cluster_kit import replicated_topic
 from confluent_kafka.admin import AdminClient
 from occupancy_kit import broker_counts, census_of, fill
 
-from broker.local_cluster import LocalCluster
+from broker.local.local_cluster import LocalCluster
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import make_report
-from quota.failover import failover
+from lifecycle.failover import failover
 
 PARTITIONS = 6
 LEAST, MORE = 10, 7

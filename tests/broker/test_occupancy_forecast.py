@@ -11,11 +11,11 @@ from broker_kit import new_topic, running, wait_until_idle
 from confluent_kafka import Producer
 from occupancy_kit import census_of
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topics import ensure_topics
-from quota.occupancy_forecast import Outlook
-from quota.occupancy_rate import Rates, rates_of
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
+from lifecycle.forecast import Outlook
+from lifecycle.occupancy_rate import Rates, rates_of
 
 LIVING = 15
 

@@ -26,17 +26,17 @@ from confluent_kafka.admin import (
 )
 from occupancy_kit import QUICKLY, broker_counts, census_of, fill
 
-from broker.jars import kafka_classpath
-from broker.java import find_java
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.jars.jar_sets import kafka_classpath
+from broker.jars.java import find_java
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
 from jobs.cli import run
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import make_report
-from jobs.tables.query import query
-from quota.expiration_change import freed_by
-from quota.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
+from lifecycle.expiration_change import freed_by
+from lifecycle.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
+from tables.query.sql_query import query
 
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200

@@ -5,9 +5,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from broker.cluster.offsets import first_record_ms
 from broker.errors import BrokerUnreachableError
-from broker.local import LocalBroker
-from broker.offsets import first_record_ms
+from broker.local.local_broker import LocalBroker
 
 
 def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: LocalBroker) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 from confluent_kafka import Producer
 
-from broker.kafka_config import KafkaConfig
-from broker.local import LocalBroker
-from broker.poll_owners import Owners
-from broker.producer_poll import Occupancy, ProducerPoll
+from broker.cluster.kafka_config import KafkaConfig
+from broker.local.local_broker import LocalBroker
+from broker.tap.poll_owners import Owners
+from broker.tap.producer_poll import Occupancy, ProducerPoll
 
 
 class Clock:

@@ -14,15 +14,15 @@ from broker_kit import (
     wait_until_idle,
 )
 
-from broker.checkpoint import load_checkpoint
+from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
-from broker.local import LocalBroker
-from broker.sources import FileSource
-from broker.tap import SourceTap
-from broker.tap_heartbeat import TapHeartbeat
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.log.sources import FileSource
+from broker.tap.file_tap import Tap
+from broker.tap.position_file import load_checkpoint
+from broker.tap.source_tap import SourceTap
+from wire.heartbeat import TapHeartbeat
+from wire.topics import PRODUCE_EVENTS
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
 
 def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.tap._NEW_TOPIC_S", 0.1)
+    monkeypatch.setattr("broker.tap.source_tap._NEW_TOPIC_S", 0.1)
     tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' is not on 127\.0\.0\.1"), running(tap):
@@ -234,7 +234,7 @@ def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.Monke
 
 
 def test_an_unreachable_broker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.topics.require_topic.__defaults__", (0.5,))
+    monkeypatch.setattr("broker.cluster.topics.require_topic.__defaults__", (0.5,))
     tap = Tap(tmp_path / "log", 1, {"bootstrap.servers": "127.0.0.1:1"})
 
     with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"), running(tap):
@@ -274,8 +274,8 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
 def test_an_idle_broker_is_learned_again_only_if_its_log_was_off(
     log_is_on: bool, broker: LocalBroker, events_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.tap.HEARTBEAT_S", 2.0)
-    monkeypatch.setattr("broker.tap.SILENT_S", 1.0)
+    monkeypatch.setattr("broker.tap.source_tap.HEARTBEAT_S", 2.0)
+    monkeypatch.setattr("broker.tap.source_tap.SILENT_S", 1.0)
     told: list[TapHeartbeat] = []
     tap = SourceTap(
         FileSource(broker.log_file, broker.broker_id, from_end=True),

@@ -19,10 +19,10 @@ from broker_kit import (
 )
 from confluent_kafka import Producer
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
+from wire.topics import PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 FIXTURE = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines(keepends=True)
 # A producer id of a test's own: all tests share the topic of bindings.

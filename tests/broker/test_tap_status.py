@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from broker_kit import new_topic, running, wait_until_idle
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
 from jobs.cli import run
 
 

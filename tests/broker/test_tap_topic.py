@@ -7,11 +7,11 @@ import pytest
 from broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
 from confluent_kafka import Producer
 
+from broker.cluster.topics import ensure_topics
 from broker.errors import TapError
-from broker.local import LocalBroker
-from broker.log_topic import TopicSource
-from broker.tap import SourceTap
-from broker.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.log.log_topic import TopicSource
+from broker.tap.source_tap import SourceTap
 
 LINES = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines()
 LIVE = [line for line in LINES if b"log-recovery-" not in line]

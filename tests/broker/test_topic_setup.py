@@ -14,12 +14,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from broker.enforcer_lock import EnforcerLock
+from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
+from broker.enforcer.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
-from broker.local import LocalBroker
-from broker.topic_names import BROKER_LOGS, ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
-from broker.topic_setup import Difference, Principals, TopicSetup, plan_topics
+from broker.local.local_broker import LocalBroker
 from jobs.cli import run
+from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 
 USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}
 

@@ -2,10 +2,10 @@ import pytest
 from broker_kit import new_topic, wait_until
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from broker.cluster.topics import ensure_topics, require_topic
 from broker.errors import BrokerUnreachableError, TopicMissingError
-from broker.local import LocalBroker
-from broker.topic_names import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, TAP_STATUS
-from broker.topics import ensure_topics, require_topic
+from broker.local.local_broker import LocalBroker
+from wire.topics import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, TAP_STATUS
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:

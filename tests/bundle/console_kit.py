@@ -12,9 +12,9 @@ import uvicorn
 from deltalake import write_deltalake
 
 from jobs.web.command import FRESH_S, application
-from jobs.web.data import ConsoleData
+from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(seconds=20)

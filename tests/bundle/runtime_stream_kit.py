@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from databricks_kit import ROOT
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 _SQL = re.compile(r"^## Change a quota\n.*?^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from databricks_kit import ROOT
 
-from broker.java import find_java
+from broker.jars.java import find_java
 
 _HERE = Path(__file__).parent / "spark_4_0"
 _RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"

@@ -10,12 +10,12 @@ from databricks_kit import ROOT, load_bundle
 from deltalake import write_deltalake
 from spark_kit import own_views
 
-from broker.jars import spark_jars
-from jobs.tables.query import query
-from jobs.tables.views import SETTINGS, needed_views, views
+from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
 from streaming.session import stream_session
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
+from tables.query.sql_query import query
+from tables.query.views import SETTINGS, needed_views, views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)

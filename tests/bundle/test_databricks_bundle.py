@@ -34,8 +34,8 @@ from databricks_kit import (
 
 from jobs import __version__
 from jobs.cli import application
-from streaming.tables import TABLES, is_catalog
 from streaming.triggers import records_of_a_batch
+from tables.delta import TABLES, is_catalog
 
 MODELS = {
     "jobs": Job,

@@ -24,10 +24,10 @@ from deltalake import DeltaTable
 from runtime_kit import LIMIT_S, Runtime
 from runtime_stream_kit import prepared_statements
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end, start_watched
-from broker.topic_names import PRODUCE_EVENTS
-from streaming.tables import TABLES as TABLE_SPECS
+from tables.delta import TABLES as TABLE_SPECS
+from wire.topics import PRODUCE_EVENTS
 
 pytestmark = pytest.mark.slow
 

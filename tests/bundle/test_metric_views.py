@@ -6,13 +6,13 @@ Spark knows version 0.1 of Databricks' definition, which has no comments and syn
 import pytest
 from console_kit import NOW, SCRIPT, demo_tables
 
-from broker.jars import spark_jars
+from broker.jars.jar_sets import spark_jars
 from jobs.cli import run
-from jobs.tables import catalog
-from jobs.tables.metric_views import metric_view_statement, metric_views, statement
-from jobs.tables.query import query
 from streaming.session import stream_session
-from streaming.tables import TABLES, table_path
+from tables.catalog import engines
+from tables.delta import TABLES, table_path
+from tables.query.metric_views import metric_view_statement, metric_views, statement
+from tables.query.sql_query import query
 
 SCHEMA = "metric_views"
 FIELDS = {"name", "expr", "comment", "synonyms"}
@@ -129,7 +129,7 @@ def test_a_command_makes_them_in_a_catalog(monkeypatch, capsys):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr(catalog, "engine", lambda _: Connected())
+    monkeypatch.setattr(engines, "engine", lambda _: Connected())
     assert run(["tables", "metric-views", "--tables", "main.pid_quota"]) == 0
     assert asked == [metric_view_statement(name, "main.pid_quota") for name in metric_views()]
     assert "throttle_metrics" in capsys.readouterr().out

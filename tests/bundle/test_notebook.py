@@ -6,9 +6,9 @@ from console_kit import NOW, demo_tables
 from databricks_kit import ROOT
 from notebook_kit import as_markdown, cells
 
-from jobs.tables.metric_views import metric_views
-from jobs.tables.query import query
-from jobs.tables.views import views
+from tables.query.metric_views import metric_views
+from tables.query.sql_query import query
+from tables.query.views import views
 
 CELLS = cells(ROOT / "resources" / "notebooks" / "first_look.sql")
 SETUP = ("CREATE WIDGET", "USE IDENTIFIER")

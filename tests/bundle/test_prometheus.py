@@ -20,17 +20,17 @@ import pytest
 import yaml
 from prometheus_client.registry import Collector
 
-from broker.enforcer_metrics import EnforcerMetrics
-from broker.enforcer_notices import Notice
-from broker.tap_heartbeat import TapHeartbeat
-from broker.tap_metrics import TapMetrics
-from jobs.metrics import StreamMetrics
+from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.notices import Notice
+from broker.tap.tap_metrics import TapMetrics
 from jobs.metrics_server import serving
-from jobs.occupancy.metrics import OccupancyMetrics
+from jobs.occupancy.textfile import OccupancyMetrics
+from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
+from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
-from streaming.rows import by_kind
-from streaming.sinks import BatchSummary
+from streaming.operator.rows import by_kind
+from wire.heartbeat import TapHeartbeat
 
 DOCS = Path(__file__).parents[2] / "docs"
 RULES = DOCS / "alerts.yml"

@@ -16,7 +16,7 @@ from databricks_kit import ROOT
 from runtime_kit import LIMIT_S, Runtime
 from runtime_stream_kit import assert_said, new_topic, prepared_statements
 
-from broker.jars import spark_jars
+from broker.jars.jar_sets import spark_jars
 from broker.process import start_watched
 
 

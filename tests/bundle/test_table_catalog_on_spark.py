@@ -9,22 +9,22 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.jars import spark_jars
-from broker.leases import Action, Lease
-from broker.quota_entity import QuotaEntity
-from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.quotas import catalog as quota_catalog
-from jobs.quotas.entry import QuotaEntry
-from jobs.tables import table_catalog
-from jobs.tables.answer import Answer
-from jobs.tables.catalog import SparkEngine
-from jobs.tables.times import to_ms
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.jars.jar_sets import spark_jars
+from broker.leases.lease_rules import Action, Lease
+from streaming.commit.sinks import DeltaSink
 from streaming.session import stream_session
-from streaming.sinks import DeltaSink
-from streaming.table_ddl import catalog_table
-from streaming.table_specs import TABLES
-from streaming.tables import row_schema
-from streaming.upkeep import Plan
+from tables.catalog import catalog_tables
+from tables.catalog.answer import Answer
+from tables.catalog.engines import SparkEngine
+from tables.ddl import catalog_table
+from tables.delta import row_schema
+from tables.quotas import quota_catalog
+from tables.quotas.quota_entry import QuotaEntry
+from tables.specs import TABLES
+from tables.times import to_ms
+from tables.upkeep import Plan
 
 SCHEMA = "spark_catalog.upkeep"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -59,7 +59,7 @@ def spark(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 def engine(spark: SparkSession) -> WithoutAnalyze:
     made = WithoutAnalyze(SparkEngine(spark))
     for spec in TABLES.values():
-        assert table_catalog.create(made, SCHEMA, spec, there=False) == 1 + len(spec.constraints)
+        assert catalog_tables.create(made, SCHEMA, spec, there=False) == 1 + len(spec.constraints)
     return made
 
 
@@ -70,7 +70,7 @@ def append(spark: SparkSession, name: str, batch_id: int, row: dict[str, object]
 
 def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutAnalyze) -> None:
     for name, spec in TABLES.items():
-        made = {column.name: column.comment for column in table_catalog.column_facts(engine, SCHEMA, spec)}
+        made = {column.name: column.comment for column in catalog_tables.column_facts(engine, SCHEMA, spec)}
         assert made == {column.name: column.metadata[b"comment"].decode() for column in spec.schema}
         (detail,) = engine.execute(f"DESCRIBE DETAIL {catalog_table(SCHEMA, name)}").records()
         assert detail["clusteringColumns"] == list(spec.cluster_by)
@@ -80,21 +80,21 @@ def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutA
 
 def test_tables_that_are_there_lack_nothing_and_old_ones_get_their_columns(engine: WithoutAnalyze) -> None:
     spec = TABLES[QUOTAS]
-    assert set(table_catalog.existing_tables(engine, SCHEMA)) == set(TABLES)
-    assert table_catalog.create(engine, SCHEMA, spec, there=True) == 0
+    assert set(catalog_tables.existing_tables(engine, SCHEMA)) == set(TABLES)
+    assert catalog_tables.create(engine, SCHEMA, spec, there=True) == 0
 
     table = catalog_table(SCHEMA, QUOTAS)
     engine.execute(f"DROP TABLE {table}")
     engine.execute(f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING) USING DELTA")
     with pytest.raises(Exception, match="NOT NULL"):
-        table_catalog.create(engine, SCHEMA, spec, there=True)
+        catalog_tables.create(engine, SCHEMA, spec, there=True)
     engine.execute(f"DROP TABLE {table}")
     engine.execute(
         f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING, producer_ids_rate DOUBLE NOT NULL, "
         "updated_at TIMESTAMP NOT NULL) USING DELTA"
     )
-    assert table_catalog.create(engine, SCHEMA, spec, there=True) == 1 + len(spec.constraints)
-    names = [column.name for column in table_catalog.column_facts(engine, SCHEMA, spec)]
+    assert catalog_tables.create(engine, SCHEMA, spec, there=True) == 1 + len(spec.constraints)
+    names = [column.name for column in catalog_tables.column_facts(engine, SCHEMA, spec)]
     assert names == spec.schema.names
 
 
@@ -106,14 +106,14 @@ def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
         append(spark, METRICS, batch_id, {"principal": f"User:{batch_id}", "window_end": NOW - timedelta(days=age)})
     plan = Plan({name: other.keep_days for name, other in TABLES.items()}, vacuum_hours=168)
 
-    told = table_catalog.keep_up(engine, SCHEMA, spec, Plan(plan.days, 168, dry_run=True), NOW)
-    done = table_catalog.keep_up(engine, SCHEMA, spec, plan, NOW)
+    told = catalog_tables.keep_up(engine, SCHEMA, spec, Plan(plan.days, 168, dry_run=True), NOW)
+    done = catalog_tables.keep_up(engine, SCHEMA, spec, plan, NOW)
 
     assert (told.deleted_rows, told.after.rows) == (1, 4)
     assert (done.deleted_rows, done.before.files, done.after.files, done.after.rows) == (1, 4, 1, 3)
     assert done.after.oldest == NOW - timedelta(days=1)
     append(spark, METRICS, 3, {"principal": "User:again", "window_end": NOW})
-    assert table_catalog.facts(engine, SCHEMA, spec).rows == 3
+    assert catalog_tables.facts(engine, SCHEMA, spec).rows == 3
 
 
 def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, engine: WithoutAnalyze) -> None:
@@ -127,7 +127,7 @@ def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, en
         append(spark, QUOTAS, number, quota | {"updated_at": old + timedelta(days=number)})
 
     for name in ("enforcement_actions", QUOTAS):
-        done = table_catalog.keep_up(engine, SCHEMA, TABLES[name], Plan(days, 168), NOW)
+        done = catalog_tables.keep_up(engine, SCHEMA, TABLES[name], Plan(days, 168), NOW)
         assert (done.deleted_rows, done.after.rows) == (1, 1)
     assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
 

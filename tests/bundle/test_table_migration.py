@@ -9,12 +9,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from broker.jars import spark_jars
+from broker.jars.jar_sets import spark_jars
+from streaming.commit.sinks import DeltaSink
 from streaming.session import stream_session
-from streaming.sinks import DeltaSink
-from streaming.table_errors import TableVersionError
-from streaming.table_specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
-from streaming.tables import TABLES, create_missing, open_table, row_schema, spark_type
+from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
+from tables.errors import TableVersionError
+from tables.specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

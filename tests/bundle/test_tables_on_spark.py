@@ -8,12 +8,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from spark_kit import own_views
 
-from broker.jars import spark_jars
-from jobs.tables.query import query
-from jobs.tables.views import SETTINGS, view_statements, views
+from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
 from streaming.session import stream_session
-from streaming.tables import TABLES, create_missing, open_table, spark_ddl, table_path
+from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
+from tables.query.sql_query import query
+from tables.query.views import SETTINGS, view_statements, views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

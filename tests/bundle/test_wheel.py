@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.tables import create_missing
+from tables.delta import create_missing
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,15 +73,15 @@ def test_data_files_are_in_the_wheel(wheel):
 def test_nothing_but_our_packages_is_in_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as content:
         top = {name.partition("/")[0] for name in content.namelist() if ".dist-info/" not in name}
-    assert top == {"quota", "state", "broker", "streaming", "jobs", "sql", "jvm"}
+    assert top == {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
 
 
 def test_the_modules_come_from_the_wheel(fresh):
     python = fresh / "venv" / "bin" / "python"
-    packages = "quota, state, broker, streaming, jobs, sql, jvm"
+    packages = "wire, quota, lifecycle, state, tables, broker, streaming, jobs, sql, jvm"
     code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
     files = run(python, "-E", "-c", code, cwd=fresh).split()
-    assert len(files) == 7
+    assert len(files) == 10
     assert all(file.startswith(str(fresh)) for file in files)
 
 

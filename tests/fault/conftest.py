@@ -4,8 +4,8 @@ import pytest
 from fault_kit import Stream, new_topic, send, traffic
 from pyspark.sql import SparkSession
 
-from broker.jars import spark_jars
-from broker.local import LocalBroker
+from broker.jars.jar_sets import spark_jars
+from broker.local.local_broker import LocalBroker
 from streaming.session import stream_session
 
 

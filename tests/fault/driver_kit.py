@@ -15,10 +15,10 @@ import pyarrow as pa
 from fault_kit import Stream
 from pyspark.sql import DataFrame, SparkSession
 
-from broker.jars import jars_folder, spark_jars
+from broker.jars.jar_sets import jars_folder, spark_jars
 from streaming import pipeline
+from streaming.commit.sinks import Commit, TableSink
 from streaming.session import stream_session
-from streaming.sinks import Commit, TableSink
 from streaming.triggers import AVAILABLE_NOW
 
 

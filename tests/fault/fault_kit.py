@@ -21,15 +21,15 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
-from streaming.data_loss import Extent, run_through_losses
-from streaming.identity import IDENTITY_FILE, StreamIdentity
-from streaming.ledger_group import ledgers_in
-from streaming.marks import WRITE_ORDER
+from streaming.checkpoint.data_loss import Extent, run_through_losses
+from streaming.checkpoint.identity import IDENTITY_FILE, StreamIdentity
+from streaming.checkpoint.marks import WRITE_ORDER
+from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
-from streaming.tables import TABLES, create_missing
 from streaming.triggers import AVAILABLE_NOW
+from tables.delta import TABLES, create_missing
 
 LIMIT_S = 600.0
 """Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fault_kit import Stream, new_topic, send, traffic
 
-from broker.jars import jars_folder, spark_jars
-from broker.local import LocalBroker
+from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.local.local_broker import LocalBroker
 from jobs import __version__
 from streaming.session import stream_session
 

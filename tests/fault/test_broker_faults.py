@@ -21,9 +21,9 @@ from fault_kit import (
 )
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
-from broker.offsets import ExtentReader
-from streaming.data_loss import load_book
+from broker.cluster.offsets import ExtentReader
+from broker.local.local_broker import LocalBroker
+from streaming.checkpoint.data_loss import load_book
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from fault_kit import Stream, bad_offsets, new_topic, send, traffic
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
+from streaming.checkpoint.marks import WRITE_ORDER, holds_rows, newest_mark
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
-from streaming.marks import WRITE_ORDER, holds_rows, newest_mark
 
 
 @pytest.fixture(scope="module")

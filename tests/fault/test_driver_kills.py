@@ -11,7 +11,7 @@ import pytest
 from fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 

@@ -7,7 +7,7 @@ from fault_kit import Stream, bad_offsets
 from golden_kit import FOLDER, RECORDS, TOPIC, fill_topic, unpack
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 
 METRICS = "producer_id_metrics"
 MOST_BYTES = 300_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.data_loss import BOOK_FILE, LossWatch, load_book, run_through_losses
+from streaming.checkpoint.data_loss import BOOK_FILE, LossWatch, load_book, run_through_losses
 from streaming.errors import CheckpointError, DataLossError
 
 NOW_MS, WINDOW_MS = 1_790_000_000_000, 3_600_000

@@ -16,13 +16,14 @@ from deltalake.exceptions import DeltaError
 from fault_kit import Stream, set_quota
 from pyspark.sql import SparkSession
 
-from streaming import deltalake_sink, pipeline
+from streaming import pipeline
+from streaming.commit import deltalake_sink
+from streaming.commit.sinks import TableSink
 from streaming.errors import StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
-from streaming.sinks import TableSink
-from streaming.table_errors import TableError
-from streaming.tables import create_missing, open_table, row_schema, spark_ddl
+from tables.delta import create_missing, open_table, row_schema, spark_ddl
+from tables.errors import TableError
 
 METRICS = "producer_id_metrics"
 

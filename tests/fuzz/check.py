@@ -8,7 +8,7 @@ from history import Counts, History, quota_of
 from rules_oracle import Decision, Oracle, Row, Said
 from world import World
 
-from streaming.rows import Rows, by_kind
+from streaming.operator.rows import Rows, by_kind
 
 EXACT = 1e-6
 EXACTLY = {"refused": 0.02}

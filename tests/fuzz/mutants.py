@@ -18,8 +18,8 @@ sys.path += [str(Path(__file__).parents[1] / "unit" / "streaming"), str(Path(__f
 from run import run
 
 import state.ledger as ledger_module
-import streaming.forwarded as forwarded_module
-import streaming.tally as tally_module
+import streaming.decode.forwarded as forwarded_module
+import streaming.decode.tally as tally_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
 from quota.limits import Limit
@@ -28,9 +28,9 @@ from state.events import CORRECTION, LEARNING
 from state.ledger import Ledger
 from state.refusals import Refusals
 from state.uncharged import Uncharged
-from streaming.event_times import EventTimes
-from streaming.forwarded import Forwarded, PartitionMemory
-from streaming.ledger_group import LedgerGroup
+from streaming.checkpoint.event_times import EventTimes
+from streaming.decode.forwarded import Forwarded, PartitionMemory
+from streaming.operator.ledger_group import LedgerGroup
 
 MOST = 2000
 Mutant = Callable[[], Any]

@@ -12,10 +12,10 @@ from history import Chance
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.operator import Operator
-from streaming.records import Contract, _decode_one_by_one, _parse_block, decode
-from streaming.rows import by_kind, table_rows, unpack_rows
-from streaming.tally import Tally
+from streaming.decode.records import Contract, _decode_one_by_one, _parse_block, decode
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import Operator
+from streaming.operator.rows import by_kind, table_rows, unpack_rows
 
 CONTRACT = Contract(300_000)
 GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'

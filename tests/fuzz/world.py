@@ -17,14 +17,14 @@ from history import Batch, Chance, History, Record
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
-from streaming import tally as tally_module
-from streaming.event_times import REACHED, EventTimes
-from streaming.forwarded import Attempt, Forwarded
-from streaming.operator import Operator
-from streaming.quotas import Quota, Quotas
-from streaming.records import Contract
-from streaming.rows import Rows, unpack_rows
-from streaming.tally import Tally
+from streaming.checkpoint.batch_quotas import Quota, Quotas
+from streaming.checkpoint.event_times import REACHED, EventTimes
+from streaming.decode import tally as tally_module
+from streaming.decode.forwarded import Attempt, Forwarded
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import Operator
+from streaming.operator.rows import Rows, unpack_rows
 
 TOPIC = "produce-events"
 SKEW_MS = 300_000

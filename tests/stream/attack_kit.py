@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 
 from stream_kit import START_MS, Stream, event
 
-from jobs.quotas.table import QuotaEntry, set_quota
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BATCH_COLUMNS = {"batch_id", "state_bytes"}

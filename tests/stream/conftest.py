@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_kit import Stream
 
-from broker.jars import jars_folder, spark_jars
+from broker.jars.jar_sets import jars_folder, spark_jars
 from streaming.session import stream_session
 
 

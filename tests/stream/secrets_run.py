@@ -4,12 +4,12 @@ import json
 import sys
 from pathlib import Path
 
-from broker.jars import jars_folder, spark_jars
-from broker.kafka_config import KafkaConfig
+from broker.cluster.kafka_config import KafkaConfig
+from broker.jars.jar_sets import jars_folder, spark_jars
 from streaming.pipeline import StreamOptions, start
 from streaming.session import stream_session
-from streaming.tables import create_missing
 from streaming.triggers import AVAILABLE_NOW
+from tables.delta import create_missing
 
 
 def main(servers: str, topic: str, config_file: str, root: str) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
+from streaming.commit.sinks import BatchSummary, Commit
 from streaming.pipeline import (
     StreamOptions,
     apply_rules,
@@ -24,8 +25,7 @@ from streaming.pipeline import (
     tally_records,
     write,
 )
-from streaming.sinks import BatchSummary, Commit
-from streaming.tables import create_missing
+from tables.delta import create_missing
 
 START_MS = 1_790_000_100_000
 RECORD_SCHEMA = pa.schema(

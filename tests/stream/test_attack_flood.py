@@ -7,7 +7,7 @@ from attack_kit import OTHERS, LimitedStream, event, others
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
-from streaming.roster import FOLDER, roster_before
+from streaming.checkpoint.roster import FOLDER, roster_before
 
 BATCHES = 3
 

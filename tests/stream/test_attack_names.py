@@ -6,8 +6,8 @@ import pytest
 from attack_kit import LimitedStream, event
 from pyspark.sql import SparkSession
 
-from jobs.quotas.table import delete_quota, quotas_in_force
-from streaming.tables import is_catalog, table_path
+from tables.delta import is_catalog, table_path
+from tables.quotas.quota_table import delete_quota, quotas_in_force
 
 HOSTILE = [
     "x'; DROP TABLE producer_id_quotas; --",

@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from kafka import KafkaAdminClient
 from tls_kit import issue, tls_broker
 
-from broker.kafka_config import KafkaConfig
+from broker.cluster.kafka_config import KafkaConfig
 
 PASSWORD = "-".join(["hunter2", "of", "mallory"])
 RECORDS = 450

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_kit import START_MS, Stream, event
 
-from jobs.quotas.table import QuotaEntry, set_quota
+from tables.quotas.quota_table import QuotaEntry, set_quota
 
 HOUR_MS = 3_600_000
 TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")

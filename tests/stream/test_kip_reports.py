@@ -15,16 +15,16 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from stream_kit import START_MS
 
-from broker.local import LocalBroker
-from broker.tap_to_one_file import Tap
-from broker.topic_names import PRODUCER_INITS
-from broker.topics import ensure_topics
-from jobs.tables.query import query
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
+from streaming.commit.sinks import DeltaSink
 from streaming.pipeline import StreamOptions, start
-from streaming.reports import REPORTS, CommitReport, start_reports
-from streaming.sinks import DeltaSink
-from streaming.tables import TABLES, create_missing
+from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
 from streaming.triggers import AVAILABLE_NOW
+from tables.delta import TABLES, create_missing
+from tables.query.sql_query import query
+from wire.topics import PRODUCER_INITS
 
 INITS, BLOCKS = REPORTS["producer-inits"], REPORTS["producer-id-blocks"]
 

@@ -9,10 +9,10 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from spark_kit import own_views
 
-from jobs.tables.query import query
-from jobs.tables.views import SETTINGS, needed_views, views
 from quota.config import QuotaConfig
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
+from tables.query.sql_query import query
+from tables.query.views import SETTINGS, needed_views, views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(hours=2)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from stream_kit import Stream, event
 
-from streaming.appends import append_rows
-from streaming.sinks import DeltaSink
-from streaming.tables import TABLES, open_table, row_schema
-from streaming.upkeep import Plan, keep_up
+from streaming.commit.sinks import DeltaSink
+from tables.appends import append_rows
+from tables.delta import TABLES, open_table, row_schema
+from tables.upkeep import Plan, keep_up
 
 METRICS = "producer_id_metrics"
 BATCHES = 10

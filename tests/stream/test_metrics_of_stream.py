@@ -9,12 +9,12 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from stream_kit import START_MS, Stream, event
 
-from jobs.metrics import StreamMetrics
-from jobs.quotas.entry import QuotaEntry
-from jobs.quotas.table import set_quota
+from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from streaming.listener import ProgressListener
-from streaming.tables import create_missing
+from tables.delta import create_missing
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 
 NOW_MS = START_MS + 20_000
 

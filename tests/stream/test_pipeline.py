@@ -9,7 +9,7 @@ from stream_kit import START_MS, Stream, event
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.tables import TABLES, create_missing
+from tables.delta import TABLES, create_missing
 
 METRICS = "producer_id_metrics"
 

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 from stream_kit import Stream, event
 
-from jobs.quotas.table import QuotaEntry, delete_quota, set_quota
+from tables.quotas.quota_table import QuotaEntry, delete_quota, set_quota
 
 
 def change(stream: Stream, name: str | None, rate: float) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from broker.local import LocalBroker
+from broker.local.local_broker import LocalBroker
 from streaming.pipeline import READING, StreamOptions, read_records
 from streaming.triggers import AVAILABLE_NOW
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from broker.local import LocalBroker
-from broker.topic_names import PRODUCE_EVENTS
-from broker.topics import ensure_topics
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from wire.topics import PRODUCE_EVENTS
 
 HOUR_MS = 3_600_000
 

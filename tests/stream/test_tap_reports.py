@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from stream_kit import START_MS
 
-from streaming.tables import TABLES
-from streaming.tap_reports import status_rows
+from streaming.reports.tap_reports import status_rows
+from tables.delta import TABLES
 
 
 def records(spark: SparkSession, *values: object) -> DataFrame:

@@ -2,21 +2,74 @@
 
 import ast
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {
+    "wire": set(),
     "quota": set(),
+    "lifecycle": set(),
     "state": {"quota"},
-    "broker": {"quota"},
-    "streaming": {"quota", "state"},
-    "jobs": {"quota", "state", "broker", "streaming"},
+    "tables": {"quota", "lifecycle"},
+    "broker": {"wire", "quota", "lifecycle", "tables"},
+    "streaming": {"wire", "quota", "state", "tables"},
+    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming"},
     "sql": set(),
     "jvm": set(),
 }
+# What a room may import, beside itself and the files that all rooms of its package share. A file beside the rooms of a
+# package is a room of its own.
+ROOMS = {
+    "tables.catalog": {"tables"},
+    "tables.query": {"quota", "tables", "tables.catalog"},
+    "tables.occupancy": {"lifecycle", "tables", "tables.catalog", "tables.query"},
+    "tables.quotas": {"quota", "tables", "tables.catalog"},
+    "broker.cluster": {"wire"},
+    "broker.log": {"wire", "lifecycle", "broker.cluster"},
+    "broker.attribution": {"wire", "quota", "broker.log"},
+    "broker.tap": {"wire", "quota", "broker.cluster", "broker.log", "broker.attribution"},
+    "broker.leases": {"quota", "broker.cluster"},
+    "broker.enforcer": {"wire", "tables", "broker.cluster", "broker.leases"},
+    "broker.enforcer_tables": {"tables", "tables.catalog", "broker.cluster", "broker.leases", "broker.enforcer"},
+    "broker.occupancy": {"wire", "lifecycle", "broker.cluster"},
+    "broker.jars": set(),
+    "broker.local": {"broker.jars"},
+    "streaming.databricks": {"tables"},
+    "streaming.failures": {"streaming.checkpoint"},
+    "streaming.listener": set(),
+    "streaming.session": {"tables"},
+    "streaming.triggers": set(),
+    "streaming.checkpoint": {"quota", "state", "tables", "tables.quotas", "streaming.databricks"},
+    "streaming.decode": {"wire", "quota", "state", "streaming.checkpoint"},
+    "streaming.operator": {"wire", "quota", "state", "tables", "streaming.checkpoint"},
+    "streaming.commit": {"tables", "streaming.checkpoint", "streaming.operator"},
+    "streaming.pipeline": {
+        "wire",
+        "quota",
+        "state",
+        "tables",
+        "streaming.checkpoint",
+        "streaming.commit",
+        "streaming.databricks",
+        "streaming.decode",
+        "streaming.operator",
+        "streaming.triggers",
+    },
+    "streaming.reports": {
+        "wire",
+        "tables",
+        "streaming.checkpoint",
+        "streaming.commit",
+        "streaming.pipeline",
+        "streaming.triggers",
+    },
+}
+SHARED = {"broker.errors", "broker.closing", "broker.process", "broker.watchdog", "streaming.errors"}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.
+PURE_PACKAGES = ("wire", "quota", "lifecycle", "state")
 PURE = {
     "__future__",
     "bisect",
@@ -49,17 +102,39 @@ OF_EACH_SPARK = {
 """Looked up in 4.0 (a Databricks runtime's) and in ours: a name that only ours has ends the job there at once."""
 SELF_CONTAINED = "manager_cache.py"
 """The KIP's own class stands alone in a process: it reads the clock and draws its salt itself."""
+SPARK = {"pyspark", "delta"}
+TAKES_A_SESSION = "tables/catalog/engines.py"
+"""In a Databricks runtime the session that is there answers SQL; it is asked for when that is so, never before."""
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def dotted(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+KNOWN = {dotted(path): path for path in MODULES}
+
+
+def imported(path):
+    """All modules that a file imports, also inside functions: ours by their full name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in KNOWN else node.module or ""
 
 
 def imports(path):
     """Top-level names of all modules that a file imports, also inside functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield (node.module or "").partition(".")[0]
+    return {each.partition(".")[0] for each in imported(path)}
 
 
 def eager_imports(path):
@@ -71,33 +146,88 @@ def eager_imports(path):
             yield (node.module or "").partition(".")[0]
 
 
-def name(path):
-    return str(path.relative_to(ROOT))
+def room(module):
+    """The room of one of our modules: its folder below a package, or itself if it lies beside the rooms.
+
+    Files beside the rooms of `tables` are what all of its rooms stand on, and count as one.
+    """
+    parts = module.split(".")
+    if len(parts) == 1 or KNOWN[module].name == "__init__.py":
+        return module
+    if len(parts) > 2:
+        return ".".join(parts[:-1])
+    return module if parts[0] in ("broker", "streaming", "jobs") else parts[0]
+
+
+def circle(edges):
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_a_folder_imports_only_what_it_may(path):
     folder = path.relative_to(ROOT).parts[0]
-    ours = set(imports(path)) & set(FOLDERS)
+    ours = imports(path) & set(FOLDERS)
     assert ours <= FOLDERS[folder] | {folder}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.parts[-2] in ("quota", "state")], ids=name)
-def test_the_rules_and_the_state_know_no_engine_file_or_clock(path):
-    foreign = set(imports(path)) - PURE - set(FOLDERS)
+@pytest.mark.parametrize("path", [path for path in MODULES if room(dotted(path)) in ROOMS], ids=name)
+def test_a_room_imports_only_what_it_may(path):
+    own = room(dotted(path))
+    ours = {room(module) for module in imported(path) if module in KNOWN}
+    assert ours <= ROOMS[own] | SHARED | {own}
+
+
+def test_every_room_is_in_the_table():
+    rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming."))}
+    assert rooms - SHARED - set(FOLDERS) == set(ROOMS)
+
+
+def test_modules_import_in_no_circle():
+    assert (
+        circle({module: {each for each in imported(path) if each in KNOWN} for module, path in KNOWN.items()}) is None
+    )
+
+
+def test_rooms_import_in_no_circle():
+    edges = {}
+    for module, path in KNOWN.items():
+        ours = {room(each) for each in imported(path) if each in KNOWN}
+        edges.setdefault(room(module), set()).update(ours - {room(module)})
+    assert circle(edges) is None
+
+
+def test_in_a_package_no_two_files_have_one_name():
+    usual = {"__init__.py", "__main__.py", "errors.py", "command.py"}
+    for folder in FOLDERS:
+        names = [path.name for path in MODULES if path.relative_to(ROOT).parts[0] == folder]
+        assert [each for each in set(names) - usual if names.count(each) > 1] == [], folder
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] in PURE_PACKAGES], ids=name)
+def test_the_pure_packages_know_no_engine_file_or_clock(path):
+    foreign = imports(path) - PURE - set(FOLDERS)
     assert foreign <= ({"secrets", "time"} if path.name == SELF_CONTAINED else set())
 
 
 def test_at_most_one_module_of_the_state_knows_the_clock():
-    assert sum("time" in set(imports(path)) for path in (ROOT / "state").rglob("*.py")) <= 1
+    assert sum("time" in imports(path) for path in (ROOT / "state").rglob("*.py")) <= 1
 
 
-def test_the_tables_and_the_commands_start_without_spark_and_kafka():
-    light = ["streaming/tables.py", "streaming/table_specs.py", "streaming/errors.py", "broker/errors.py"]
-    light += ["jobs/cli.py", "jobs/console.py", "jobs/errors.py"]
-    light += ["jobs/tables/query.py", "jobs/quotas/command.py", "jobs/quotas/table.py"]
+@pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] == "tables"], ids=name)
+def test_the_tables_have_no_spark(path):
+    assert not imports(path) & SPARK or name(path) == TAKES_A_SESSION
+    assert not set(eager_imports(path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
+
+
+def test_the_commands_start_without_spark_and_kafka():
+    light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/terminal.py", "jobs/errors.py"]
+    light += ["jobs/quotas/command.py", "jobs/tables/sql_command.py"]
     for path in light:
-        assert not set(eager_imports(ROOT / path)) & {"pyspark", "delta", "confluent_kafka", "deltalake", "duckdb"}
+        assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
 
 
 def test_only_the_base_packages_are_imported_outside_spark():
@@ -105,7 +235,7 @@ def test_only_the_base_packages_are_imported_outside_spark():
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
     known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "textual", "typing_extensions", "uvicorn"}
     for path in MODULES:
-        assert set(imports(path)) <= known, name(path)
+        assert imports(path) <= known, name(path)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
@@ -117,6 +247,6 @@ def test_names_of_pyspark_are_in_each_version_that_we_run_on(path):
             assert "pyspark" not in {alias.name.partition(".")[0] for alias in node.names}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in MODULES}))
 def test_every_folder_is_a_package(folder):
     assert (ROOT / folder / "__init__.py").is_file()

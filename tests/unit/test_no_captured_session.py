@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from broker.offsets import ExtentReader
+from broker.cluster.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.overflow import Overflow
+from streaming.commit.sinks import Commit, DeltaSink
+from streaming.decode.overflow import Overflow
 from streaming.pipeline import StreamOptions, quotas_of, watch_losses
-from streaming.sinks import Commit, DeltaSink
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
-    path for folder in ("streaming", "jobs", "state", "quota", "broker") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs")
+    for path in (ROOT / folder).rglob("*.py")
 ]
 NOT_IN_CONNECT = {
     "sparkContext",

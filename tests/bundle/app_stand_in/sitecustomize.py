@@ -16,7 +16,7 @@ from databricks import sql
 from databricks.sql.exc import RequestError
 from warehouse_kit import CATALOG, SCHEMA, FakeWarehouse
 
-from streaming.tables import TABLES, open_table
+from tables.delta import TABLES, open_table
 
 
 class _Warehouse(FakeWarehouse):

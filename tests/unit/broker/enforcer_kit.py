@@ -1,13 +1,13 @@
 """Twins of what an enforcer works with, in memory: a broker, a log, decisions and a lock, all of which can fail."""
 
-from broker.client_quotas import REQUEST_PERCENTAGE
-from broker.enforcer import Enforcer
-from broker.enforcer_plan import EnforcerOptions
-from broker.enforcer_ports import Clocks, EnforcerPorts
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.enforcer import Enforcer
+from broker.enforcer.ports import Clocks, EnforcerPorts
+from broker.enforcer_tables.action_rows import standing
 from broker.errors import ClientQuotaUnavailableError
-from broker.quota_entity import QuotaEntity
-from jobs.enforcement.rows import standing
-from jobs.tables.times import to_time
+from broker.leases.lease_plan import EnforcerOptions
+from tables.times import to_time
 
 KEY = REQUEST_PERCENTAGE
 START_MS = 1_800_000_000_000

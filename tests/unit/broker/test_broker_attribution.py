@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.attribution import Attribution
-from broker.bindings import Bindings
+from broker.attribution.attribution import Attribution
+from broker.attribution.bindings import Bindings
+from broker.attribution.owners import Owners
 from broker.errors import TapError
-from broker.log_layout import LogLine, parse_line
-from broker.log_lines import is_init, is_init_result, is_produce
-from broker.owners import Owners
-from broker.tap_heartbeat import BorrowedId
-from broker.tap_records import Binding, ProduceEvent, ProducerIdBlock, ProducerInit, Record
+from broker.log.log_layout import LogLine, parse_line
+from broker.log.log_lines import is_init, is_init_result, is_produce
+from wire.heartbeat import BorrowedId
+from wire.records import Binding, ProduceEvent, ProducerIdBlock, ProducerInit, Record
 
 RAW_LINES = Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()
 LINES = [parse_line(line) for line in RAW_LINES]

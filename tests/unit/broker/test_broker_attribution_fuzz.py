@@ -7,14 +7,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.attribution import Attribution
-from broker.bindings import Bindings
+from broker.attribution.attribution import Attribution
+from broker.attribution.bindings import Bindings
+from broker.attribution.owners import Owners
+from broker.attribution.thread_requests import read_produce
 from broker.errors import LogLineError
-from broker.log_layout import parse_line, unwrap
-from broker.log_lines import parse_init, parse_init_result, parse_produce, parse_state
-from broker.owners import Owners
-from broker.tap_records import ProduceEvent, Record
-from broker.thread_requests import read_produce
+from broker.log.log_layout import parse_line, unwrap
+from broker.log.log_lines import parse_init, parse_init_result, parse_produce, parse_state
+from wire.records import ProduceEvent, Record
 
 RECORDED = Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()
 RECORDED_3_9 = [

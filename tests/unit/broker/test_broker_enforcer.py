@@ -3,9 +3,9 @@
 import pytest
 from enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
+from broker.cluster.quota_entity import QuotaEntity
 from broker.errors import ClientQuotaRefusedError
-from broker.leases import Action
-from broker.quota_entity import QuotaEntity
+from broker.leases.lease_rules import Action
 
 APP = QuotaEntity("mallory", "mallory-app")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker import jars
 from broker.errors import JarsError, PysparkMissingError
-from broker.log_layout import LogLine
-from broker.server_files import LOG_TEMPLATE
-from broker.topic_names import OWN_TOPICS
+from broker.jars import jar_sets
+from broker.local.server_files import LOG_TEMPLATE
+from broker.log.log_layout import LogLine
+from wire.topics import OWN_TOPICS
 
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 
@@ -20,7 +20,7 @@ def pins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     """Two jars of a few bytes are pinned, instead of ours."""
     if "real_pins" not in request.fixturenames:
         digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("spark", "kafka")}
-        monkeypatch.setattr(jars, "_pinned", lambda name: {f"{name}/{name}.jar": digests[name]})
+        monkeypatch.setattr(jar_sets, "_pinned", lambda name: {f"{name}/{name}.jar": digests[name]})
 
 
 @pytest.fixture
@@ -46,10 +46,12 @@ def no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_complete_folder_needs_neither_java_nor_network(tmp_path: Path) -> None:
     folder = complete(tmp_path / "jars")
 
-    assert jars.ensure_jars(folder) == jars.JarSets((folder / "spark/spark.jar",), (folder / "kafka/kafka.jar",))
-    assert jars.spark_jars(folder) == [str(folder / "spark/spark.jar")]
-    assert jars.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
-    assert jars.main([str(folder)]) == 0
+    assert jar_sets.ensure_jars(folder) == jar_sets.JarSets(
+        (folder / "spark/spark.jar",), (folder / "kafka/kafka.jar",)
+    )
+    assert jar_sets.spark_jars(folder) == [str(folder / "spark/spark.jar")]
+    assert jar_sets.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
+    assert jar_sets.main([str(folder)]) == 0
 
 
 @pytest.mark.usefixtures("no_java")
@@ -63,11 +65,11 @@ def test_an_incomplete_folder_is_fetched_anew(damage: str, tmp_path: Path, capsy
     else:
         (folder / "kafka/kafka.jar").unlink()
 
-    assert jars.main([str(folder)]) == 1
+    assert jar_sets.main([str(folder)]) == 1
 
     assert "JAVA_HOME" in capsys.readouterr().err
     with pytest.raises(JarsError, match=r"run `python -m broker\.jars"):
-        jars.spark_jars(folder)
+        jar_sets.spark_jars(folder)
 
 
 @pytest.mark.usefixtures("no_java")
@@ -79,19 +81,19 @@ def test_a_jar_that_is_not_the_pinned_one_is_never_used(tmp_path: Path, capsys: 
     # Whoever may write the folder may also set times and stamps.
     os.utime(jar, ns=(kept.st_atime_ns, kept.st_mtime_ns))
 
-    assert jars.main([str(folder)]) == 1
+    assert jar_sets.main([str(folder)]) == 1
 
     assert "is not the jar that is pinned" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(JarsError, match="is not the jar that is pinned"):
-        jars.spark_jars(folder)
-    assert jars.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
+        jar_sets.spark_jars(folder)
+    assert jar_sets.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
 
 
 def test_a_jar_that_nobody_pinned_is_on_no_class_path(tmp_path: Path) -> None:
     folder = complete(tmp_path / "jars")
     (folder / "spark/a-first-one.jar").write_text("evil")
 
-    assert jars.spark_jars(folder) == [str(folder / "spark/spark.jar")]
+    assert jar_sets.spark_jars(folder) == [str(folder / "spark/spark.jar")]
 
 
 @pytest.mark.usefixtures("real_pins")
@@ -108,7 +110,7 @@ def test_without_pyspark_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
 
     with pytest.raises(PysparkMissingError, match=r"pip install 'pid-quota\[local\]'"):
-        jars.ensure_jars(tmp_path)
+        jar_sets.ensure_jars(tmp_path)
 
 
 def test_a_failed_fetch_gives_ivys_reason_and_leaves_no_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +124,7 @@ def test_a_failed_fetch_gives_ivys_reason_and_leaves_no_stamp(tmp_path: Path, mo
     monkeypatch.setenv("PID_QUOTA_IVY_SETTINGS", str(settings))
 
     with pytest.raises(JarsError, match=r"exit code 1.*(not found|unresolved).*check the network"):
-        jars.ensure_jars(tmp_path / "jars")
+        jar_sets.ensure_jars(tmp_path / "jars")
     assert not (tmp_path / "jars/.complete").exists()
 
 
@@ -132,11 +134,11 @@ def test_the_folder_is_chosen_by_the_environment_then_the_place(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PID_QUOTA_JARS", raising=False)
-    assert jars.jars_folder() == tmp_path / ".cache/pid-quota/jars"
+    assert jar_sets.jars_folder() == tmp_path / ".cache/pid-quota/jars"
     (tmp_path / ".jars").mkdir()
-    assert jars.jars_folder() == tmp_path / ".jars"
+    assert jar_sets.jars_folder() == tmp_path / ".jars"
     monkeypatch.setenv("PID_QUOTA_JARS", str(tmp_path / "mine"))
-    assert jars.jars_folder() == tmp_path / "mine"
+    assert jar_sets.jars_folder() == tmp_path / "mine"
 
 
 def test_the_log_filter_names_each_own_topic() -> None:

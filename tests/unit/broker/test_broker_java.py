@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import JavaMissingError, JavaTooOldError
-from broker.java import find_java
+from broker.jars.java import find_java
 
 
 def fake_java(folder: Path, version_line: str) -> Path:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import KafkaConfigError
-from broker.kafka_config import KafkaConfig
 
 SERVERS = "kafka:9092"
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.learning import LearningTime
+from broker.attribution.learning import LearningTime
 
 HOUR_MS = 3_600_000
 

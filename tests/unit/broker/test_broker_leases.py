@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.enforcer_notices import Notice
-from broker.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
-from broker.leases import Action, Holds, Lease, next_step, open_leases, record
-from broker.quota_entity import QuotaEntity
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.notices import Notice
+from broker.leases.lease_rules import Action, Holds, Lease, next_step, open_leases, record
+from broker.leases.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
 
 USER = QuotaEntity("mallory")
 LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000, "d")

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.line_cutter import LineCutter
-from broker.log_layout import JSON_END, XML_END
+from broker.log.line_cutter import LineCutter
+from broker.log.log_layout import JSON_END, XML_END
 
 
 @pytest.mark.parametrize("end", [JSON_END, XML_END])
@@ -28,7 +28,7 @@ def test_however_a_log_is_cut_into_chunks_its_lines_are_the_same(
 def test_of_a_line_that_is_too_long_the_beginning_is_handed_out_as_cut(
     end: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.line_cutter.MAX_LINE_BYTES", 10_000)
+    monkeypatch.setattr("broker.log.line_cutter.MAX_LINE_BYTES", 10_000)
     cutter = LineCutter(end)
     chunks = [b"one" + end + b"x" * 6_000, *[b"x" * 6_000] * 50, b"y" + end[:5], end[5:] + b"two" + end]
 

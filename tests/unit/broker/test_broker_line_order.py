@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.line_order import MAX_HELD_LINES, WAIT_S, LineOrder
+from broker.log.line_order import MAX_HELD_LINES, WAIT_S, LineOrder
 
 
 def taken(order: LineOrder, *numbers: int, now_s: float = 0.0) -> list[int | None]:

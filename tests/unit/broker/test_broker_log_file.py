@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from broker.errors import TapError
-from broker.log_file import LogFile
-from broker.sources import FileSource
-from broker.tap_heartbeat import FilePosition, TopicPosition
-from broker.tap_records import ProduceEvent
+from broker.log.log_file import LogFile
+from broker.log.sources import FileSource
+from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
+from wire.heartbeat import FilePosition, TopicPosition
+from wire.records import ProduceEvent
 
 XML = Path(__file__).with_name("broker_lines_3_9.xml").read_bytes()
 

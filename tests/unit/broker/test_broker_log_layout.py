@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import LogLineError
-from broker.log_layout import XML_BEGIN, XML_END, LogLine, parse_line, unwrap
+from broker.log.log_layout import XML_BEGIN, XML_END, LogLine, parse_line, unwrap
 
 XML = Path(__file__).with_name("broker_lines_3_9.xml").read_bytes()
 SAME_AS_JSON = [

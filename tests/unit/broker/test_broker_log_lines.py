@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import LogLineError
-from broker.log_layout import LogLine, parse_line
-from broker.log_lines import (
+from broker.log.log_layout import LogLine, parse_line
+from broker.log.log_lines import (
     InitProducerIdResult,
     ProducerStateUpdate,
     is_init,

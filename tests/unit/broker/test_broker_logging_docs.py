@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from broker.logging_levels import BROKER_LOGGERS, MARKER
-from broker.server_files import LOG_TEMPLATE
-from broker.topic_names import OWN_TOPICS
+from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER
+from broker.local.server_files import LOG_TEMPLATE
+from wire.topics import OWN_TOPICS
 
 DOCS = Path(__file__).parents[3] / "docs" / "broker-logging"
 HERE = Path(__file__).parent

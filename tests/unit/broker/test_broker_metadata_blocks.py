@@ -6,8 +6,8 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.errors import MetadataLogError
-from broker.metadata_blocks import read_metadata_blocks
-from quota.producer_id_blocks import Block
+from broker.log.metadata_blocks import read_metadata_blocks
+from lifecycle.producer_id_blocks import Block
 
 OTHER_RECORD = bytes([1, 2, 3]) + bytes(30)
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from broker.errors import BrokerUnreachableError
-from broker.occupancy_sweep import OccupancyAdmin, Unanswered, patiently, replicas_to_ask, sweep
-from quota.occupancy import Placement
+from broker.occupancy.sweep import OccupancyAdmin, Unanswered, patiently, replicas_to_ask, sweep
+from lifecycle.occupancy import Placement
 
 NOT_AUTHORIZED = 29
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.bindings import Bindings
-from broker.owners import Owners, unplaced
-from broker.tap_records import Binding, ProduceEvent
+from broker.attribution.bindings import Bindings
+from broker.attribution.owners import Owners, unplaced
+from wire.records import Binding, ProduceEvent
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -141,7 +141,7 @@ def test_bindings_of_transactions_are_found_after_memory_forgot_them(bindings: B
 
 
 def test_the_store_forgets_the_longest_unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.bindings._BATCH", 10)
+    monkeypatch.setattr("broker.attribution.bindings._BATCH", 10)
     with Bindings(hot=1, stored=100) as bindings:
         for number in range(1000):
             bindings.add(binding(number), hot=False)
@@ -155,7 +155,7 @@ def test_the_store_forgets_the_longest_unused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_killed_tap_leaves_nothing_behind_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.bindings._BATCH", 10)
+    monkeypatch.setattr("broker.attribution.bindings._BATCH", 10)
     with Bindings(tmp_path, hot=1) as bindings:
         for number in range(100):
             bindings.add(binding(number))

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from broker.log_lines import InitProducerIdRequest, parse_init
-from broker.pending_inits import MAX_AGE_MS, MAX_BYTES, PendingInits
+from broker.attribution.pending_inits import MAX_AGE_MS, MAX_BYTES, PendingInits
+from broker.log.log_lines import InitProducerIdRequest, parse_init
 
 
 def request(user: str, transactional_id: str | None, client_id: str = "app") -> InitProducerIdRequest:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import OwnersFileError
-from broker.poll_owners import Owners
+from broker.tap.poll_owners import Owners
 
 YAML = """
 - topic: orders*

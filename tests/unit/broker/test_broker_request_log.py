@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.errors import LogLineError
-from broker.request_log import parse_request_log
-from broker.tap_records import ProduceFailure
+from broker.log.request_log import parse_request_log
+from wire.records import ProduceFailure
 
 
 def produce_line(client_id: str, *partitions: tuple[int, int], transactional_id: str | None = None) -> str:

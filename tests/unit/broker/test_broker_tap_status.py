@@ -2,8 +2,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from broker.tap_heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
-from broker.tap_status import Watch, judge
+from broker.tap.tap_status import Watch, judge
+from wire.heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
 
 
 def heartbeat(broker_id: int, at_ms: int, *, stopped: bool = False) -> TapHeartbeat:

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaAdminClient
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import KafkaConfigError
-from broker.kafka_config import KafkaConfig
 
 SERVERS = "kafka:9092"
 

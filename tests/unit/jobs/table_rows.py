@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

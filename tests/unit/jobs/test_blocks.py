@@ -11,8 +11,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kip_kit import NOW, ago, append_kip_tables, block_row, failed_block, init
 from table_rows import decision
 
-from jobs.tables.query import query
-from quota.producer_id_blocks import Block, find_violations, pids_per_hour
+from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
+from tables.query.sql_query import query
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 from table_rows import NOON, decision, metrics, seconds
 
-from broker.leases import Action, Lease
-from broker.quota_entity import QuotaEntity
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.leases.lease_rules import Action, Lease
 from jobs.cli import run
-from jobs.enforcement.catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from jobs.tables import catalog
-from jobs.tables.times import to_ms
-from jobs.tables.views import views
-from streaming.table_errors import TableError
-from streaming.tables import TABLES
+from tables.catalog import engines
+from tables.delta import TABLES
+from tables.errors import TableError
+from tables.query.views import views
+from tables.times import to_ms
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")
 NOON_MS = to_ms(NOON)
@@ -32,7 +32,7 @@ def warehouse(monkeypatch):
 
 @pytest.fixture
 def engine(warehouse):
-    with catalog.engine("prod.pid_quota") as engine:
+    with engines.engine("prod.pid_quota") as engine:
         yield engine
 
 
@@ -48,7 +48,7 @@ def test_the_fake_takes_what_the_real_connector_takes():
 
 class TestConnection:
     def test_is_made_to_the_host_with_catalog_and_schema_and_closed_again(self, warehouse):
-        with catalog.engine("prod.pid_quota"):
+        with engines.engine("prod.pid_quota"):
             assert warehouse.open_connections == 1
         assert warehouse.open_connections == 0
         assert warehouse.connected_with == {
@@ -62,20 +62,20 @@ class TestConnection:
     def test_a_warehouse_s_id_is_enough(self, warehouse, monkeypatch):
         monkeypatch.delenv("DATABRICKS_HTTP_PATH")
         monkeypatch.setenv("DATABRICKS_WAREHOUSE_ID", "0123456789abcdef")
-        with catalog.engine("prod.pid_quota"):
+        with engines.engine("prod.pid_quota"):
             assert warehouse.connected_with["path"] == "/sql/1.0/warehouses/0123456789abcdef"
 
     def test_without_a_token_a_service_principal_signs_in(self, warehouse, monkeypatch):
         monkeypatch.delenv("DATABRICKS_TOKEN")
         monkeypatch.setenv("DATABRICKS_CLIENT_ID", "11111111-1111-1111-1111-111111111111")
         monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "-".join(["not", "real"]))
-        with catalog.engine("prod.pid_quota"):
+        with engines.engine("prod.pid_quota"):
             assert callable(warehouse.connected_with["credentials_provider"])
             assert "auth_type" not in warehouse.connected_with
 
     def test_without_a_token_the_browser_asks(self, warehouse, monkeypatch):
         monkeypatch.delenv("DATABRICKS_TOKEN")
-        with catalog.engine("prod.pid_quota"):
+        with engines.engine("prod.pid_quota"):
             assert warehouse.connected_with["auth_type"] == "databricks-oauth"
 
     @pytest.mark.parametrize("missing", ["DATABRICKS_HOST", "DATABRICKS_HTTP_PATH"])
@@ -183,9 +183,9 @@ def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
             return type("Frame", (), {"columns": ["x"], "collect": lambda _: [(NOON.replace(tzinfo=None),)]})()
 
     builder = type("Builder", (), {"getOrCreate": staticmethod(Session)})
-    monkeypatch.setenv(catalog.RUNTIME, "17.3")
+    monkeypatch.setenv(engines.RUNTIME, "17.3")
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", builder)
-    with catalog.engine("my-catalog.q") as engine:
+    with engines.engine("my-catalog.q") as engine:
         answer = engine.execute("SELECT :a", {"a": 1})
     assert asked == ["USE `my-catalog`.`q`", "SELECT 1"]
     assert answer.rows == ((NOON,),)

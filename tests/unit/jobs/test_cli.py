@@ -8,7 +8,7 @@ import sys
 import pytest
 import typer
 
-from jobs import console
+from jobs import terminal
 from jobs.errors import JobError
 
 COMMANDS = (
@@ -80,26 +80,26 @@ def application_raising(error):
     return app
 
 
-@pytest.mark.parametrize("error_class", [*console.OUR_ERRORS])
+@pytest.mark.parametrize("error_class", [*terminal.OUR_ERRORS])
 def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(capsys, error_class):
-    code = console.run(lambda: application_raising(error_class("tables\nare gone. Bring\n  them back")), [])
+    code = terminal.run(lambda: application_raising(error_class("tables\nare gone. Bring\n  them back")), [])
     assert code == 1
     assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
 
 
 def test_a_bug_is_one_line_too_and_says_how_to_see_more(capsys):
-    code = console.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
+    code = terminal.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
     assert code == 1
     assert "--debug" in one_error(capsys.readouterr().err)
 
 
 def test_ctrl_c_is_one_line_and_exit_code_130(capsys):
-    assert console.run(lambda: application_raising(KeyboardInterrupt()), []) == 130
+    assert terminal.run(lambda: application_raising(KeyboardInterrupt()), []) == 130
     one_error(capsys.readouterr().err)
 
 
 def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys):
-    console.run(lambda: application_raising(JobError("topic \x1b[2J")), [])
+    terminal.run(lambda: application_raising(JobError("topic \x1b[2J")), [])
     assert "\x1b" not in capsys.readouterr().err
 
 

@@ -13,12 +13,12 @@ from table_rows import NOON, append, decision, metrics
 
 from jobs.demo.clients import Clients
 from jobs.demo.command import Result, Slowing, linger
+from jobs.demo.demo_console import DemoConsole
+from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import MARKER, Child, prepare_folder
-from jobs.demo.view import DemoView, PrincipalRow, read_principals
-from jobs.demo.web import DemoConsole
 from jobs.errors import DemoError
-from jobs.stream_progress import StreamProgress
-from streaming.tables import create_missing
+from jobs.stream.stream_progress import StreamProgress
+from tables.delta import create_missing
 
 
 class TestFolder:

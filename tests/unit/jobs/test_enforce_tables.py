@@ -5,16 +5,16 @@ from datetime import timedelta
 import pytest
 from table_rows import NOON, append, decision, metrics, seconds
 
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.stream_watch import Watch
+from broker.enforcer_tables.enforcement_tables import STREAM_TABLES
+from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from broker.errors import EnforceError
-from broker.leases import Action, Lease
-from broker.quota_entity import QuotaEntity
-from jobs.enforcement.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from broker.leases.lease_rules import Action, Lease
 from jobs.enforcement.principal_ips import read_principal_ips
-from jobs.enforcement.tables import STREAM_TABLES
-from jobs.enforcement.watch import Watch
-from jobs.tables.times import to_time
-from streaming.table_errors import TableError
-from streaming.tables import create_missing
+from tables.delta import create_missing
+from tables.errors import TableError
+from tables.times import to_time
 
 NOON_MS = 1768478400000
 

@@ -6,8 +6,8 @@ import json
 import pytest
 from kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
-from jobs.tables.query import query
-from quota.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
+from lifecycle.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
+from tables.query.sql_query import query
 
 
 def outcomes(tables):

@@ -27,12 +27,12 @@ from upkeep_kit import (
     write_batches,
 )
 
-from jobs.quotas.entry import QuotaEntry
-from jobs.quotas.table import set_quota
-from streaming.appends import append_rows
-from streaming.log_upkeep import drop_orphaned_checksums
-from streaming.tables import TABLES, create_missing, open_table
-from streaming.upkeep import alone, keep_up
+from tables.appends import append_rows
+from tables.delta import TABLES, create_missing, open_table
+from tables.log_upkeep import drop_orphaned_checksums
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
+from tables.upkeep import alone, keep_up
 
 DAY = timedelta(days=1)
 STREAM = "pid-quota/s"
@@ -66,7 +66,7 @@ def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota, tmp_path):
 
 
 def test_many_middling_files_become_large_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr("streaming.upkeep._SMALL_FILE", 1)
+    monkeypatch.setattr("tables.upkeep._SMALL_FILE", 1)
     write_batches(tmp_path, 20)
     assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).merged_files == 0
 
@@ -303,7 +303,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path, monkeypatch
             open_table(tables, name).delete("principal = 'User:old'")
         return table
 
-    monkeypatch.setattr("streaming.upkeep.open_table", open_and_let_others_delete)
+    monkeypatch.setattr("tables.upkeep.open_table", open_and_let_others_delete)
 
     done = keep_up(str(tmp_path), TABLES[METRICS], plan(), now())
 

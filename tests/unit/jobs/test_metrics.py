@@ -6,22 +6,22 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.enforcer_metrics import EnforcerMetrics
-from broker.enforcer_notices import Notice
-from broker.leases import Lease
-from broker.quota_entity import QuotaEntity
-from broker.tap_heartbeat import TapHeartbeat
-from broker.tap_metrics import TapMetrics
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.notices import Notice
+from broker.leases.lease_rules import Lease
+from broker.tap.tap_metrics import TapMetrics
 from jobs.errors import MetricsError
-from jobs.metrics import StreamMetrics
 from jobs.metrics_server import serving
-from jobs.occupancy.metrics import write_metrics_file
 from jobs.occupancy.report import BrokerOutlook, Forecast, Report
+from jobs.occupancy.textfile import write_metrics_file
+from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
 from state.events import MetricsRow
+from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress, progress_of
-from streaming.rows import by_kind
-from streaming.sinks import BatchSummary
+from streaming.operator.rows import by_kind
+from wire.heartbeat import TapHeartbeat
 
 NOON_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

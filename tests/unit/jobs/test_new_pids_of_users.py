@@ -8,12 +8,12 @@ import pytest
 from table_rows import append, metrics
 
 from jobs.quotas.suggest import suggestions
-from jobs.tables.query import query
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.events import CHARGED, Deployment, Events
 from state.hashing import hash_pid
 from state.ledger import Ledger
+from tables.query.sql_query import query
 
 HOUR = 3600
 HOURS = 8

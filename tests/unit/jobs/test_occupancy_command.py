@@ -8,14 +8,14 @@ import pytest
 from table_rows import NOON
 from warehouse_kit import CATALOG, SCHEMA, use
 
-from broker.occupancy_sweep import BrokerExpiration, Unanswered
+from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import change_commands, make_report
-from jobs.occupancy.table import append, read_earlier, rows_of
-from jobs.tables.query import query
-from jobs.tables.times import to_ms
-from quota.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
+from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
+from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.sql_query import query
+from tables.times import to_ms
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

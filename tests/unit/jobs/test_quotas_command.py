@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.quotas.table import QuotaEntry, delete_quota, quotas_in_force, set_quota
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
+from tables.quotas.quota_table import QuotaEntry, delete_quota, quotas_in_force, set_quota
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

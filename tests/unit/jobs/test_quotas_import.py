@@ -2,8 +2,8 @@
 
 import pytest
 
-from jobs.quotas.table import quotas_in_force
-from streaming.tables import open_table
+from tables.delta import open_table
+from tables.quotas.quota_table import quotas_in_force
 
 
 @pytest.fixture

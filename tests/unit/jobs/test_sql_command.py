@@ -9,8 +9,8 @@ import pytest
 from deltalake import write_deltalake
 from table_rows import NOON, append, decision, metrics
 
-from jobs.tables.views import views
-from streaming.tables import TABLES, create_missing, table_path
+from tables.delta import TABLES, create_missing, table_path
+from tables.query.views import views
 
 
 @pytest.fixture

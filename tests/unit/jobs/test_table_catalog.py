@@ -7,8 +7,8 @@ import pytest
 from table_rows import decision, metrics
 from upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease, use_catalog
 
-from streaming.table_ddl import catalog_table
-from streaming.tables import TABLES
+from tables.ddl import catalog_table
+from tables.delta import TABLES
 
 TABLES_OF = "prod.pid_quota"
 

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 from table_rows import NOON, append, decision, seconds
 from upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 
-from streaming.tables import TABLES, create_missing, open_table
+from tables.delta import TABLES, create_missing, open_table
 
 
 def asked(pid_quota, *arguments):

@@ -11,8 +11,8 @@ from deltalake.exceptions import DeltaError
 from table_rows import NOON
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
-from streaming.table_errors import TableError, TableNotFoundError, TableVersionError
-from streaming.tables import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
+from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
+from tables.errors import TableError, TableNotFoundError, TableVersionError
 
 
 @pytest.fixture

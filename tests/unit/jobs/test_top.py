@@ -20,8 +20,8 @@ from table_rows import NOON, append, decision, lease_step, metrics, seconds
 from textual.widgets import DataTable, Input, Static
 
 from jobs.top.app import DetailScreen, TopApp
-from jobs.top.data import SORTS, arranged, read_detail, read_rows
-from jobs.top.view import detail_view, rows_table
+from jobs.top.screen import detail_view, rows_table
+from jobs.top.top_rows import SORTS, arranged, read_detail, read_rows
 from quota.config import QuotaConfig
 
 CONFIG = QuotaConfig()

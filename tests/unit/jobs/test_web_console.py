@@ -16,8 +16,8 @@ from table_rows import NOON, append, metrics
 
 from jobs.web import command as web_console
 from jobs.web.command import application
-from jobs.web.data import ConsoleData
 from jobs.web.databricks_app import ForwardedUser
+from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, host_name, is_loopback, own_names
 
 TOKEN = "-".join(["an", "operator", "told", "me"])

@@ -8,11 +8,11 @@ import warehouse_kit
 from kip_kit import init
 from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
 
-from jobs.web import tables as web_tables
-from jobs.web.data import ConsoleData
-from jobs.web.occupancy import failover_bounds
+from jobs.web import relations as web_tables
+from jobs.web.occupancy_charts import failover_bounds
+from jobs.web.pages import ConsoleData
 from quota.config import QuotaConfig
-from streaming.tables import create_missing
+from tables.delta import create_missing
 
 HOUR = timedelta(hours=1)
 

@@ -11,9 +11,9 @@ from table_rows import decision, seconds
 
 from jobs.lifecycle import lives
 from jobs.lifecycle.why import diagnosis_of
-from jobs.tables.query import query
-from quota.churn import Churn, Evidence
-from quota.churn_fixes import FIXES
+from lifecycle.churn import Churn, Evidence
+from lifecycle.churn_fixes import FIXES
+from tables.query.sql_query import query
 
 
 def rows_of(times, principal="User:m", client_id="app", first=0, **values):

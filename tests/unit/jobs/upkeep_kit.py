@@ -12,8 +12,8 @@ from databricks import sql
 from deltalake import CommitProperties, Transaction, write_deltalake
 from table_rows import metrics
 
-from streaming.tables import TABLES, create_missing, open_table, table_path
-from streaming.upkeep import Plan
+from tables.delta import TABLES, create_missing, open_table, table_path
+from tables.upkeep import Plan
 
 METRICS = "producer_id_metrics"
 DECISIONS = "throttle_decisions"

@@ -12,7 +12,7 @@ import sqlglot
 from databricks import sql
 from databricks.sql.exc import ServerOperationError
 
-from streaming.tables import TABLES, spark_ddl
+from tables.delta import TABLES, spark_ddl
 
 HOST, HTTP_PATH, TOKEN = "https://warehouse.invalid", "/sql/1.0/warehouses/fake", "-".join(["dapi", "not", "real"])
 CATALOG, SCHEMA = "prod", "pid_quota"

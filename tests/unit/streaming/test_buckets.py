@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.event_times import REACHED, EventTimes
-from streaming.ledger_group import LedgerGroup
-from streaming.operator import Operator
-from streaming.quotas import Quota, Quotas
-from streaming.records import Contract
-from streaming.rows import Rows, unpack_rows
-from streaming.tally import Tally
+from streaming.checkpoint.batch_quotas import Quota, Quotas
+from streaming.checkpoint.event_times import REACHED, EventTimes
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_group import LedgerGroup
+from streaming.operator.ledger_operator import Operator
+from streaming.operator.rows import Rows, unpack_rows
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

@@ -6,10 +6,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from pyspark.errors import AnalysisException
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import JavaMissingError, KafkaConfigError
-from broker.kafka_config import KafkaConfig
 from jobs.cli import run
-from jobs.stream import kafka_settings, require_spark
+from jobs.stream.command import kafka_settings, require_spark
 from streaming import session
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SecretError, SessionError

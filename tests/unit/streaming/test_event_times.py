@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from streaming.event_times import REACHED, EventTimes, keep_times, times_before
-from streaming.rows import pack
-from streaming.sinks import Commit
+from streaming.checkpoint.event_times import REACHED, EventTimes, keep_times, times_before
+from streaming.commit.sinks import Commit
+from streaming.operator.rows import pack
 
 
 class NoTables:

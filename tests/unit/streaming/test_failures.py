@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from streaming.checkpoint import held
+from streaming.checkpoint.spark_files import held
 from streaming.errors import CheckpointError, StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
 

@@ -13,11 +13,11 @@ from quota.decision import Decision
 from quota.limits import Limit
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
-from streaming.forwarded import Attempt, Forwarded, PartitionMemory
-from streaming.operator import in_order
-from streaming.packed_events import unpack
-from streaming.records import Contract
-from streaming.tally import Tally
+from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import in_order
+from wire.packed_events import unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from quota.config import QuotaConfig
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, load_or_create
 from streaming.errors import CheckpointError
-from streaming.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, load_or_create
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from group_state_kit import State
 
 from state.events import Deployment
-from streaming.forwarded import Attempt, Forwarded
-from streaming.operator import Operator
-from streaming.quotas import Quota, Quotas
-from streaming.records import Contract
-from streaming.rows import unpack_rows
-from streaming.tally import Tally
+from streaming.checkpoint.batch_quotas import Quota, Quotas
+from streaming.decode.forwarded import Attempt, Forwarded
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import Operator
+from streaming.operator.rows import unpack_rows
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 START_MS = 1_790_000_100_000 // HOUR_MS * HOUR_MS

@@ -9,15 +9,15 @@ from group_state_kit import State
 
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.event_times import REACHED, EventTimes
-from streaming.ledger_group import Held, LedgerGroup
-from streaming.operator import OVERFLOW_BYTES, Operator
-from streaming.quotas import Quota, Quotas
-from streaming.records import Contract
-from streaming.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
-from streaming.rows import unpack_rows
-from streaming.table_specs import TABLES
-from streaming.tally import Tally
+from streaming.checkpoint.batch_quotas import Quota, Quotas
+from streaming.checkpoint.event_times import REACHED, EventTimes
+from streaming.checkpoint.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_group import Held, LedgerGroup
+from streaming.operator.ledger_operator import OVERFLOW_BYTES, Operator
+from streaming.operator.rows import unpack_rows
+from tables.specs import TABLES
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
+from streaming.checkpoint.roster import FOLDER, Roster, code_of, roster_before, save_roster
+from streaming.decode.overflow import Gate, Overflow, overflow_key
 from streaming.errors import CheckpointError
-from streaming.overflow import Gate, Overflow, overflow_key
-from streaming.roster import FOLDER, Roster, code_of, roster_before, save_roster
 
 
 def roster_of(*principals: str) -> Roster:

@@ -1,5 +1,5 @@
-from streaming.packed_events import Quarantined
-from streaming.quarantine import MAX_ROWS, SAMPLE_EVERY, Sampler
+from streaming.decode.quarantine import MAX_ROWS, SAMPLE_EVERY, Sampler
+from wire.packed_events import Quarantined
 
 
 def bad(count: int, first: int = 0, reason: str = "no good") -> list[Quarantined]:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from quota.limits import UNLIMITED
-from streaming import quotas
+from streaming.checkpoint import batch_quotas
+from streaming.checkpoint.batch_quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
+from streaming.checkpoint.roster import Roster
+from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
-from streaming.overflow import Gate, overflow_key
-from streaming.quota_rows import judge
-from streaming.quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
-from streaming.roster import Roster
-from streaming.table_errors import TableNotFoundError
+from tables.errors import TableNotFoundError
+from tables.quotas.quota_rows import judge
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, "alice", "bob", "a:b"]), st.floats(0.5, 1e6), st.integers(0, 50)), max_size=12
@@ -33,7 +33,7 @@ def spark() -> SparkSession:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchQuotas:
     """A checkpoint beside tables whose quotas are those of `said`."""
-    monkeypatch.setattr(quotas, "read_quotas", lambda _spark, _tables, _id: said.quotas)
+    monkeypatch.setattr(batch_quotas, "read_quotas", lambda _spark, _tables, _id: said.quotas)
     return BatchQuotas(str(tmp_path), "./tables")
 
 
@@ -41,8 +41,8 @@ said = SimpleNamespace(quotas=Quotas())
 
 
 def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) -> None:
-    monkeypatch.setattr(quotas, "attempt_id", lambda: attempt_id)
-    monkeypatch.setattr(quotas, "batch_of_task", lambda _checkpoint: batch_id)
+    monkeypatch.setattr(batch_quotas, "attempt_id", lambda: attempt_id)
+    monkeypatch.setattr(batch_quotas, "batch_of_task", lambda _checkpoint: batch_id)
 
 
 def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str, object]:

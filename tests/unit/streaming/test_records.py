@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.records import Contract, decode
+from streaming.decode.records import Contract, decode
 
 SKEW_MS = 300_000
 CONTRACT = Contract(SKEW_MS)

@@ -4,9 +4,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from streaming.marks import WRITE_ORDER
-from streaming.rows import by_kind, pack, table_rows, unpack_rows
-from streaming.tables import row_schema
+from streaming.checkpoint.marks import WRITE_ORDER
+from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
+from tables.delta import row_schema
 
 NOON = datetime(2026, 1, 15, 12, 0, 0, 1000, tzinfo=timezone.utc)
 NOON_MS = int(NOON.timestamp() * 1000)

@@ -14,13 +14,13 @@ from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.forwarded import Attempt, Forwarded
-from streaming.operator import in_order
-from streaming.overflow import Gate, overflow_key
-from streaming.packed_events import PackedEvents, PackedQuarantine, unpack
-from streaming.records import Contract
-from streaming.roster import Roster
-from streaming.tally import Tally, ticks_of
+from streaming.checkpoint.roster import Roster
+from streaming.decode.forwarded import Attempt, Forwarded
+from streaming.decode.overflow import Gate, overflow_key
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally, ticks_of
+from streaming.operator.ledger_operator import in_order
+from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)

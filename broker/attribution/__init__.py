@@ -1,0 +1,1 @@
+"""Which principal each appended batch belongs to."""

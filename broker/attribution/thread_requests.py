@@ -1,0 +1,91 @@
+"""Rule 1: which PRODUCE request each handler thread of a broker works on, and whose. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from broker.errors import LogLineError
+from broker.log.log_layout import parse_line
+from broker.log.log_lines import CUT, ProduceRequest, parse_produce
+
+# What follows `apiKey=PRODUCE, ` in a line with nothing in it that could be read in two ways; all others are decoded.
+_PLAIN = re.compile(
+    rb"apiVersion=\d+, clientId=([A-Za-z0-9._-]*), correlationId=-?\d+, headerVersion=\d+\) -- "
+    rb'(\{[^{}()"\\;]*\}) from connection [A-Za-z0-9.:-]+;securityProtocol:[A-Z_]+,'
+    rb'principal:([A-Za-z0-9:.,=@/ _-]+)"\}'
+)
+
+
+class ThreadRequests:
+    """The last PRODUCE line by thread, read only once somebody asks: most clients without producer ids never do."""
+
+    def __init__(self) -> None:
+        """No thread is known."""
+        self._lines: dict[bytes, tuple[bytes, int]] = {}
+        # Those that somebody asked for, and the partitions whose batch has come.
+        self._asked: dict[bytes, tuple[ProduceRequest, list[tuple[str, int]]]] = {}
+        self._bad_lines: list[bytes] = []
+
+    def arrived(self, thread: bytes, line: bytes, plain_from: int = -1) -> None:
+        """Note a PRODUCE line.
+
+        Args:
+            thread: that it stands for.
+            line: the whole of it.
+            plain_from: where `apiVersion=` begins, if all before it was looked at; else it is decoded.
+        """
+        self._lines[thread] = (line, plain_from)
+
+    def forget_all(self) -> None:
+        """Lines are missing, and nobody knows of which threads."""
+        self._lines.clear()
+        self._asked.clear()
+
+    def ended(self, thread: bytes) -> None:
+        """Note that the thread works on something else."""
+        self._lines.pop(thread, None)
+        self._asked.pop(thread, None)
+
+    def take(self, thread: bytes, topic: str, partition: int) -> ProduceRequest | None:
+        """The request that a batch of that thread came with; None if it is not that of the thread.
+
+        A request has one batch per partition. A second one is not its own: it was verified and appended later.
+        """
+        key = (topic, partition)
+        line = self._lines.pop(thread, None)
+        if line is None:
+            asked = self._asked.get(thread)
+            if asked is None or key in asked[1]:
+                return None
+        else:
+            request = read_produce(*line)
+            if request is None:
+                self._bad_lines.append(line[0])
+                self._asked.pop(thread, None)
+                return None
+            asked = self._asked[thread] = (request, [])
+        if not asked[0].names(topic, partition):
+            return None
+        asked[1].append(key)
+        return asked[0]
+
+    def take_bad_lines(self) -> list[bytes]:
+        """The lines that were cut or damaged, since this was asked last."""
+        bad, self._bad_lines = self._bad_lines, []
+        return bad
+
+    def lines(self) -> list[bytes]:
+        """Those that nobody asked for yet."""
+        return [line for line, _ in self._lines.values()]
+
+
+def read_produce(line: bytes, plain_from: int = -1) -> ProduceRequest | None:
+    """Read a whole PRODUCE line, without decoding it where that is safe; None if it is damaged."""
+    plain = _PLAIN.fullmatch(line, plain_from) if plain_from >= 0 else None
+    if plain is not None:
+        client_id, body, principal = (group.decode() for group in plain.groups())
+        return None if principal.endswith(CUT) else ProduceRequest(principal, client_id, body)
+    try:
+        return parse_produce(parse_line(line).message)
+    except LogLineError:
+        return None

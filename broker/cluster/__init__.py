@@ -1,0 +1,1 @@
+"""Kafka's settings, topics, quotas and brokers, as clients see and change them."""

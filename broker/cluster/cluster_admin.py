@@ -1,0 +1,187 @@
+"""Questions to single brokers that confluent-kafka has no calls for: levels of loggers, producers of a partition.
+
+kafka-python knows both requests; its errors end here.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from broker.closing import Closing
+from broker.cluster.raw_admin import RawAdmin
+from broker.errors import BrokerUnreachableError, ClusterRequestError
+
+_TIMEOUT_MS = 15_000
+_DONE = "OK"
+
+
+@dataclass(frozen=True)
+class ActiveProducer:
+    """What a partition remembers of a producer.
+
+    Attributes:
+        topic: of the partition.
+        partition: its number.
+        producer_id: of the producer.
+        producer_epoch: of that producer.
+        last_timestamp_ms: of its last batch, as the producer stamped it.
+        in_transaction: a transaction is open here.
+        broker_id: the leader, which told it.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_timestamp_ms: int
+    in_transaction: bool
+    broker_id: int
+
+
+class ClusterAdmin(Closing):
+    """One connection to each broker that is asked, opened when first needed."""
+
+    def __init__(self, settings: Mapping[str, object], timeout_ms: int = _TIMEOUT_MS) -> None:
+        """Connect.
+
+        Args:
+            settings: of kafka-python, see `KafkaConfig.kafka_python`.
+            timeout_ms: until an answer is given up.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+        """
+        self._servers = ",".join(cast("list[str]", settings["bootstrap_servers"]))
+        limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+        self._admin: RawAdmin | None = None
+        try:
+            _knock(self._servers, timeout_ms / 1000)
+            self._admin = RawAdmin(**{"client_id": "pid-quota", **settings, **limits})
+        except (KafkaError, OSError) as error:
+            raise self._unreachable(error) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
+
+    def broker_ids(self) -> list[int]:
+        """Ids of the brokers that are up, sorted.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+        """
+        brokers = self._ask("describe_cluster")["brokers"]
+        # Brokers before 2.8 are asked for their metadata instead, which names it otherwise.
+        return sorted(int(broker.get("broker_id", broker.get("node_id"))) for broker in brokers)
+
+    def logger_levels(self, broker_id: int) -> dict[str, str]:
+        """Levels by the name of the logger, as a broker has them now.
+
+        Raises:
+            BrokerUnreachableError: the broker does not answer.
+            ClusterRequestError: it refuses; DESCRIBE_CONFIGS on the cluster is needed.
+        """
+        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id))
+        found = self._ask("describe_configs", [resource], config_filter="all")
+        return {name: about["value"] for name, about in found["broker_logger"][str(broker_id)].items()}
+
+    def set_logger_levels(self, broker_id: int, levels: Mapping[str, str]) -> None:
+        """Change levels of a broker until its next restart.
+
+        Raises:
+            BrokerUnreachableError: the broker does not answer.
+            ClusterRequestError: it refuses; ALTER_CONFIGS on the cluster is needed.
+        """
+        changes = {logger: (AlterConfigOp.SET, level) for logger, level in levels.items()}
+        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), changes)
+        answer = self._ask("alter_configs", [resource], raise_on_unknown=False, incremental=True)
+        outcome = answer["broker_logger"][str(broker_id)]
+        if outcome != _DONE:
+            msg = f"broker {broker_id} does not change the levels ({outcome}): ALTER_CONFIGS on the cluster is needed"
+            raise ClusterRequestError(msg)
+
+    def partitions_by_leader(self) -> dict[int, list[tuple[str, int]]]:
+        """Topic and number of all partitions that have a leader, by that leader.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+        """
+        led: dict[int, list[tuple[str, int]]] = {}
+        for topic in self._ask("describe_topics"):
+            for about in topic["partitions"]:
+                if about["leader_id"] >= 0:
+                    led.setdefault(about["leader_id"], []).append((topic["name"], about["partition_index"]))
+        return led
+
+    def active_producers(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> list[ActiveProducer]:
+        """Producers of partitions that a broker leads, as it remembers them.
+
+        Raises:
+            BrokerUnreachableError: the broker does not answer.
+            ClusterRequestError: it refuses: READ on the topic is needed, or the leader has moved.
+        """
+        wanted = [TopicPartition(topic, number) for topic, number in partitions]
+        return [
+            ActiveProducer(
+                topic=where.topic,
+                partition=where.partition,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_timestamp_ms=producer.last_timestamp,
+                in_transaction=producer.current_transaction_start_offset >= 0,
+                broker_id=broker_id,
+            )
+            for where, state in self._ask("describe_producers", wanted, broker_id).items()
+            for producer in state.active_producers
+        ]
+
+    def transactional_ids(self) -> dict[int, str]:
+        """Transactional ids by the producer id that each has now.
+
+        Raises:
+            BrokerUnreachableError: a broker does not answer.
+            ClusterRequestError: it refuses; DESCRIBE on the transactional ids is needed.
+        """
+        listed = self._ask("list_transactions")
+        return {each.producer_id: each.transactional_id for on_broker in listed.values() for each in on_broker}
+
+    def _ask(self, call: str, *arguments: object, **more: object) -> Any:
+        if self._admin is None:
+            msg = "the connection is closed: open a new one"
+            raise ClusterRequestError(msg)
+        try:
+            return getattr(self._admin, call)(*arguments, **more)
+        except OSError as error:
+            raise self._unreachable(error) from error
+        except KafkaError as error:
+            if getattr(error, "errno", None) is None:
+                raise self._unreachable(error) from error
+            msg = f"the broker refuses {call} ({type(error).__name__}: {error}): check the rights of this user"
+            raise ClusterRequestError(msg) from error
+
+    def _unreachable(self, error: Exception) -> BrokerUnreachableError:
+        return BrokerUnreachableError(
+            f"no broker answers at {self._servers} ({type(error).__name__}: {error}): "
+            f"check the address and the security settings"
+        )
+
+
+def _knock(servers: str, timeout_s: float) -> None:
+    """Make sure that somebody listens: the library would try on and on, and leave a socket behind each time."""
+    for index, server in enumerate(addresses := servers.split(","), start=1):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout_s):
+                return
+        except (OSError, ValueError) as error:
+            if index == len(addresses):
+                raise OSError(str(error)) from error

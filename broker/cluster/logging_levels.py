@@ -1,0 +1,92 @@
+"""Switches what the tap reads on and off in running brokers, by the levels of their loggers.
+
+A level set this way lasts until the broker restarts; then its log settings count again. The appender can't be set this
+way: without it the lines would flood server.log. Our log settings name a logger that logs nothing, by which it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.errors import BrokerError
+
+MARKER = "pid-quota.appender"
+"""A logger that our log settings name, so that they can be seen from outside."""
+
+BROKER_LOGGERS = (
+    "kafka.server.KafkaApis",
+    "org.apache.kafka.storage.internals.log.ProducerStateManager",
+)
+CONTROLLER_LOGGERS = ("kafka.request.logger",)
+
+_ON = {**dict.fromkeys(BROKER_LOGGERS, "TRACE"), **dict.fromkeys(CONTROLLER_LOGGERS, "DEBUG")}
+# What Kafka's own log settings give them.
+_OFF = {**dict.fromkeys(BROKER_LOGGERS, "INFO"), **dict.fromkeys(CONTROLLER_LOGGERS, "WARN")}
+
+
+@dataclass(frozen=True)
+class LoggingOutcome:
+    """What became of one broker.
+
+    Attributes:
+        broker_id: of the broker.
+        changed: loggers whose level was changed, with the new one.
+        problem: why nothing was changed, None if all is well.
+    """
+
+    broker_id: int
+    changed: dict[str, str]
+    problem: str | None = None
+
+
+def switch_logging(
+    admin: ClusterAdmin,
+    *,
+    on: bool,
+    broker_ids: Sequence[int] | None = None,
+    controller: bool = False,
+    force: bool = False,
+) -> list[LoggingOutcome]:
+    """Raise or lower the levels of the loggers that the tap reads, broker by broker.
+
+    Args:
+        admin: of the cluster.
+        on: raise them.
+        broker_ids: which brokers; all that are up if left out.
+        controller: the request logger of combined nodes instead, for blocks of producer ids.
+        force: raise them even if the broker's log settings do not seem to be ours.
+
+    Returns:
+        One outcome per broker; a broker that fails does not keep the others from being changed.
+
+    Raises:
+        BrokerUnreachableError: no broker answers.
+    """
+    up = admin.broker_ids()
+    wanted = CONTROLLER_LOGGERS if controller else BROKER_LOGGERS
+    levels = {logger: (_ON if on else _OFF)[logger] for logger in wanted}
+    return [
+        _switch(admin, broker, levels, check=on and not force)
+        if broker in up
+        else LoggingOutcome(broker, {}, f"it is not up, only {', '.join(map(str, up))}: check --broker-ids")
+        for broker in (up if broker_ids is None else broker_ids)
+    ]
+
+
+def _switch(admin: ClusterAdmin, broker_id: int, levels: dict[str, str], *, check: bool) -> LoggingOutcome:
+    try:
+        now = admin.logger_levels(broker_id)
+        if check and MARKER not in now:
+            problem = (
+                "its log settings are not those of docs/broker-logging: the lines would flood server.log; put them on "
+                "and restart it, or use --force"
+            )
+            return LoggingOutcome(broker_id, {}, problem)
+        changed = {logger: level for logger, level in levels.items() if now.get(logger) != level}
+        if changed:
+            admin.set_logger_levels(broker_id, changed)
+    except BrokerError as error:
+        return LoggingOutcome(broker_id, {}, str(error))
+    return LoggingOutcome(broker_id, changed)

@@ -1,0 +1,104 @@
+"""Where a topic begins, in time and in offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from broker.cluster.whole_topic import bounds
+from broker.errors import BrokerUnreachableError
+
+_TIMEOUT_S = 15.0
+
+
+def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> int | None:
+    """Return the time of the oldest record that a topic holds, in milliseconds, or None if it is empty.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name; it must exist.
+        timeout_s: Seconds until an answer is given up.
+
+    Raises:
+        BrokerUnreachableError: If the records can't be read.
+    """
+    consumer = Consumer(dict(config) | {"group.id": "pid-quota-first-record", "enable.auto.commit": "false"})
+    try:
+        partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
+        ranges = {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
+        first = {number: low for number, (low, high) in ranges.items() if low < high}
+        consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
+        oldest: dict[int, int] = {}
+        while len(oldest) < len(first):
+            message = consumer.poll(timeout_s)
+            if message is None:
+                break
+            if message.error():
+                raise KafkaException(message.error())
+            oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
+        return min(oldest.values(), default=None)
+    except KafkaException as error:
+        msg = f"first records of topic {topic!r} can't be read ({error.args[0].str()}): check READ on topic and group"
+        raise BrokerUnreachableError(msg) from error
+    finally:
+        consumer.close()
+
+
+@dataclass(frozen=True)
+class TopicExtent:
+    """What a topic holds now.
+
+    Attributes:
+        topic_id: Its id, another one for each topic of the same name.
+        earliest: Offset of the oldest record by partition.
+    """
+
+    topic_id: str
+    earliest: dict[int, int]
+
+
+class ExtentReader:
+    """Asks the brokers what a topic holds; keeps its connections."""
+
+    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            config: confluent-kafka settings.
+            topic: Its name.
+            timeout_s: Seconds until an answer is given up; as long as Spark's own client waits.
+        """
+        self._config = dict(config)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._clients: tuple[AdminClient, Consumer] | None = None
+
+    def __call__(self) -> TopicExtent:
+        """Return the topic's extent.
+
+        Raises:
+            BrokerUnreachableError: If no answer comes in time, or the topic is not there.
+        """
+        admin, consumer = self._clients = self._clients or _clients(self._config)
+        try:
+            asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
+            about = asked[self._topic].result()
+            places = [TopicPartition(self._topic, each.id) for each in about.partitions]
+            ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
+        except KafkaException as error:
+            msg = f"what topic {self._topic!r} holds can't be read ({error.args[0].str()}): check DESCRIBE on the topic"
+            raise BrokerUnreachableError(msg) from error
+        return TopicExtent(
+            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
+        )
+
+
+def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
+    # librdkafka would write each refused connection to stderr.
+    return (
+        AdminClient({**config, "log_level": 0}),
+        Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),
+    )

@@ -1,0 +1,297 @@
+"""Sets up the topics of this project as an operator wants them, says where one differs, and who may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from broker.cluster.topics import DEFAULT_TIMEOUT_S
+from broker.errors import BrokerUnreachableError, TopicError
+from wire.topics import (
+    BROKER_LOGS,
+    ENFORCER_TOPIC,
+    ENFORCER_TOPIC_SETTINGS,
+    PRODUCER_PRINCIPALS,
+    TAP_STATUS,
+    topic_settings,
+)
+
+DEFAULT_RETENTION_HOURS = 7 * 24
+
+_HOUR_MS = 3600 * 1000
+_CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
+# What Spark's Kafka source and our own readers call their consumer groups.
+_GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """How a topic is wanted.
+
+    Attributes:
+        name: of the topic.
+        settings: value by setting; the others are the cluster's defaults.
+        partitions: how many, None if any number will do.
+    """
+
+    name: str
+    settings: dict[str, str]
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting of a topic that is not as wanted.
+
+    Attributes:
+        setting: such as `retention.ms`, or `partitions`.
+        found: what it is.
+        wanted: what it should be.
+    """
+
+    setting: str
+    found: str
+    wanted: str
+
+
+@dataclass(frozen=True)
+class TopicOutcome:
+    """What a topic is, or what was done to it.
+
+    Attributes:
+        name: of the topic.
+        action: `created`, `exists`, `differs`, `altered` or `missing`.
+        partitions: how many it has; 0 if it is missing.
+        differences: from the plan, as they were found (for `altered`: before).
+    """
+
+    name: str
+    action: str
+    partitions: int
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Principals:
+    """Who does what; None leaves that role's rights alone.
+
+    Attributes:
+        tap: writes our topics, such as `User:tap`.
+        stream: reads them.
+        shipper: writes `broker-logs`, if log lines are shipped there.
+        enforcer: reads and writes the enforcers' topic.
+    """
+
+    tap: str | None = None
+    stream: str | None = None
+    shipper: str | None = None
+    enforcer: str | None = None
+
+
+def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
+    """Plan all our topics.
+
+    Args:
+        partitions: of each, but for the enforcers' topic, which has one.
+        retention_hours: of those that are not compacted; longer than the stream may ever be down.
+    """
+    retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
+    plans = [TopicPlan(name, retention | settings, partitions) for name, settings in topic_settings().items()]
+    # Compacted alone: time takes nothing away.
+    kept = [
+        replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
+        for plan in plans
+    ]
+    logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
+    return [*kept, logs, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+
+
+class TopicSetup:
+    """Looks at, creates and alters topics and their ACLs on one cluster."""
+
+    def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            config: confluent-kafka settings of someone who may do it.
+            timeout_s: seconds until an answer is given up.
+        """
+        self._servers = config["bootstrap.servers"]
+        self._timeout_s = timeout_s
+        self._admin = AdminClient({**config, "log_level": 0})
+
+    def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
+        """Compare what is there with the plans; nothing is changed.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicError: the broker does not show a topic's settings.
+        """
+        try:
+            found = self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            msg = (
+                f"no Kafka broker answers at {self._servers} within {self._timeout_s:g} s ({error.args[0].str()}): "
+                f"check the address and the listener's security settings"
+            )
+            raise BrokerUnreachableError(msg) from error
+        there = {plan.name: len(found[plan.name].partitions) for plan in plans if plan.name in found}
+        settings = self._settings(list(there))
+        return [
+            _compared(plan, there[plan.name], settings[plan.name])
+            if plan.name in there
+            else TopicOutcome(plan.name, _MISSING, 0)
+            for plan in plans
+        ]
+
+    def create(
+        self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
+    ) -> list[TopicOutcome]:
+        """Create what is missing; what differs is altered only if that is asked for.
+
+        Partitions are never added: a principal's events would move to another one, and their order would be lost.
+
+        Args:
+            plans: the topics, with a number of partitions.
+            replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
+            alter: whether settings that differ are set as planned.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicError: Kafka refused.
+        """
+        planned = {plan.name: plan for plan in plans}
+        outcomes = []
+        for outcome in self.describe(plans):
+            plan = planned[outcome.name]
+            if outcome.action == _MISSING:
+                action = _CREATED if self._create(plan, replication_factor) else _EXISTS
+                outcomes.append(TopicOutcome(plan.name, action, plan.partitions or 1))
+            elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
+                self._alter(plan, outcome.differences)
+                outcomes.append(replace(outcome, action=_ALTERED))
+            else:
+                outcomes.append(outcome)
+        return outcomes
+
+    def grant(self, who: Principals) -> list[str]:
+        """Allow each role what it needs and, by that, forbid the same to all others but super users.
+
+        Returns:
+            The rights granted, in words.
+
+        Raises:
+            TopicError: Kafka refused: ALTER on the cluster and an authorizer are needed.
+        """
+        bindings = _bindings(who)
+        for binding, answer in self._admin.create_acls(bindings, request_timeout=self._timeout_s).items():
+            self._result(answer, f"{_words(binding)} could not be granted", "ALTER on the cluster and an authorizer")
+        return [_words(binding) for binding in bindings]
+
+    def _settings(self, names: list[str]) -> dict[str, dict[str, str]]:
+        if not names:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        answers = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            resource.name: {
+                name: str(entry.value)
+                for name, entry in self._result(
+                    answer, f"settings of topic {resource.name!r} are not shown", "DESCRIBE_CONFIGS on it"
+                ).items()
+            }
+            for resource, answer in answers.items()
+        }
+
+    def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
+        topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+        (answer,) = self._admin.create_topics([topic], request_timeout=self._timeout_s).values()
+        try:
+            answer.result()
+        except KafkaException as error:
+            # Another one was at it at the same moment.
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise _refused(error, f"topic {plan.name!r} could not be created", "CREATE on it") from error
+            return False
+        return True
+
+    def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
+        changes = [
+            ConfigEntry(difference.setting, difference.wanted, incremental_operation=AlterConfigOpType.SET)
+            for difference in differences
+            if difference.setting in plan.settings
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, plan.name, incremental_configs=changes)
+        for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s).values():
+            self._result(answer, f"topic {plan.name!r} could not be altered", "ALTER_CONFIGS on it")
+
+    def _result(self, answer: Future[Any], failure: str, needed: str) -> Any:
+        try:
+            return answer.result()
+        except KafkaException as error:
+            raise _refused(error, failure, needed) from error
+
+
+def _refused(error: KafkaException, failure: str, needed: str) -> TopicError:
+    return TopicError(f"{failure} ({error.args[0].str()}): {needed} is needed")
+
+
+def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:
+    differences = [
+        Difference(name, settings.get(name, "nothing"), wanted)
+        for name, wanted in plan.settings.items()
+        if _parts(settings.get(name, "")) != _parts(wanted)
+    ]
+    if plan.partitions is not None and plan.partitions != partitions:
+        differences.append(Difference("partitions", str(partitions), str(plan.partitions)))
+    return TopicOutcome(plan.name, _DIFFERS if differences else _EXISTS, partitions, differences)
+
+
+def _parts(value: str) -> set[str]:
+    # cleanup.policy is a list, whose order means nothing.
+    return set(value.split(","))
+
+
+def _without(settings: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in settings.items() if key != name}
+
+
+def _bindings(who: Principals) -> list[AclBinding]:
+    written = list(topic_settings())
+    wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
+    if who.tap:
+        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.WRITE) for name in written]
+        read_back = (PRODUCER_PRINCIPALS, TAP_STATUS, BROKER_LOGS)
+        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.READ) for name in read_back]
+        wanted.append((who.tap, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
+    if who.stream:
+        wanted += [(who.stream, ResourceType.TOPIC, name, AclOperation.READ) for name in written]
+        wanted += [(who.stream, ResourceType.GROUP, prefix, AclOperation.READ) for prefix in _GROUP_PREFIXES]
+    if who.shipper:
+        wanted.append((who.shipper, ResourceType.TOPIC, BROKER_LOGS, AclOperation.WRITE))
+    if who.enforcer:
+        rights = (AclOperation.READ, AclOperation.WRITE)
+        wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
+        wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
+    return [
+        AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
+        for principal, kind, name, operation in wanted
+    ]
+
+
+def _pattern(kind: ResourceType) -> ResourcePatternType:
+    return ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL
+
+
+def _words(binding: AclBinding) -> str:
+    operation, kind = AclOperation(binding.operation), ResourceType(binding.restype)
+    return f"{binding.principal}: {operation.name} {kind.name.lower()} {binding.name}"

@@ -1,0 +1,113 @@
+"""The topics of this project: their names, their settings, and clear words when one is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.errors import BrokerUnreachableError, TopicError, TopicMissingError
+from wire.topics import topic_settings
+
+DEFAULT_PARTITIONS = 4
+DEFAULT_TIMEOUT_S = 15.0
+
+_SEEN_POLL_S = 0.05
+_ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
+
+
+def ensure_topics(
+    config: Mapping[str, str],
+    *,
+    partitions: int = DEFAULT_PARTITIONS,
+    replication_factor: int = -1,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Create what is missing of the topics the tap writes; existing ones are left as they are.
+
+    Args:
+        config: confluent-kafka settings of someone who may create topics.
+        partitions: of each topic; all events of a principal are in one of them.
+        replication_factor: copies of each; -1 takes the broker's `default.replication.factor`.
+        timeout_s: seconds until an answer is given up.
+
+    Raises:
+        BrokerUnreachableError: no broker answers.
+        TopicError: Kafka refused to create a topic.
+    """
+    admin = _admin(config)
+    existing = _existing_topics(admin, config, timeout_s)
+    wanted = [
+        NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=settings)
+        for name, settings in topic_settings().items()
+        if name not in existing
+    ]
+    if not wanted:
+        return
+    for name, created in admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s).items():
+        try:
+            created.result()
+        except KafkaException as error:
+            # Another tap started at the same moment.
+            if error.args[0].name() != _ALREADY_THERE:
+                msg = f"topic {name!r} could not be created ({error.args[0].str()}): create it by hand or allow CREATE"
+                raise TopicError(msg) from error
+    _wait_until_seen(admin, config, {topic.topic for topic in wanted}, timeout_s)
+
+
+def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+    """Make sure that a topic is there.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: its name.
+        timeout_s: seconds until an answer is given up.
+
+    Returns:
+        The number of its partitions.
+
+    Raises:
+        BrokerUnreachableError: no broker answers.
+        TopicMissingError: the broker answers, but has no such topic or does not show it to us.
+    """
+    found = _existing_topics(_admin(config), config, timeout_s)
+    if topic not in found:
+        msg = (
+            f"topic {topic!r} is not on {config['bootstrap.servers']} (or not shown to this user): "
+            f"start `pid-quota tap`, which creates it, or create it by hand"
+        )
+        raise TopicMissingError(msg)
+    return found[topic]
+
+
+def _admin(config: Mapping[str, str]) -> AdminClient:
+    # librdkafka would write each refused connection to stderr; we say it once, in our own words.
+    return AdminClient({**config, "log_level": 0})
+
+
+def _existing_topics(admin: AdminClient, config: Mapping[str, str], timeout_s: float) -> dict[str, int]:
+    try:
+        found = admin.list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        raise _unreachable(config, timeout_s, error.args[0].str()) from error
+    return {name: len(about.partitions) for name, about in found.items() if about.error is None}
+
+
+def _wait_until_seen(admin: AdminClient, config: Mapping[str, str], names: set[str], timeout_s: float) -> None:
+    # The controller has made them, but the broker that is asked next may hear of it a moment later.
+    give_up_at = time.monotonic() + timeout_s
+    while not names <= _existing_topics(admin, config, timeout_s).keys():
+        if time.monotonic() > give_up_at:
+            msg = f"topics {', '.join(sorted(names))} were created, but not seen within {timeout_s:g} s: try again"
+            raise TopicError(msg)
+        time.sleep(_SEEN_POLL_S)
+
+
+def _unreachable(config: Mapping[str, str], timeout_s: float, reason: str) -> BrokerUnreachableError:
+    return BrokerUnreachableError(
+        f"no Kafka broker answers at {config['bootstrap.servers']} within {timeout_s:g} s ({reason}): "
+        f"check the address, the listener's security settings and that the broker runs"
+    )

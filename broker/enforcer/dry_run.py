@@ -1,0 +1,82 @@
+"""A dry run: quotas that are read from the broker and changed in memory only, and a log that forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from broker.cluster.client_quotas import ClientQuotas, QuotaChange
+from broker.cluster.quota_entity import QuotaEntity
+from broker.errors import ClientQuotaError
+from broker.leases.lease_rules import Action
+
+
+class DryRunQuotas:
+    """The broker's quotas with our changes on top, which the broker never hears of."""
+
+    def __init__(self, quotas: ClientQuotas) -> None:
+        self._quotas = quotas
+        self._changed: dict[QuotaEntity, dict[str, float | None]] = {}
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """As `ClientQuotas.describe`, with our changes."""
+        values: dict[str, float | None] = {**self._quotas.describe(entity), **self._changed.get(entity, {})}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """As `ClientQuotas.describe_all`, without our changes."""
+        return self._quotas.describe_all()
+
+    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """As `ClientQuotas.beneath`, without our changes."""
+        return self._quotas.beneath(entity, key, client_ids)
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        """Remember the changes."""
+        for change in changes:
+            self._changed.setdefault(change.entity, {})[change.key] = change.value
+        return {change.entity: None for change in changes}
+
+
+class DryRunLog:
+    """Writes nothing: a dry run leaves no trace, and has nothing to reconcile."""
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Drop them."""
+
+    def read(self) -> list[Action]:
+        """Return nothing."""
+        return []
+
+    def has_changed(self) -> bool:
+        """Say that nothing is new."""
+        return False
+
+
+class NoLeases:
+    """Keeps nothing on the brokers."""
+
+    def read(self, *, again: bool = False) -> list[Action]:
+        """Return nothing."""
+        del again
+        return []
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Drop them."""
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Nothing is kept."""
+
+
+class NoLock:
+    """A dry run changes nothing, so any number may run."""
+
+    def is_held(self) -> bool:
+        """Say yes."""
+        return True
+
+    def confirm(self) -> bool:
+        """Say yes."""
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,304 @@
+"""Carries decisions out as client quotas and takes these back in time: one `turn` after another, until it is stopped.
+
+Every change is written down before the broker hears of it and again when it is done (`broker.leases.lease_rules`), on
+the brokers and in the table, so a new enforcer finds what a killed one left behind. Whatever goes wrong, a lease only
+ever ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.book import EnforcerBook
+from broker.enforcer.lease_steps import LeaseSteps, Told
+from broker.enforcer.notices import Notice, NoticeKind, value_text
+from broker.enforcer.orphans import orphans
+from broker.enforcer.ports import Clocks, EnforcerPorts
+from broker.errors import BrokerError
+from broker.leases.deadlines import Deadlines
+from broker.leases.lease_plan import EnforcerOptions, Plan, clipped, plan
+from broker.leases.lease_rules import Lease, LeaseState
+from broker.leases.lease_targets import ThrottleDecision
+
+_MAX_SAID = 10_000
+
+_KINDS: dict[LeaseState, NoticeKind] = {
+    "in_force": "throttled",
+    "restored": "restored",
+    "let_go": "let go",
+    "failed": "failed",
+}
+
+
+class Enforcer:
+    """The enforcer. Not for several threads."""
+
+    def __init__(
+        self,
+        ports: EnforcerPorts,
+        options: EnforcerOptions,
+        clocks: Clocks,
+        *,
+        say: Callable[[Notice], None],
+        name: str,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            ports: What it works with.
+            options: What it may do.
+            clocks: Tell the time.
+            say: Takes a notice of each action.
+            name: Of this process, for the log.
+        """
+        self._decisions, self._quotas, self._lock = ports.decisions, ports.quotas, ports.lock
+        self._options, self._clock_ms, self._say = options, clocks.wall_ms, say
+        self._book = EnforcerBook(ports.log, ports.leases, name, options.hands_off_ms)
+        self._steps = LeaseSteps(ports.quotas, clocks, say)
+        self._deadlines = Deadlines(clocks.steady_ms)
+        self._active: bool | None = None
+        self._is_new = False
+        self._pending: dict[str, ThrottleDecision] = {}
+        self._said: set[tuple[str, str]] = set()
+
+    @property
+    def leases(self) -> dict[QuotaEntity, Lease]:
+        """Open leases by entity."""
+        return dict(self._book.leases)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether we held the lock in the last turn."""
+        return bool(self._active)
+
+    def turn(self) -> None:
+        """Do all there is to do now; waits for Kafka and the tables only. Leases that are due end first of all errors.
+
+        Raises:
+            EnforcerLockError: If Kafka refuses us the lock.
+            LeaseStoreError: If the brokers' record of the leases can't be read or written; the turn may be taken again.
+            Exception: Of the log or the decisions, likewise.
+        """
+        if not self._holds_lock():
+            return
+        trouble: Exception | None = None
+        promised: list[Told] = []
+        try:
+            self._book.hear()
+            promised = self._promise_leases()
+        except Exception as error:  # of whatever the tables are: nobody's lease waits for it
+            trouble = error
+        self._settle(promised)
+        if trouble is not None:
+            raise trouble
+
+    def end_due(self) -> None:
+        """End what is due, with the brokers alone: between turns that wait for tables; raises as `turn`."""
+        if not self._holds_lock():
+            return
+        try:
+            self._book.hear()
+        finally:
+            self._settle([])
+
+    def end_all(self, why: str) -> list[Lease]:
+        """Restore every quota now, as before a stop; returns the leases that could not be ended."""
+        if self._active and self._lock.is_held():
+            self._pending.clear()
+            self._work([], [lease.to("restoring") for lease in self._book.leases.values()], why)
+        return list(self._book.leases.values())
+
+    def alert(self, why: str, principal: str | None = None) -> None:
+        """Write a warning down and say it."""
+        now_ms = self._clock_ms()
+        if self._active:
+            self._book.note_alert(why, principal, now_ms)
+        self._say(Notice(now_ms, "alert", why, principal))
+
+    # Steps of a turn
+
+    def _holds_lock(self) -> bool:
+        if not self._lock.is_held():
+            self._stand_by()
+            return False
+        if not self._active:
+            self._take_over()
+        return True
+
+    def _stand_by(self) -> None:
+        if self._active is not False:
+            lost = "lost the lock" if self._active else "another enforcer holds the lock, or it is not given yet"
+            self._say(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
+        self._active = False
+        self._book.forget()
+        self._pending.clear()
+
+    def _take_over(self) -> None:
+        self._book.load()
+        # What is open may have been left in the middle of a step.
+        self._steps.unchecked = set(self._book.leases)
+        self._active = self._is_new = True
+        self._say(Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._book.leases)}"))
+
+    def _promise_leases(self) -> list[Told]:
+        """Write down the leases that the decisions ask for, new and longer ones; returns them with the reasons."""
+        found = self._book.refresh()
+        self._steps.unchecked |= {lease.entity for lease in found}
+        now_ms = self._clock_ms()
+        if self._is_new:
+            self._alert_of_orphans(found)
+        self._receive(self._decisions.in_force(now_ms, again=self._is_new), now_ms)
+        self._is_new = False
+        fresh, longer = self._plan(now_ms)
+        if not (fresh or longer) or not self._lock.confirm():
+            # Lost, or Kafka does not answer: the next turn will see.
+            return []
+        told = [*fresh, *((lease, "still over its quota") for lease in longer)]
+        self._book.promise(told, now_ms)
+        for lease in longer:
+            self._say(Notice.of(lease, now_ms, "extended", "still over its quota"))
+        return told
+
+    def _alert_of_orphans(self, found: list[Lease]) -> None:
+        if found:
+            self._say(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
+        for why in orphans(self._quotas, self._options, self._book.leases):
+            self.alert(why)
+
+    def _receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> None:
+        ends_ms: dict[str, int] = {}
+        sooner = []
+        for decision in decisions:
+            kept = self._pending.get(decision.decision_id) or clipped(decision, now_ms, self._options)
+            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
+            if kept.throttled_until_ms > now_ms:
+                self._pending[kept.decision_id] = kept
+            if kept.ends_sooner:
+                sooner.append(kept.principal)
+        for principal in dict.fromkeys(sooner):
+            self._end_sooner(principal, ends_ms[principal], now_ms)
+
+    def _end_sooner(self, principal: str, until_ms: int, now_ms: int) -> None:
+        for name, decision in self._pending.items():
+            if decision.principal == principal and decision.throttled_until_ms > until_ms:
+                self._pending[name] = replace(decision, throttled_until_ms=until_ms)
+        leases = [
+            replace(lease, until_ms=until_ms, set_ms=now_ms)
+            for lease in self._book.leases.values()
+            if lease.principal == principal and lease.until_ms > until_ms
+        ]
+        why = "its quota was raised or removed"
+        self._book.note([(lease, why) for lease in leases], now_ms)
+        for lease in leases:
+            self._say(Notice.of(lease, now_ms, "shortened", why))
+
+    def _plan(self, now_ms: int) -> tuple[list[Told], list[Lease]]:
+        known = self._book.known()
+        fresh: list[Told] = []
+        extended: list[Lease] = []
+        for decision in list(self._pending.values()):
+            if self._deadlines.is_past(decision.decision_id, decision.throttled_until_ms, now_ms):
+                del self._pending[decision.decision_id]
+                continue
+            what = plan(decision, now_ms, self._options, known)
+            if what.skipped:
+                self._say_once(decision, what.skipped)
+            longer = [what.longer(lease, decision, now_ms) for lease in what.extend]
+            new = self._new_leases(decision, what, now_ms)
+            extended = [lease for lease in extended if lease.entity not in {other.entity for other in longer}] + longer
+            fresh += new
+            known = known.with_leases({lease.entity: lease for lease in (*longer, *(lease for lease, _ in new))})
+        return fresh, extended
+
+    def _new_leases(self, decision: ThrottleDecision, what: Plan, now_ms: int) -> list[Told]:
+        taken = []
+        key, value = self._options.lever, self._options.value
+        for entity in what.take:
+            if not self._steps.may_try(entity):
+                continue
+            try:
+                previous, wider = self._steps.holding(entity, key, decision.client_ids)
+            except BrokerError:
+                continue
+            # A quota for a client id hides the user's own, and one for a user the default: ours must not be the looser.
+            tightest = min((each for each in (previous, wider) if each is not None), default=None)
+            if tightest is not None and tightest <= value:
+                self._say_once(decision, f"the {key} that holds for {entity} is {value_text(tightest)} already")
+                continue
+            lease = Lease(
+                uuid.uuid4().hex,
+                decision.principal,
+                entity,
+                key,
+                previous,
+                value,
+                decision.throttled_until_ms,
+                decision.decision_id,
+                set_ms=now_ms,
+            )
+            quota = "" if decision.quota is None else f", quota {decision.quota:g}"
+            taken.append((lease, f"{decision.refused_pids} PIDs refused{quota}; {what.why}"))
+        return taken
+
+    def _settle(self, promised: list[Told]) -> None:
+        """Take the next step of what was promised, of what is due, and of what nobody has looked at yet."""
+        now_ms = self._clock_ms()
+        names = {lease.entity for lease, _ in promised}
+        rest = [lease for lease in self._book.leases.values() if lease.entity not in names]
+        rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.entity)]
+        changed = [lease for lease in rest if lease.state != "in_force" or lease.entity in self._steps.unchecked]
+        if promised or changed:
+            self._work(promised, changed)
+        self._deadlines.keep({*self._pending, *(lease.lease_id for lease in self._book.leases.values())})
+
+    def _ended_if_due(self, lease: Lease, now_ms: int) -> Lease:
+        if self._book.known().holds.covers(lease.principal, now_ms):
+            return lease.to("restoring")
+        if lease.is_due(now_ms) or self._deadlines.is_past(lease.lease_id, lease.until_ms, now_ms):
+            # By the steady clock its time may be over before the other one says so: it must not come back.
+            return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
+        return lease
+
+    def _work(self, promised: list[Told], changed: list[Lease], order: str = "") -> None:
+        """Do the steps on the broker, and write down what they are and what became of them, if that is possible."""
+        if not self._lock.confirm():
+            return
+        now_ms = self._clock_ms()
+        # Step 1. Intents to end. They need nobody's leave: what can't be written down now is written down later.
+        news = [
+            (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._book.leases.values()
+        ]
+        self._book.note(news, now_ms)
+        self._try_to_tell()
+        # Step 2. The broker.
+        outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
+        # Step 3. Outcomes.
+        reasons = {lease.lease_id: why for lease, why in (*promised, *news)}
+        told = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
+        self._book.note(told, self._clock_ms())
+        self._try_to_tell()
+        for lease, why in told:
+            self._say(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
+
+    # Helpers
+
+    def _try_to_tell(self) -> None:
+        try:
+            self._book.tell()
+        except Exception:  # the next turn tries again, and says what is wrong
+            return
+
+    def _say_once(self, decision: ThrottleDecision, why: str) -> None:
+        if (decision.decision_id, why) in self._said:
+            return
+        if len(self._said) >= _MAX_SAID:
+            self._said.clear()
+        self._said.add((decision.decision_id, why))
+        self._say(Notice(self._clock_ms(), "skipped", why, decision.principal, decision_id=decision.decision_id))
+
+
+def _reason(lease: Lease, now_ms: int) -> str:
+    return "its time is over" if lease.is_due(now_ms) else "released by order"

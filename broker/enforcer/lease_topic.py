@@ -1,0 +1,151 @@
+"""The enforcers' topic as their memory: what it takes to end every lease, and orders to do so, without any table.
+
+A record per lease holds its newest step. It is written before the broker hears of the lease, and taken away only when
+the table has its last step: a lease ends although the tables are unreadable, gone or empty. Who may write this topic
+may loosen quotas: it belongs to the enforcer alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from broker.closing import Closing
+from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
+from broker.cluster.whole_topic import WholeTopic
+from broker.enforcer.lock import LOCK_PARTITION
+from broker.errors import BrokerError, LeaseStoreError
+from broker.leases.lease_rules import Action
+from wire.topics import ENFORCER_TOPIC
+
+_TIMEOUT_S = 10.0
+_LEASE, _HOLD = "lease/", "hold/"
+_EVERYBODY = "hold"
+
+_YEAR_10000_MS = 253_402_300_800_000
+
+_decode = msgspec.json.Decoder(Action).decode
+
+
+class LeaseTopic(Closing):
+    """Steps of leases and orders, each the newest of its kind. Not for several threads."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Nothing is read yet.
+
+        Args:
+            settings: confluent-kafka settings of someone who may read and write the enforcers' topic.
+        """
+        self._settings = dict(settings)
+        # Not idempotent: an enforcer has no producer id.
+        more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}
+        self._producer = Producer({**settings, **more, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
+        self._topic: WholeTopic | None = None
+        self._newest: dict[str, Action] = {}
+        self.bad_records = 0
+
+    def close(self) -> None:
+        """End it."""
+        self._producer.purge()
+        self._producer.flush(1)
+        self._forget()
+
+    def read(self, *, again: bool = False) -> list[Action]:
+        """Return the newest step of each lease that is kept, and the orders.
+
+        Args:
+            again: Read all of the topic again, to its end; else only what came since, without waiting.
+
+        Raises:
+            LeaseStoreError: If it can't be read.
+        """
+        if again:
+            self._forget()
+        try:
+            if self._topic is None:
+                self._topic = WholeTopic(self._settings, ENFORCER_TOPIC, group=ENFORCER_TOPIC)
+                self._learn(self._topic.until_end())
+            else:
+                self._learn(self._topic.news())
+        except (BrokerError, KafkaException) as error:
+            self._forget()
+            msg = f"leases can't be read from topic {ENFORCER_TOPIC!r}: {error}"
+            raise LeaseStoreError(msg) from error
+        return list(self._newest.values())
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Keep steps of leases, and orders; returns when the brokers have them.
+
+        Raises:
+            LeaseStoreError: If they did not take all.
+        """
+        self._write([(_key(action), msgspec.json.encode(action)) for action in actions])
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Take leases away; errors as of `append`."""
+        self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
+
+    def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
+        errors: list[KafkaError] = []
+
+        def note(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        for key, value in records:
+            self._producer.produce(
+                ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
+            )
+        waiting = self._producer.flush(2 * _TIMEOUT_S)
+        if errors or waiting:
+            reason = errors[0].str() if errors else "no answer"
+            msg = f"a lease can't be kept in topic {ENFORCER_TOPIC!r} ({reason}): check the right to WRITE it"
+            raise LeaseStoreError(msg)
+
+    def _learn(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key() or b"", message.value()
+        name = key.decode("utf-8", "replace")
+        if not name.startswith((_LEASE, _HOLD)) and name != _EVERYBODY:
+            # Probes of the clock.
+            return
+        if not value:
+            self._newest.pop(name, None)
+            return
+        try:
+            action = _decode(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            self.bad_records += 1
+            return
+        if _key(action) == name and _can_be_ours(action):
+            self._newest[name] = action
+        else:
+            self.bad_records += 1
+
+    def _forget(self) -> None:
+        topic, self._topic = self._topic, None
+        self._newest.clear()
+        if topic is not None:
+            topic.close()
+
+
+def _can_be_ours(action: Action) -> bool:
+    """Whether an enforcer may have written it: it sets and takes back its own levers only, and knows no other times."""
+    lease = action.lease
+    times = [action.recorded_at_ms, action.until_ms or 0, *((lease.until_ms, lease.set_ms) if lease else ())]
+    if not all(0 <= each < _YEAR_10000_MS for each in times):
+        return False
+    if lease is None:
+        return action.state == "hold"
+    return lease.quota_key in (REQUEST_PERCENTAGE, CONNECTION_CREATION_RATE) and bool(lease.entity.parts())
+
+
+def _key(action: Action) -> str:
+    if action.lease is not None:
+        return _LEASE + action.lease.lease_id
+    return _EVERYBODY if action.principal is None else _HOLD + action.principal

@@ -1,0 +1,144 @@
+"""Keeps enforcers one at a time: whoever is assigned the one partition of a consumer group holds the lock.
+
+Kafka's own group membership is the lock: it works across hosts, a killed holder loses it after the session timeout
+without anybody's help, and a waiting enforcer takes over. A second enforcer must not act: it would record the first
+one's quota as the value to go back to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.errors import EnforcerLockError
+from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
+
+LOCK_PARTITION = 0
+"""Whoever is assigned this one holds the lock: a topic with more must not have more holders."""
+
+SESSION_TIMEOUT_MS = 6_000
+"""So long a killed enforcer keeps the lock. Brokers allow no less by default (`group.min.session.timeout.ms`)."""
+
+_TIMEOUT_S = 10.0
+_TRIES = 3
+_PAUSE_S = 0.1
+_ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
+
+
+class EnforcerLock:
+    """Membership in the enforcers' group. Not for several threads."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Create the topic if it is missing, and join the group.
+
+        Args:
+            settings: confluent-kafka settings.
+
+        Raises:
+            EnforcerLockError: If the topic can't be made or the group can't be joined.
+        """
+        ensure_enforcer_topic(settings)
+        self._held = False
+        self._consumer = Consumer(
+            {
+                **settings,
+                "group.id": ENFORCER_TOPIC,
+                "session.timeout.ms": str(SESSION_TIMEOUT_MS),
+                "heartbeat.interval.ms": str(SESSION_TIMEOUT_MS // 6),
+                # An enforcer that hangs must not keep the lock.
+                "max.poll.interval.ms": "30000",
+                "socket.timeout.ms": str(SESSION_TIMEOUT_MS),
+                # The others hand the partition to a newcomer; this one leaves it with its owner.
+                "partition.assignment.strategy": "cooperative-sticky",
+                "enable.auto.commit": "false",
+                "auto.offset.reset": "latest",
+                "log_level": "0",
+            }
+        )
+        self._consumer.subscribe(
+            [ENFORCER_TOPIC], on_assign=self._on_assign, on_revoke=self._on_lose, on_lost=self._on_lose
+        )
+
+    def is_held(self) -> bool:
+        """Say whether we hold the lock, by what the group told us last; never waits.
+
+        Raises:
+            EnforcerLockError: If Kafka refuses us the topic or the group.
+        """
+        message = self._consumer.poll(0)
+        error = message.error() if message is not None else None
+        if error is not None and "AUTHORIZATION" in error.name():
+            msg = f"the enforcers' lock can't be used ({error.str()}): allow READ on topic and group {ENFORCER_TOPIC}"
+            raise EnforcerLockError(msg)
+        return self._held
+
+    def confirm(self) -> bool:
+        """Ask the group whether we still hold the lock: a process that was suspended does not know that it lost it."""
+        for _ in range(_TRIES):
+            if not self.is_held():
+                return False
+            try:
+                # Only a member of the present generation may commit. One that was thrown out learns of it by this, or
+                # by the next heartbeat, and `is_held` knows before it may join again.
+                self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
+            except KafkaException:
+                # Also the first answer after other enforcers came or went: the second one is good then.
+                self._consumer.poll(_PAUSE_S)
+            else:
+                return self._held
+        return False
+
+    def close(self) -> None:
+        """Leave the group, so that the next one need not wait."""
+        self._held = False
+        self._consumer.close()
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._held = self._held or _has_lock(partitions)
+
+    def _on_lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._held = self._held and not _has_lock(partitions)
+
+
+def _has_lock(partitions: list[TopicPartition]) -> bool:
+    return any(partition.partition == LOCK_PARTITION for partition in partitions)
+
+
+def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
+    """Create the topic of the lock if it is missing.
+
+    Raises:
+        EnforcerLockError: If it can't be created, or has more than one partition.
+    """
+    admin = AdminClient({**settings, "log_level": "0"})
+    topic = NewTopic(
+        ENFORCER_TOPIC,
+        num_partitions=1,
+        replication_factor=-1,
+        config=ENFORCER_TOPIC_SETTINGS,
+    )
+    try:
+        found = admin.list_topics(timeout=_TIMEOUT_S).topics.get(ENFORCER_TOPIC)
+        if found is not None and found.error is None:
+            _require_one_partition(len(found.partitions))
+            return
+        admin.create_topics([topic], request_timeout=_TIMEOUT_S)[ENFORCER_TOPIC].result()
+    except KafkaException as error:
+        if error.args[0].name() != _ALREADY_THERE:
+            msg = (
+                f"topic {ENFORCER_TOPIC!r}, the enforcers' lock, can't be made on {settings['bootstrap.servers']} "
+                f"({error.args[0].str()}): check the address, or create it by hand with one partition"
+            )
+            raise EnforcerLockError(msg) from error
+
+
+def _require_one_partition(count: int) -> None:
+    if count != 1:
+        msg = (
+            f"topic {ENFORCER_TOPIC!r} has {count} partitions, not 1: enforcers of other versions would share the "
+            f"lock. Stop all enforcers, delete the topic, and start one: it makes the topic anew"
+        )
+        raise EnforcerLockError(msg)

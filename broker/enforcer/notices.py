@@ -1,0 +1,115 @@
+"""What an enforcer says: one notice per action, as a line for people or a record for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.leases.lease_rules import Lease
+
+NoticeKind = Literal[
+    "throttled",
+    "extended",
+    "shortened",
+    "restored",
+    "let go",
+    "failed",
+    "skipped",
+    "trying again",
+    "held",
+    "alert",
+    "lock",
+]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that an enforcer did, or did not do.
+
+    Attributes:
+        at_ms: When, in milliseconds since the epoch.
+        kind: What.
+        why: In words.
+        principal: Whom it is about.
+        entity: Whose quota.
+        lease: With the values before and now.
+        decision_id: The decision behind it.
+        until_ms: How long it holds.
+    """
+
+    at_ms: int
+    kind: NoticeKind
+    why: str
+    principal: str | None = None
+    entity: QuotaEntity | None = None
+    lease: Lease | None = None
+    decision_id: str | None = None
+    until_ms: int | None = None
+
+    @classmethod
+    def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> Notice:
+        """Tell of a lease."""
+        return cls(at_ms, kind, why, lease.principal, lease.entity, lease, lease.decision_id, lease.until_ms)
+
+    def line(self, *, dry_run: bool = False) -> str:
+        """Return one line: when, what, who, until when, why."""
+        words = [time_text(self.at_ms), f"[dry run] {self.kind}" if dry_run else self.kind]
+        if self.principal:
+            words.append(self.principal)
+        if self.lease:
+            words.append(f"({self.lease.entity}: {self.lease.quota_key} {_values(self.kind, self.lease)})")
+        elif self.entity:
+            words.append(f"({self.entity})")
+        if self.until_ms is not None and self.kind in ("throttled", "extended", "shortened", "held"):
+            words.append(f"until {time_text(self.until_ms)}")
+        decision = f" [decision {self.decision_id}]" if self.decision_id else ""
+        return f"{' '.join(words)}: {self.why}{decision}"
+
+    def record(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Return the same as fields."""
+        entity = self.entity or (self.lease.entity if self.lease else None)
+        return {
+            "at": time_text(self.at_ms),
+            "action": self.kind,
+            "dry_run": dry_run,
+            "principal": self.principal,
+            "user": entity.user if entity else None,
+            "client_id": entity.client_id if entity else None,
+            "ip": entity.ip if entity else None,
+            "quota_key": self.lease.quota_key if self.lease else None,
+            "previous_value": self.lease.previous if self.lease else None,
+            "new_value": self.lease.enforced if self.lease else None,
+            "until": None if self.until_ms is None else time_text(self.until_ms),
+            "decision_id": self.decision_id,
+            "why": self.why,
+        }
+
+
+def time_text(ms: int) -> str:
+    """Return a time to the millisecond.
+
+    Examples:
+        >>> time_text(0)
+        '1970-01-01T00:00:00.000Z'
+    """
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def value_text(value: float | None) -> str:
+    """Return a quota in words.
+
+    Examples:
+        >>> value_text(None), value_text(0.01)
+        ('none', '0.01')
+    """
+    return "none" if value is None else f"{value:g}"
+
+
+def _values(kind: NoticeKind, lease: Lease) -> str:
+    if kind in ("restored", "failed"):
+        return f"is {value_text(lease.previous)}"
+    if kind == "let go":
+        return f"no longer {value_text(lease.enforced)}"
+    return f"{value_text(lease.enforced)}, was {value_text(lease.previous)}"

@@ -1,0 +1,88 @@
+"""The enforcer's life: turn after turn until it is told to stop, and every quota restored before it ends."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from broker.enforcer.enforcer import Enforcer
+from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.notices import Notice
+from broker.enforcer.ports import Clocks
+from broker.enforcer.stream_watch import Watch
+from broker.errors import BrokerError, EnforceError, LeaseStoreError
+from tables.errors import TableError
+
+_STOP_TRIES = 5
+_LONGEST_PAUSE_S = 5.0
+
+
+def now_ms() -> int:
+    """Return the time, in milliseconds since the epoch."""
+    return round(time.time() * 1000)
+
+
+CLOCKS = Clocks(now_ms, lambda: time.monotonic_ns() // 1_000_000)
+
+
+def run(
+    enforcer: Enforcer,
+    watch: Watch,
+    stop: threading.Event,
+    poll_seconds: float,
+    say: Callable[[Notice], None],
+    metrics: EnforcerMetrics,
+) -> None:
+    """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
+
+    Tables that can't be read or written for a while are waited for; leases end meanwhile.
+
+    Raises:
+        EnforceError: If quotas could not be restored at the end.
+        BrokerError: If Kafka refuses us the lock.
+        Exception: Whatever nobody thought of; the quotas are restored before it gets out of here.
+    """
+    try:
+        _take_turns(enforcer, watch, stop, poll_seconds, say, metrics)
+    except BaseException as error:
+        _restore_all(enforcer, poll_seconds, f" after {type(error).__name__}: {error}")
+        raise
+    _restore_all(enforcer, poll_seconds)
+
+
+def _take_turns(
+    enforcer: Enforcer,
+    watch: Watch,
+    stop: threading.Event,
+    poll_seconds: float,
+    say: Callable[[Notice], None],
+    metrics: EnforcerMetrics,
+) -> None:
+    pause_s, next_s = poll_seconds, time.monotonic()
+    while not stop.wait(poll_seconds):
+        try:
+            if time.monotonic() < next_s:
+                enforcer.end_due()
+                continue
+            enforcer.turn()
+            metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
+            watch.look(now_ms())
+            pause_s = poll_seconds
+        except (TableError, LeaseStoreError) as error:
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            next_s = time.monotonic() + pause_s
+            say(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
+
+
+def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:
+    left, reason = [], ""
+    for _ in range(_STOP_TRIES):
+        try:
+            left = enforcer.end_all("the enforcer is stopped")
+        except BrokerError as error:
+            left, reason = list(enforcer.leases.values()), f" ({error})"
+        if not left:
+            return
+        time.sleep(pause_s)
+    entities = ", ".join(str(lease.entity) for lease in left)
+    msg = f"not restored{trouble}: {entities}{reason}. Start the enforcer again, or --release-all, when Kafka answers"
+    raise EnforceError(msg)

@@ -1,0 +1,1 @@
+"""The tables that the enforcer reads its decisions from and writes its actions to."""

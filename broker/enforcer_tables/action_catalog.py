@@ -1,0 +1,139 @@
+"""The enforcer's tables in a catalog, by SQL: what `broker.enforcer_tables.path_tables` is for path tables.
+
+Each look is a query, and a warehouse that is asked all the time never sleeps: give `--poll-seconds` a value for that.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+from broker.enforcer_tables.action_rows import ACTIONS, action_of, action_row, standing
+from broker.leases.lease_rules import Action
+from broker.leases.lease_targets import ThrottleDecision
+from tables.catalog import engines
+from tables.catalog.answer import Answer
+from tables.catalog.engines import Engine
+from tables.ddl import insert_statement
+from tables.delta import TABLES
+from tables.errors import CatalogError, TableError
+from tables.times import to_ms, to_time
+
+_SINCE_IN_FORCE = """
+SELECT * FROM throttle_decisions
+WHERE decided_at >= (SELECT min(decided_at) FROM throttle_decisions WHERE throttled_until > :now)
+"""
+_ALL_ACTIONS = "SELECT * FROM enforcement_actions ORDER BY recorded_at, sequence"
+_COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
+
+
+class LaterEngine:
+    """A connection that is made when it is first needed, and again after an error: leases end without it."""
+
+    def __init__(self, tables: str) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            tables: `catalog.schema`.
+        """
+        self._tables = tables
+        self._stack = ExitStack()
+        self._engine: Engine | None = None
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        if self._engine is None:
+            self._engine = self._stack.enter_context(engines.engine(self._tables))
+        try:
+            return self._engine.execute(statement, parameters)
+        except CatalogError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._engine = None
+        self._stack.close()
+
+
+class CatalogDecisions:
+    """Asks `throttle_decisions` for what is in force."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            engine: Whose current schema holds the tables.
+        """
+        self._engine = engine
+
+    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return what holds; known decisions come `again` with every look. See `DecisionSource`.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        del again
+        return standing(_ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)}), now_ms)
+
+
+class CatalogActions:
+    """Reads and writes `enforcement_actions`."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Nothing is asked yet; `engine` as of `CatalogDecisions`."""
+        self._engine = engine
+        self._sequence = count()
+        self._written = 0
+        self._rows_read: int | None = None
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Write actions down, all or none.
+
+        Raises:
+            TableError: If they are not written.
+        """
+        names = TABLES[ACTIONS].schema.names
+        rows = [action_row(action, next(self._sequence)) for action in actions]
+        try:
+            self._engine.execute(insert_statement(ACTIONS, names, rows))
+        except CatalogError as error:
+            msg = f"can't write {ACTIONS} ({error}): no quota is changed without it"
+            raise TableError(msg) from error
+        self._written += len(actions)
+
+    def read(self) -> list[Action]:
+        """Return all actions in the order in which they were written.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        rows = _ask(self._engine, _ALL_ACTIONS)
+        self._rows_read, self._written = len(rows), 0
+        return [action_of(row) for row in rows]
+
+    def has_changed(self) -> bool:
+        """Say whether others wrote since `read`.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        (row,) = _ask(self._engine, _COUNT_ACTIONS)
+        return self._rows_read is None or row["rows_now"] != self._rows_read + self._written
+
+
+def newest_write_ms(engine: Engine, tables: Sequence[str]) -> int:
+    """Return when the newest of some tables was last written, in milliseconds since the epoch.
+
+    Raises:
+        TableError: If a table can't be read.
+    """
+    histories = [_ask(engine, f"DESCRIBE HISTORY {table} LIMIT 1") for table in tables]
+    return max((to_ms(history[0]["timestamp"]) for history in histories if history), default=0)
+
+
+def _ask(engine: Engine, statement: str, parameters: dict[str, object] | None = None) -> list[dict[str, Any]]:
+    try:
+        return engine.execute(statement, parameters).records()
+    except CatalogError as error:
+        raise TableError(str(error)) from error

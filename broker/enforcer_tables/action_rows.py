@@ -1,0 +1,112 @@
+"""Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.leases.lease_rules import Action, Lease
+from broker.leases.lease_targets import ThrottleDecision
+from tables.times import to_ms, to_time
+
+DECISIONS = "throttle_decisions"
+ACTIONS = "enforcement_actions"
+
+DECISION_COLUMNS = (
+    "decision_id",
+    "principal",
+    "action",
+    "decided_at",
+    "throttled_until",
+    "quota",
+    "refused_pids",
+    "client_ids",
+    "broker_id",
+    "batch_id",
+    "reason",
+)
+
+
+def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
+    """Return a row of `throttle_decisions` as a decision."""
+    return ThrottleDecision(
+        row["decision_id"],
+        row["principal"],
+        to_ms(row["decided_at"]),
+        to_ms(row["throttled_until"]),
+        row["quota"],
+        row["refused_pids"] or 0,
+        dict(row["client_ids"] or ()),
+        row.get("reason") == "quota_changed",
+    )
+
+
+def standing(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
+    """Return the decisions that hold, of the rows since the earliest that may.
+
+    Of each principal and broker the newest row counts, whatever an earlier one promised. One that is past is left out,
+    unless it ended a throttle sooner than that was to end.
+    """
+    newest = {}
+    # A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+    for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
+        newest[row["principal"], row["broker_id"]] = row
+    found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
+    return [
+        decision
+        for throttles, decision in found
+        if decision.ends_sooner or (throttles and decision.throttled_until_ms > now_ms)
+    ]
+
+
+def action_row(action: Action, number: int) -> dict[str, Any]:
+    """Return an action as a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
+    lease = action.lease
+    row = {
+        "recorded_at": to_time(action.recorded_at_ms),
+        "sequence": number,
+        "state": action.state,
+        "principal": action.principal,
+        "until": None if action.until_ms is None else to_time(action.until_ms),
+        "reason": action.reason,
+        "enforcer": action.enforcer,
+    }
+    if lease:
+        row |= {
+            "lease_id": lease.lease_id,
+            "decision_id": lease.decision_id,
+            "entity_user": lease.entity.user,
+            "entity_client_id": lease.entity.client_id,
+            "entity_ip": lease.entity.ip,
+            "quota_key": lease.quota_key,
+            "previous_value": lease.previous,
+            "new_value": lease.enforced,
+        }
+    return row
+
+
+def action_of(row: Mapping[str, Any]) -> Action:
+    """Return a row of `enforcement_actions` as an action."""
+    until_ms = None if row["until"] is None else to_ms(row["until"])
+    lease = None
+    if row["lease_id"] is not None:
+        lease = Lease(
+            row["lease_id"],
+            row["principal"],
+            QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"]),
+            row["quota_key"],
+            row["previous_value"],
+            row["new_value"],
+            until_ms or 0,
+            row["decision_id"],
+            row["state"],
+            set_ms=to_ms(row["recorded_at"]),
+        )
+    return Action(
+        to_ms(row["recorded_at"]),
+        row["state"],
+        row["principal"],
+        until_ms,
+        row["reason"] or "",
+        lease,
+        row["enforcer"] or "",
+    )

@@ -1,0 +1,42 @@
+"""Where the enforcer's tables are: in a folder, or in a catalog."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from broker.enforcer.ports import ActionLog, DecisionSource
+from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, LaterEngine, newest_write_ms
+from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from tables.delta import is_catalog
+
+STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
+"""What a stream that runs writes now and then."""
+
+
+@dataclass(frozen=True)
+class EnforcementTables:
+    """How to open the tables.
+
+    Attributes:
+        decisions: Opens `throttle_decisions`.
+        actions: Opens `enforcement_actions`; each reader of its own remembers what it has seen.
+        newest_write_ms: Tells when the stream last wrote, in milliseconds since the epoch.
+    """
+
+    decisions: Callable[[], DecisionSource]
+    actions: Callable[[], ActionLog]
+    newest_write_ms: Callable[[], int]
+
+    @classmethod
+    def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
+        """Say where the tables are; none is read yet, and a connection to a catalog is closed with `stack`."""
+        if is_catalog(tables):
+            engine = LaterEngine(tables)
+            stack.callback(engine.close)
+            return cls(
+                lambda: CatalogDecisions(engine),
+                lambda: CatalogActions(engine),
+                lambda: newest_write_ms(engine, STREAM_TABLES),
+            )
+        followed = [FollowedTable(tables, name) for name in STREAM_TABLES]
+        return cls(lambda: DecisionTable(tables), lambda: ActionTable(tables), lambda: newest_commit_ms(followed))

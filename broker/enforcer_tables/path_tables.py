@@ -1,0 +1,233 @@
+"""The enforcer's tables by `deltalake`, without a JVM: `throttle_decisions` followed, `enforcement_actions` written."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow import fs
+
+from broker.enforcer_tables.action_rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing
+from broker.leases.lease_rules import Action
+from broker.leases.lease_targets import ThrottleDecision
+from tables.appends import append_rows
+from tables.delta import TABLES, open_table, row_schema, table_path
+from tables.errors import TableError, TableNotFoundError, first_line
+from tables.times import to_time
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+class FollowedTable:
+    """A table that others append to: tells cheaply whether there is a new version."""
+
+    def __init__(self, tables: str, name: str) -> None:
+        """Open nothing yet: a table that can't be read now may be readable later.
+
+        Args:
+            tables: Folder of the tables.
+            name: Of the table.
+        """
+        self._tables, self.name = tables, name
+        self._table: DeltaTable | None = None
+
+    @property
+    def table(self) -> "DeltaTable":
+        """The table, as of the last look.
+
+        Raises:
+            TableNotFoundError: If there is no such table.
+            TableError: If it can't be read.
+        """
+        if self._table is None:
+            self._table = open_table(self._tables, self.name)
+        return self._table
+
+    def look(self) -> bool:
+        """Go to the newest version; returns whether it is another than before.
+
+        Raises:
+            TableNotFoundError: If the table is gone.
+            TableError: If it can't be read.
+        """
+        # Of a folder that is gone deltalake says that nothing has changed.
+        log = Path(table_path(self._tables, self.name), "_delta_log")
+        if self._table is None or ("://" not in self._tables and not log.is_dir()):
+            self._table = None
+            return self.table is not None
+        before = self._table.version()
+        try:
+            self._table.update_incremental()
+        except Exception as error:
+            if not _is_delta_error(error):
+                raise
+            # Its log may have been cleaned up below us: a table opened anew does not need what is gone.
+            self._table = None
+            return self.table is not None
+        return self._table.version() != before
+
+    def last_commit_ms(self) -> int:
+        """Return when the newest version was written, in milliseconds since the epoch.
+
+        Raises:
+            TableError: If its log can't be read.
+        """
+        try:
+            newest = self.table.history(1)
+        except Exception as error:
+            if not _is_delta_error(error):
+                raise
+            raise _unreadable(self._tables, self.name, error) from error
+        if not newest:
+            msg = f"table {self.name} in {self._tables} has no log any more. Check the folder given by --tables"
+            raise TableNotFoundError(msg)
+        return int(newest[0]["timestamp"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        return self._read(self._files())
+
+    def rows_after(self, column: str, time: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
+        """Return rows, and surely all whose `column` is `time` or later: files that can't hold one are left out.
+
+        deltalake's own data set opens every file of the table, which takes a second with a thousand of them.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        return self._read(self._files(column, time), columns)
+
+    def _files(self, column: str | None = None, after: datetime | None = None) -> list[str]:
+        files = pa.table(self.table.get_add_actions(flatten=True))
+        newest = f"max.{column}"
+        if newest in files.column_names:
+            # Statistics are cut off at the millisecond.
+            cut = after and after.replace(microsecond=after.microsecond // 1000 * 1000)
+            limit = pa.scalar(cut, files.schema.field(newest).type)
+            files = files.filter(pc.if_else(pc.is_null(files[newest]), True, pc.greater_equal(files[newest], limit)))
+        paths: list[str] = files["path"].to_pylist()
+        return paths
+
+    def _read(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        from deltalake.fs import DeltaStorageHandler
+
+        storage = fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
+        try:
+            found: pa.Table = ds.dataset(files, TABLES[self.name].schema, "parquet", storage).to_table(
+                columns=list(columns) if columns else None
+            )
+        except Exception as error:
+            if not _is_delta_error(error):
+                raise
+            raise _unreadable(self._tables, self.name, error) from error
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
+
+
+class DecisionTable:
+    """Follows `throttle_decisions`."""
+
+    def __init__(self, tables: str) -> None:
+        """Open nothing yet."""
+        self._followed = FollowedTable(tables, DECISIONS)
+        self._is_new = True
+
+    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return what holds, if the table has a new version or it is wanted `again`; see `DecisionSource`.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        if not (self._followed.look() or self._is_new or again):
+            return []
+        now = to_time(now_ms)
+        rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
+        first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
+        # What ends one of them sooner came after it, and may itself be past.
+        rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
+        # Only now: rows that could not be read are wanted again.
+        self._is_new = False
+        return standing(rows, now_ms)
+
+
+class ActionTable:
+    """Reads and writes `enforcement_actions`."""
+
+    def __init__(self, tables: str) -> None:
+        """Open nothing yet."""
+        self._tables = tables
+        self._followed = FollowedTable(tables, ACTIONS)
+        self._has_changed = True
+        self._sequence = count()
+
+    def append(self, actions: Sequence[Action]) -> None:
+        """Write actions down, all or none.
+
+        Raises:
+            TableError: If they are not written.
+        """
+        rows = pa.Table.from_pylist(
+            [action_row(action, next(self._sequence)) for action in actions], schema=row_schema(ACTIONS)
+        )
+        try:
+            before = self._followed.table.version()
+            append_rows(self._tables, ACTIONS, rows)
+        except Exception as error:
+            if not (isinstance(error, TableError) or _is_delta_error(error)):
+                raise
+            path = table_path(self._tables, ACTIONS)
+            msg = f"can't write {path} ({first_line(error)}): no quota is changed without it. Check the folder"
+            raise TableError(msg) from error
+        self._followed.look()
+        if self._followed.table.version() != before + 1:
+            # Somebody wrote in between.
+            self._has_changed = True
+
+    def read(self) -> list[Action]:
+        """Return all actions in the order in which they were written.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        self._followed.look()
+        rows = self._followed.rows()
+        self._has_changed = False
+        rows.sort(key=lambda row: (row["recorded_at"], row["sequence"]))
+        return [action_of(row) for row in rows]
+
+    def has_changed(self) -> bool:
+        """Say whether others wrote since `read`.
+
+        Raises:
+            TableError: If the table can't be read.
+        """
+        self._has_changed = self._followed.look() or self._has_changed
+        return self._has_changed
+
+
+def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
+    """Return when the newest of some tables was last written, in milliseconds since the epoch."""
+    newest = 0
+    for table in tables:
+        table.look()
+        newest = max(newest, table.last_commit_ms())
+    return newest
+
+
+def _is_delta_error(error: Exception) -> bool:
+    from deltalake.exceptions import DeltaError
+
+    return isinstance(error, DeltaError | OSError | pa.ArrowException)
+
+
+def _unreadable(tables: str, name: str, error: Exception) -> TableError:
+    return TableError(f"can't read table {name} in {tables}: {first_line(error)}. Check the folder given by --tables")

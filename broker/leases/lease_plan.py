@@ -1,0 +1,152 @@
+"""Turns a throttle decision into leases to be taken, within the limits that an operator sets. No I/O, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.leases.lease_rules import Holds, Lease
+from broker.leases.lease_targets import Lever, Targets, ThrottleDecision, ip_targets, may_touch, user_targets
+
+
+@dataclass(frozen=True)
+class EnforcerOptions:
+    """What an enforcer may do.
+
+    Attributes:
+        lever: The client quota that throttles.
+        value: What it is set to: percent of a handler thread, or connections a second.
+        narrow: Whether single client ids may be throttled instead of the user.
+        never: Names that are never touched, bare or with their type.
+        shared_client_ids: Client ids that healthy producers use too.
+        hosts: Principals seen, by ip; for the lever `connection_creation_rate`.
+        max_entities: Most quotas in force at once.
+        max_principals: Most principals throttled at once.
+        max_lease_ms: Longest lease.
+        hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
+    """
+
+    lever: Lever = "request_percentage"
+    value: float = 0.01
+    narrow: bool = True
+    never: frozenset[str] = frozenset()
+    shared_client_ids: frozenset[str] = frozenset()
+    hosts: Mapping[str, Collection[str]] = field(default_factory=dict)
+    max_entities: int = 50
+    max_principals: int = 10
+    max_lease_ms: int = 3_600_000
+    hands_off_ms: int = 3_600_000
+
+
+@dataclass(frozen=True)
+class Known:
+    """What an enforcer remembers when it plans.
+
+    Attributes:
+        leases: Open leases by entity.
+        holds: Orders to leave principals alone.
+        hands_off: Until when entities are left alone, in milliseconds since the epoch.
+        narrowed: Client ids that ever had a lease, by user.
+        ended: Decision and entity of leases that are over, and must not come back.
+    """
+
+    leases: Mapping[QuotaEntity, Lease]
+    holds: Holds
+    hands_off: Mapping[QuotaEntity, int]
+    narrowed: Mapping[str, Collection[str]]
+    ended: Collection[tuple[str, QuotaEntity]]
+
+    def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> Known:
+        """Return the same with these leases on top."""
+        return replace(self, leases={**self.leases, **leases})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a decision asks for now.
+
+    Attributes:
+        extend: Open leases that get a later end.
+        take: Entities that get a lease.
+        why: Why these.
+        skipped: Why some or all of it is left undone; None if nothing is.
+    """
+
+    extend: tuple[Lease, ...] = ()
+    take: tuple[QuotaEntity, ...] = ()
+    why: str = ""
+    skipped: str | None = None
+
+    @staticmethod
+    def longer(lease: Lease, decision: ThrottleDecision, now_ms: int) -> Lease:
+        """Return a lease with the decision's end, set now."""
+        return replace(lease, until_ms=decision.throttled_until_ms, decision_id=decision.decision_id, set_ms=now_ms)
+
+
+def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -> ThrottleDecision:
+    """Return the decision with the end that its leases get, reckoned once, when it arrives.
+
+    That is never later than the decision says, nor longer from now than it was meant to last: a clock of ours that is
+    behind the broker's makes no lease longer.
+    """
+    lasts_ms = min(decision.throttled_until_ms - decision.decided_at_ms, options.max_lease_ms)
+    return replace(decision, throttled_until_ms=min(decision.throttled_until_ms, now_ms + lasts_ms))
+
+
+def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: Known) -> Plan:
+    """Say what is to be done about a decision that is in force (and clipped)."""
+    if not may_touch(decision.principal, options.never):
+        return Plan(skipped="it is on the list of those that are never touched")
+    if known.holds.covers(decision.principal, now_ms):
+        return Plan(skipped="it was released by order")
+    targets = _targets(decision, options, known)
+    if not targets.entities:
+        return Plan(skipped=targets.why)
+
+    own = [lease for lease in known.leases.values() if lease.principal == decision.principal]
+    wanted = {*targets.entities} | {lease.entity for lease in own if lease.entity.client_id in decision.client_ids}
+    extend = tuple(lease for lease in own if lease.entity in wanted and _can_be_longer(lease, decision))
+    take, skipped = _within_limits(
+        [entity for entity in targets.entities if _is_free(entity, decision, now_ms, known)], decision, options, known
+    )
+    left_alone = [entity for entity in targets.entities if known.hands_off.get(entity, 0) > now_ms]
+    if left_alone and not skipped:
+        skipped = f"somebody else changed the quota of {left_alone[0]} during a lease"
+    return Plan(extend, take, targets.why, skipped)
+
+
+def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
+    # The same decision, found again after a restart, changes nothing.
+    other = lease.decision_id != decision.decision_id
+    return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
+
+
+def _is_free(entity: QuotaEntity, decision: ThrottleDecision, now_ms: int, known: Known) -> bool:
+    hands_off = known.hands_off.get(entity, 0) > now_ms
+    return not (hands_off or entity in known.leases or (decision.decision_id, entity) in known.ended)
+
+
+def _targets(decision: ThrottleDecision, options: EnforcerOptions, known: Known) -> Targets:
+    if options.lever == "connection_creation_rate":
+        return ip_targets(decision, options.hosts)
+    return user_targets(
+        decision,
+        narrow=options.narrow,
+        shared=options.shared_client_ids,
+        written=known.narrowed.get(decision.principal.partition(":")[2], ()),
+    )
+
+
+def _within_limits(
+    entities: list[QuotaEntity], decision: ThrottleDecision, options: EnforcerOptions, known: Known
+) -> tuple[tuple[QuotaEntity, ...], str | None]:
+    if not entities:
+        return (), None
+    principals = {lease.principal for lease in known.leases.values()}
+    if decision.principal not in principals and len(principals) >= options.max_principals:
+        return (), f"{len(principals)} principals are throttled already, and no more are allowed (--max-principals)"
+    in_force = len(known.leases)
+    room = max(0, options.max_entities - in_force)
+    full = f"{in_force} quotas are in force, and {options.max_entities} are allowed (--max-entities)"
+    return tuple(entities[:room]), full if room < len(entities) else None

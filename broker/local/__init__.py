@@ -1,0 +1,1 @@
+"""A real Kafka on this machine, for the demo and the tests."""

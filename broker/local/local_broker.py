@@ -1,0 +1,168 @@
+"""A real single-node Kafka broker on this machine, for the demo and the tests.
+
+Broker and controller in one JVM, SASL/PLAIN for the users, a plain listener for ourselves, and the log that the tap
+reads. It listens on the loopback address only and is gone when the `with` block ends, however that happens (see
+`broker.watchdog`). Several of them as one cluster: `broker.local.local_cluster`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from broker.errors import LocalBrokerError, PortTakenError
+from broker.jars.jar_sets import ensure_jars, kafka_classpath
+from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
+from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+
+DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
+"""Users of a demo broker; they are worth nothing elsewhere, since it listens on the loopback address only."""
+
+BROKER_ID = 1
+
+# Between choosing a free port and the broker binding it, another process may take it.
+PORT_ATTEMPTS = 5
+
+
+class LocalBroker:
+    """Starts Kafka on entering the context, stops it on leaving."""
+
+    def __init__(
+        self,
+        data_folder: Path,
+        users: Mapping[str, str] = DEFAULT_USERS,
+        *,
+        jars: Path | None = None,
+        super_users: Sequence[str] = ("admin",),
+        port: int | None = None,
+        **server_properties: object,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            data_folder: topics, settings and logs of the broker; an empty or missing folder, or that of an earlier run.
+            users: password by user name, for SASL/PLAIN.
+            jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
+            super_users: names that pass every ACL.
+            port: of the SASL listener; a free one if left out.
+            server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
+        """
+        self._server = ServerProcess(data_folder.resolve())
+        self._users = dict(users)
+        self._super_users = tuple(super_users)
+        self._jars = jars
+        self._port = port
+        self._extra = as_properties(server_properties)
+        self._ports: Ports | None = None
+
+    def __repr__(self) -> str:
+        return f"LocalBroker({str(self._server.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
+
+    # What others need to know
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Address for the users (SASL/PLAIN)."""
+        return f"{HOST}:{self._known_ports().clients}"
+
+    @property
+    def admin_servers(self) -> str:
+        """Address for ourselves: no password, principal `User:ANONYMOUS`, passes every ACL."""
+        return f"{HOST}:{self._known_ports().inner}"
+
+    @property
+    def broker_id(self) -> int:
+        """The node id."""
+        return BROKER_ID
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the JVM, None while it does not run."""
+        return self._server.pid
+
+    @property
+    def log_file(self) -> Path:
+        """The log that the tap reads."""
+        return self._server.log_file
+
+    @property
+    def server_log(self) -> Path:
+        """The broker's ordinary log."""
+        return self._server.server_log
+
+    def client_config(self, user: str) -> dict[str, str]:
+        """Settings of confluent-kafka for one of the users; holds the password."""
+        return sasl_plain(self.bootstrap_servers, self._users, user)
+
+    def admin_config(self) -> dict[str, str]:
+        """Settings of confluent-kafka for ourselves."""
+        return {"bootstrap.servers": self.admin_servers}
+
+    # Life and death
+
+    def __enter__(self) -> LocalBroker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start and wait until it answers.
+
+        Raises:
+            JavaError: no Java, or too old.
+            JarsError: the jars could not be fetched.
+            PortTakenError: somebody else listens on `port`, or on the ports of before a restart.
+            BrokerStartError: anything else; quotes the broker's last lines.
+        """
+        if self.pid is not None:
+            msg = f"the broker runs already (process {self.pid}): stop it first"
+            raise LocalBrokerError(msg)
+        self._server.folder.mkdir(parents=True, exist_ok=True)
+        ensure_jars(self._jars)
+        if self._ports is not None:
+            self._start_on(self._ports)
+            return
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            (free,) = free_ports()
+            ports = Ports(free.clients if self._port is None else self._port, free.inner, free.controller)
+            try:
+                self._start_on(ports)
+            except PortTakenError:
+                if attempt == PORT_ATTEMPTS or self._port is not None:
+                    raise
+            else:
+                self._ports = ports
+                return
+
+    def stop(self) -> None:
+        """Stop in good order; killed if that takes too long."""
+        self._server.stop()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would: for fault tests."""
+        self._server.kill()
+
+    def restart(self) -> None:
+        """Stop, if it runs, and start again: same ports, same data."""
+        self.stop()
+        self.start()
+
+    def _known_ports(self) -> Ports:
+        if self._ports is None:
+            msg = "the broker was not started yet and has no address: use it inside `with LocalBroker(...)`"
+            raise LocalBrokerError(msg)
+        return self._ports
+
+    def _start_on(self, ports: Ports) -> None:
+        server = self._server
+        write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
+        jvm = Jvm(kafka_classpath(self._jars), log_option)
+        server.format(jvm, new_cluster_id())
+        server.launch(jvm)
+        server.wait_until_ready(ports)

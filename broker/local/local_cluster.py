@@ -1,0 +1,238 @@
+"""Several real Kafka brokers on this machine as one cluster: to test leadership, replicas and crashes.
+
+Each node is broker and controller in a JVM of its own, with its own data and its own log for a tap. Three of them keep
+a quorum and the in-sync replicas that a write needs when one is killed. As with `broker.local.local_broker`, nothing
+outlives us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from broker.errors import LocalBrokerError, PortTakenError
+from broker.jars.jar_sets import ensure_jars, kafka_classpath
+from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
+from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
+from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
+
+DEFAULT_NODES = 3
+
+_HEAP_MB = 384
+_T = TypeVar("_T")
+
+
+class LocalCluster:
+    """Starts all nodes on entering the context, stops them on leaving."""
+
+    def __init__(
+        self,
+        data_folder: Path,
+        users: Mapping[str, str] = DEFAULT_USERS,
+        *,
+        nodes: int = DEFAULT_NODES,
+        jars: Path | None = None,
+        super_users: Sequence[str] = ("admin",),
+        **server_properties: object,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            data_folder: holds one folder per node; an empty or missing folder, or that of an earlier run.
+            users: password by user name, for SASL/PLAIN.
+            nodes: how many; their ids are 1, 2, ...
+            jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
+            super_users: names that pass every ACL.
+            server_properties: more of server.properties, with `_` for `.`, the same for each node.
+        """
+        self._folder = data_folder.resolve()
+        self._users = dict(users)
+        self._super_users = tuple(super_users)
+        self._jars = jars
+        self._extra = {**_replicated(nodes), **as_properties(server_properties)}
+        self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, nodes + 1)}
+        self._cluster_id = new_cluster_id()
+        self._ports: dict[int, Ports] = {}
+
+    def __repr__(self) -> str:
+        return f"LocalCluster({str(self._folder)!r}, users={sorted(self._users)}, running={self.running})"
+
+    # What others need to know
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Ids of all nodes, running or not."""
+        return tuple(self._servers)
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """Ids of the nodes whose process runs."""
+        return tuple(node for node, server in self._servers.items() if server.pid is not None)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Addresses for the users (SASL/PLAIN), of all nodes."""
+        return self._addresses(lambda ports: ports.clients)
+
+    @property
+    def admin_servers(self) -> str:
+        """Addresses for ourselves: no password, principal `User:ANONYMOUS`, passes every ACL."""
+        return self._addresses(lambda ports: ports.inner)
+
+    def pid(self, node_id: int) -> int | None:
+        """Process id of a node's JVM, None while it does not run."""
+        return self._server(node_id).pid
+
+    def log_file(self, node_id: int) -> Path:
+        """The log that the tap of that node reads."""
+        return self._server(node_id).log_file
+
+    def server_log(self, node_id: int) -> Path:
+        """The node's ordinary log."""
+        return self._server(node_id).server_log
+
+    def client_config(self, user: str) -> dict[str, str]:
+        """Settings of confluent-kafka for one of the users; holds the password."""
+        return sasl_plain(self.bootstrap_servers, self._users, user)
+
+    def admin_config(self) -> dict[str, str]:
+        """Settings of confluent-kafka for ourselves."""
+        return {"bootstrap.servers": self.admin_servers}
+
+    # Life and death
+
+    def __enter__(self) -> LocalCluster:
+        self.start_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop_all()
+
+    def start_all(self) -> None:
+        """Start all nodes side by side and wait until each answers.
+
+        Raises:
+            JavaError: no Java, or too old.
+            JarsError: the jars could not be fetched.
+            BrokerStartError: a node did not come up; quotes its last lines. The others are ended.
+        """
+        if self.running:
+            msg = f"nodes {', '.join(map(str, self.running))} run already: stop them first"
+            raise LocalBrokerError(msg)
+        ensure_jars(self._jars)
+        if self._ports:
+            self._start(self.node_ids)
+            return
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            self._ports = dict(zip(self.node_ids, free_ports(len(self._servers)), strict=True))
+            try:
+                self._start(self.node_ids)
+            except PortTakenError:
+                self._ports = {}
+                if attempt == PORT_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def stop_all(self) -> None:
+        """Stop all nodes in good order, side by side."""
+        _side_by_side(ServerProcess.stop, self._servers.values())
+
+    def start(self, node_id: int) -> None:
+        """Start a node that was stopped or killed: same ports, same data; wait until it answers.
+
+        Raises:
+            PortTakenError: somebody else listens on its ports by now.
+            BrokerStartError: it does not come up.
+        """
+        self._server(node_id)
+        self._known_ports()
+        self._start([node_id])
+
+    def stop(self, node_id: int) -> None:
+        """Stop a node in good order: it hands its leaderships over."""
+        self._server(node_id).stop()
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL a node, as a crash would."""
+        self._server(node_id).kill()
+
+    def _start(self, node_ids: Sequence[int]) -> None:
+        chosen = [self._servers[node] for node in node_ids]
+        try:
+            jvms = {node: self._write_files(node) for node in node_ids}
+            _side_by_side(lambda node: self._servers[node].format(jvms[node], self._cluster_id), node_ids)
+            for node in node_ids:
+                self._servers[node].launch(jvms[node])
+            _side_by_side(lambda node: self._servers[node].wait_until_ready(self._ports[node]), node_ids)
+        except BaseException:
+            # A node alone is no use, and Ctrl-C must leave nothing behind.
+            for server in chosen:
+                server.kill()
+            raise
+
+    def _write_files(self, node_id: int) -> Jvm:
+        server = self._servers[node_id]
+        server.folder.mkdir(parents=True, exist_ok=True)
+        write_server_properties(
+            server.properties,
+            self._ports[node_id],
+            self._users,
+            self._super_users,
+            self._extra,
+            node_id=node_id,
+            controllers={node: ports.controller for node, ports in self._ports.items()},
+        )
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
+        return Jvm(kafka_classpath(self._jars), log_option, _HEAP_MB)
+
+    def _server(self, node_id: int) -> ServerProcess:
+        if node_id not in self._servers:
+            msg = f"no node {node_id} in this cluster, only {', '.join(map(str, self._servers))}: see `nodes`"
+            raise LocalBrokerError(msg)
+        return self._servers[node_id]
+
+    def _known_ports(self) -> dict[int, Ports]:
+        if not self._ports:
+            msg = "the cluster was not started yet and has no address: use it inside `with LocalCluster(...)`"
+            raise LocalBrokerError(msg)
+        return self._ports
+
+    def _addresses(self, port: Callable[[Ports], int]) -> str:
+        return ",".join(f"{HOST}:{port(ports)}" for ports in self._known_ports().values())
+
+
+def _replicated(nodes: int) -> dict[str, object]:
+    copies, needed = min(nodes, 3), 2 if nodes >= 3 else 1
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": needed,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": needed,
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": needed,
+        # Several JVMs share few cores here: 3 s, as for a single broker, would fence nodes that only wait for a core.
+        "broker.session.timeout.ms": 6000,
+        "replica.lag.time.max.ms": 10_000,
+        # So that a node that came back leads again only when a test says so.
+        "auto.leader.rebalance.enable": "false",
+        "controlled.shutdown.enable": "true",
+        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+    }
+
+
+def _side_by_side(work: Callable[[_T], None], items: Iterable[_T]) -> None:
+    """Do it for all of them at once; the first error is raised after all have ended."""
+    with ThreadPoolExecutor() as pool:
+        # All are awaited: none of them may still be starting a process when the others are cleaned up.
+        running = [pool.submit(work, item) for item in items]
+    for done in running:
+        done.result()

@@ -1,0 +1,221 @@
+"""One Kafka server in a JVM of its own: formats its folder, starts, tells when it is ready, ends in any way."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import subprocess
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
+from broker.jars.java import find_java
+from broker.local.server_files import HOST, Ports
+from broker.process import end, run_to_end, start_watched
+
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 20.0
+_POLL_S = 0.1
+_QUOTED_LINES = 8
+_PORT_TAKEN = ("Address already in use", "failed to bind")
+_JVM_OPTIONS = (
+    "-Xms128m",
+    "-XX:+UseSerialGC",
+    "-Xshare:auto",
+    "-XX:-UsePerfData",
+    "-Djava.awt.headless=true",
+)
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """What a server runs on.
+
+    Attributes:
+        classpath: of the Kafka release.
+        log_option: the JVM option that names the log settings, such as `-Dlog4j2.configurationFile=...`.
+        heap_mb: its largest heap.
+    """
+
+    classpath: str
+    log_option: str
+    heap_mb: int = 512
+
+
+class ServerProcess:
+    """A Kafka server whose files are all in one folder; `server.properties` must be there before `launch`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the JVM, None while it does not run."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def log_file(self) -> Path:
+        """The log that the tap reads."""
+        return self.folder / "pid-quota-broker.log"
+
+    @property
+    def server_log(self) -> Path:
+        """The server's ordinary log."""
+        return self.folder / "server.log"
+
+    @property
+    def properties(self) -> Path:
+        """The settings it starts from."""
+        return self.folder / "server.properties"
+
+    def format(self, jvm: Jvm, cluster_id: str) -> None:
+        """Make the data folder that of a cluster, unless it is one's already.
+
+        Raises:
+            JavaError: no Java, or too old.
+            BrokerStartError: Kafka refuses; quotes what it says.
+        """
+        if (self.folder / "data" / "meta.properties").exists():
+            return
+        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
+        options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        code, answer = run_to_end([find_java(), *options, "-cp", jvm.classpath, *tool], _START_TIMEOUT_S)
+        if code != 0:
+            msg = f"the data folder {self.folder} could not be formatted: {_last_lines(answer)}"
+            raise BrokerStartError(msg)
+
+    def launch(self, jvm: Jvm) -> None:
+        """Start it, wait for nothing."""
+        if self.pid is not None:
+            msg = f"the broker runs already (process {self.pid}): stop it first"
+            raise LocalBrokerError(msg)
+        log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
+        options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *log_options)
+        command = [find_java(), *options, "-cp", jvm.classpath, "kafka.Kafka", str(self.properties)]
+        self._log_start = self.server_log.stat().st_size if self.server_log.exists() else 0
+        self._process = start_watched(command, self.folder / "broker.out")
+
+    def wait_until_ready(self, ports: Ports) -> None:
+        """Wait until it answers; killed if it does not, or if the wait is interrupted.
+
+        Raises:
+            PortTakenError: somebody else listens on one of the ports.
+            BrokerStartError: anything else; quotes the server's last lines.
+        """
+        try:
+            self._wait(ports)
+        except BaseException:
+            # Also on Ctrl-C: nothing of us may stay behind.
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop in good order; killed if that takes too long."""
+        process, self._process = self._process, None
+        if process is not None:
+            end(process, _STOP_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+
+    def _reap(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
+            if process.stdin:
+                # Ends the watchdog.
+                process.stdin.close()
+
+    def _wait(self, ports: Ports) -> None:
+        give_up_at = time.monotonic() + _START_TIMEOUT_S
+        admin = AdminClient({"bootstrap.servers": f"{HOST}:{ports.inner}", "log_level": 0})
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                raise self._start_error(ports)
+            # A listener that answers is not enough: on a taken port it would be a stranger's.
+            if "Kafka Server started" in _text_from(self.server_log, self._log_start):
+                try:
+                    admin.list_topics(timeout=_POLL_S * 10)
+                except KafkaException:
+                    pass
+                else:
+                    return
+            if time.monotonic() > give_up_at:
+                msg = f"the broker did not answer within {_START_TIMEOUT_S:g} s, see {self.server_log}"
+                raise BrokerStartError(msg)
+            time.sleep(_POLL_S)
+
+    def _start_error(self, ports: Ports) -> BrokerStartError:
+        text = _text_from(self.server_log, self._log_start) + _text_from(self.folder / "broker.out", 0)
+        if any(words in text for words in _PORT_TAKEN):
+            used = f"{ports.clients}, {ports.inner}, {ports.controller}"
+            return PortTakenError(f"one of the ports {used} on {HOST} is taken: stop its owner or choose another port")
+        return BrokerStartError(f"the broker ended at start; its last lines: {_last_lines(text)}")
+
+
+def new_cluster_id() -> str:
+    """Make a random cluster id in Kafka's form."""
+    # Without dashes: an id that begins with one is taken for an option, once in 64 times.
+    return base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
+
+
+def free_ports(servers: int = 1) -> list[Ports]:
+    """Choose ports that nobody listens on now, three per server; another process may yet take one."""
+    # All are held until all are chosen, so that they differ.
+    sockets = [socket.socket() for _ in range(3 * servers)]
+    try:
+        for held in sockets:
+            held.bind((HOST, 0))
+        chosen = [int(held.getsockname()[1]) for held in sockets]
+    finally:
+        for held in sockets:
+            held.close()
+    return [Ports(*chosen[at : at + 3]) for at in range(0, len(chosen), 3)]
+
+
+def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:
+    """Settings of confluent-kafka for one of the users; holds the password.
+
+    Raises:
+        LocalBrokerError: there is no such user.
+    """
+    if user not in users:
+        msg = f"no user {user!r} on this broker, only {', '.join(sorted(users))}: name it in `users`"
+        raise LocalBrokerError(msg)
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": users[user],
+    }
+
+
+def as_properties(settings: dict[str, object]) -> dict[str, object]:
+    """Turn Python keywords (`num_partitions`) into names of server.properties (`num.partitions`)."""
+    return {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def _text_from(path: Path, start: int) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _last_lines(text: str) -> str:
+    # Without the frames of stack traces, which would push out what they explain.
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return " | ".join(lines[-_QUOTED_LINES:]) or "none"

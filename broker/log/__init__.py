@@ -1,0 +1,1 @@
+"""Reads a broker's log: from files and topics, in order, line by line."""

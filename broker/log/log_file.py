@@ -1,0 +1,255 @@
+"""Follows one growing log file: whole records only, through any number of rotations, from a saved position."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from broker.errors import TapError
+from broker.log.line_cutter import LineCutter
+from broker.log.log_layout import JSON_END, XML_BEGIN, XML_END
+from broker.log.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
+from wire.heartbeat import FilePosition
+
+_CHUNK_BYTES = 1024 * 1024
+_TAIL_BYTES = 4 * 1024 * 1024
+
+
+class LogFile:
+    """Reads a file that somebody else appends to, renames, compresses and cuts."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is opened yet; the file need not exist.
+
+        Args:
+            path: the file under its current name.
+        """
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._compressed = False
+        self._inode = 0
+        self._head = Head(0, "")
+        self._end = JSON_END
+        self._cutter = LineCutter(JSON_END)
+        self._offset = 0
+        self._oversized_before = 0
+        self.rotations = 0
+        self.truncations = 0
+        self.lost_files = 0
+
+    def open_at(self, position: FilePosition | None, *, from_end: bool = False) -> None:
+        """Open the file, if it is there.
+
+        Args:
+            position: go on from here, also if the file was rotated since. If it is gone, with the oldest one left.
+            from_end: without a position, begin at the end instead of at the beginning.
+        """
+        if position is None:
+            if self._open(self._path) and from_end:
+                self._seek_end()
+            return
+        found = self._find(Head(position.head_bytes, position.head), position.inode, position.offset)
+        if found is not None and self._open(found):
+            self._seek(position.offset)
+            return
+        # Deleted while we were away: all that is left is new to us.
+        self.lost_files += 1
+        later = (path for path in rotated_files(self._path) if _is_later(path, position.written_ns))
+        for path in (*later, self._path):
+            if self._open(path):
+                return
+
+    @property
+    def oversized_lines(self) -> int:
+        """Lines that were too long to be of a log, and were cut."""
+        return self._oversized_before + self._cutter.oversized_lines
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written, but not handed out yet, as far as it can be told cheaply."""
+        try:
+            live = self._path.stat()
+        except FileNotFoundError:
+            return 0
+        if self._file is None or live.st_ino == self._inode:
+            return max(0, live.st_size - self._offset)
+        here = 0 if self._compressed else max(0, os.fstat(self._file.fileno()).st_size - self._offset)
+        return here + live.st_size
+
+    @property
+    def position(self) -> FilePosition | None:
+        """Behind the last whole record that `read` handed out; None while there is no file."""
+        if self._file is None:
+            return None
+        written_ns = os.fstat(self._file.fileno()).st_mtime_ns
+        return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
+
+    @property
+    def end_bytes(self) -> int:
+        """Length of what ends a record."""
+        return len(self._end)
+
+    def read(self) -> list[bytes]:
+        """The next whole records without what ends them; empty at the end of what was written so far.
+
+        Raises:
+            TapError: a file cannot be read.
+        """
+        file = self._file
+        if file is None:
+            # Only opened now, so that there is a position before anything is handed out.
+            self._open(self._path)
+            return []
+        if self._was_cut(file):
+            return []
+        while chunk := self._chunk(file):
+            if self._offset == self._cutter.unfinished_bytes == 0:
+                self._end = XML_END if chunk.startswith(XML_BEGIN) else JSON_END
+                self._begin_at(0)
+            before = self._cutter.unfinished_bytes
+            lines = self._cutter.cut(chunk)
+            if lines:
+                self._offset += before + len(chunk) - self._cutter.unfinished_bytes
+                return lines
+        self._at_end(file)
+        return []
+
+    def close(self) -> None:
+        """Close the file; `read` would open it anew, at its beginning."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _chunk(self, file: BinaryIO) -> bytes:
+        try:
+            return file.read(_CHUNK_BYTES)
+        except (OSError, EOFError, zlib.error) as error:
+            msg = (
+                f"log file {self._path} or what it was rotated into cannot be read ({error}): repair or remove the file"
+            )
+            raise TapError(msg) from error
+
+    def _begin_at(self, offset: int) -> None:
+        self._oversized_before += self._cutter.oversized_lines
+        self._cutter, self._offset = LineCutter(self._end), offset
+
+    def _was_cut(self, file: BinaryIO) -> bool:
+        """Notice a cut, also one after which more was written than before; go on in the copy made before it, if any."""
+        if self._compressed:
+            return False
+        beginning = os.pread(file.fileno(), HEAD_BYTES, 0)
+        if self._head.fits(beginning) and os.fstat(file.fileno()).st_size >= self._offset:
+            if self._head.length < len(beginning):
+                self._head = Head.of(beginning)
+            return False
+        self.truncations += 1
+        offset, copy = self._offset, None
+        if self._head.length:
+            copy = self._find(self._head, None, offset)
+        if copy is not None and self._open(copy):
+            self._seek(offset)
+        else:
+            self._head = Head.of(beginning)
+            self._seek(0)
+        return True
+
+    def _at_end(self, file: BinaryIO) -> None:
+        try:
+            live = self._path.stat()
+        except FileNotFoundError:
+            # Between the renaming and the first line of the new file.
+            return
+        if live.st_ino == self._inode and not self._compressed:
+            return
+        # Renamed, and nothing more was in it when we looked: but it was written to until just before the renaming.
+        if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + self._cutter.unfinished_bytes:
+            return
+        following = self._following(file)
+        if self._open(following):
+            self.rotations += 1
+
+    def _following(self, file: BinaryIO) -> Path:
+        """The file that was begun after this one: the log may have been rotated more than once."""
+        files = rotated_files(self._path)
+        inodes = [_inode(path) for path in files]
+        if self._inode in inodes:
+            later = files[inodes.index(self._inode) + 1 :]
+        else:
+            # Compressed or deleted meanwhile.
+            same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
+            if not same:
+                # What was begun behind it may be gone as well.
+                self.lost_files += 1
+            last_write_ns = os.fstat(file.fileno()).st_mtime_ns
+            later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
+        return later[0] if later else self._path
+
+    def _fits(self, path: Path) -> bool:
+        return self._head.fits(beginning_of(path))
+
+    def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
+        """The file that a position is in, whatever it is called now."""
+        files = [self._path, *rotated_files(self._path)]
+        same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
+        for path in same:
+            if _inode(path) == inode and _size(path) >= offset:
+                return path
+        if head.length == 0:
+            return None
+        return next((path for path in same if path.suffix == ".gz" or _size(path) >= offset), None)
+
+    def _open(self, path: Path) -> bool:
+        try:
+            file = open_log(path)
+        except FileNotFoundError:
+            return False
+        self.close()
+        self._file = file
+        self._compressed = path.suffix == ".gz"
+        self._inode = os.fstat(file.fileno()).st_ino
+        beginning = beginning_of(path) if self._compressed else os.pread(file.fileno(), HEAD_BYTES, 0)
+        self._head = Head.of(beginning)
+        self._end = XML_END if beginning.startswith(XML_BEGIN) else JSON_END
+        self._begin_at(0)
+        return True
+
+    def _seek(self, offset: int) -> None:
+        if self._file is not None:
+            self._file.seek(offset)
+            self._begin_at(offset)
+
+    def _seek_end(self) -> None:
+        """Go behind the last whole record. Records of the XML layout can only be told apart from the beginning on."""
+        if self._file is None:
+            return
+        if self._end == XML_END:
+            while self.read():
+                pass
+            return
+        size = os.fstat(self._file.fileno()).st_size
+        tail_from = max(0, size - _TAIL_BYTES)
+        tail = os.pread(self._file.fileno(), size - tail_from, tail_from)
+        self._seek(tail_from + tail.rfind(JSON_END) + 1)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _is_later(path: Path, than_ns: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns > than_ns
+    except FileNotFoundError:
+        return False

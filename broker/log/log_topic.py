@@ -1,0 +1,178 @@
+"""Reads broker logs from a Kafka topic, where Fluent Bit, Vector or an appender of log4j ship them.
+
+A value is one line of the log, or an object that holds it (see `broker.log.log_layout.unwrap`). Threads have the same
+names on every broker, so it must be known whose a line is. In this order: a field `broker_id` or `host` beside the
+line, a header of one of these names, the record's key. Without any, a partition must hold the lines of one broker only;
+if two are mixed, that is noticed and ends the tap. All lines of a broker must be in one partition, as a key makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from broker.cluster.topics import require_topic
+from broker.cluster.whole_topic import bounds
+from broker.errors import BrokerUnreachableError, TapError
+from broker.log.log_layout import unwrap
+from broker.log.source_counters import SourceCounters
+from broker.log.sources import LineBatch
+from wire.heartbeat import Position, TopicPosition
+
+_BATCH = 5_000
+_WAIT_S = 0.1
+_TIMEOUT_S = 15.0
+_NAMES = ("broker_id", "host")
+
+
+class TopicSource:
+    """All partitions of a topic of log lines, without a group; where it is stands in the position file."""
+
+    kind = "topic"
+
+    def __init__(
+        self, config: Mapping[str, str], topic: str, *, broker_id: int | None = None, from_end: bool = False
+    ) -> None:
+        """Nothing is opened yet.
+
+        Args:
+            config: confluent-kafka settings of someone who may read it.
+            topic: its name.
+            broker_id: whose lines they all are; by default the records tell.
+            from_end: without a saved position, begin at the end instead of at the beginning.
+        """
+        self._config = config
+        self._topic = topic
+        self._broker_id = broker_id
+        self._from_end = from_end
+        self._consumer: Consumer | None = None
+        self._offsets: dict[int, int] = {}
+        self._sent_up_to: dict[int, int] = {}
+        self._lines = 0
+        # By partition, how often records were gone before they were read; by stream, how many of those were told.
+        self._losses: dict[int, int] = {}
+        self._losses_told: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
+
+    def open(self, position: Position | None, sent_up_to: Position | None) -> None:
+        """Open the topic.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicMissingError: there is no such topic.
+            TapError: the position is that of a file or of another topic.
+        """
+        if position is not None and (not isinstance(position, TopicPosition) or position.topic != self._topic):
+            msg = f"the position file is not of topic {self._topic!r}, which is to be read: name another position file"
+            raise TapError(msg)
+        partitions = range(require_topic(self._config, self._topic))
+        settings: dict[str, str | int | float | bool] = {"group.id": "pid-quota-tap", "enable.auto.commit": False}
+        # A position that the topic no longer holds: all that is left is new to us.
+        settings |= {"auto.offset.reset": "earliest", "log_level": 3}
+        self._consumer = Consumer({**self._config, **settings})
+        saved = position.offsets if isinstance(position, TopicPosition) else {}
+        self._offsets = dict(saved)
+        self._sent_up_to = dict(sent_up_to.offsets) if isinstance(sent_up_to, TopicPosition) else {}
+        to_end = self._from_end and position is None
+        for number in partitions:
+            # As a number also where it is the first or the last, so that it is saved before anything came.
+            self._offsets.setdefault(number, self._bound(self._consumer, number, to_end=to_end))
+        self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
+
+    def read(self) -> list[LineBatch]:
+        """The next lines, by broker; those of a broker in their order.
+
+        Raises:
+            BrokerUnreachableError: the topic cannot be read.
+        """
+        batches: dict[tuple[str, bool, bool], LineBatch] = {}
+        for message in self._consume():
+            partition, offset = int(message.partition() or 0), int(message.offset() or 0)
+            if offset > self._offsets[partition]:
+                self._losses[partition] = self._losses.get(partition, 0) + 1
+            self._offsets[partition] = offset + 1
+            value = message.value()
+            if value is None:
+                continue
+            shipped = unwrap(value)
+            stream, broker_id = self._whose(message, shipped.broker, partition)
+            repeated = offset < self._sent_up_to.get(partition, 0)
+            losses = self._losses.get(partition, 0)
+            lost = losses > self._losses_told.get(stream, 0)
+            self._losses_told[stream] = losses
+            batch = batches.setdefault((stream, repeated, lost), LineBatch(stream, broker_id, [], repeated, lost))
+            batch.lines.append(shipped.line)
+            self._lines += 1
+        return list(batches.values())
+
+    @property
+    def streams(self) -> list[tuple[str, int]]:
+        """All lines are of one broker, or who they are of is not known before they come."""
+        return [] if self._broker_id is None else [(str(self._broker_id), self._broker_id)]
+
+    @property
+    def position(self) -> TopicPosition | None:
+        """Behind the last record that was handed out."""
+        return TopicPosition(self._topic, dict(self._offsets)) if self._offsets else None
+
+    @property
+    def behind(self) -> int:
+        """Records that were not read yet, as far as the last answers of the brokers tell."""
+        if self._consumer is None:
+            return 0
+        behind = 0
+        for partition, offset in self._offsets.items():
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            behind += max(0, end - offset)
+        return behind
+
+    @property
+    def counters(self) -> SourceCounters:
+        """Of the topic."""
+        return SourceCounters(self._lines, lost_files=sum(self._losses.values()))
+
+    def close(self) -> None:
+        """Close the consumer."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _consume(self) -> list[Message]:
+        if self._consumer is None:
+            return []
+        messages = self._consumer.consume(_BATCH, _WAIT_S)
+        for message in messages:
+            error = message.error()
+            if error is not None and not error.retriable():
+                msg = f"topic {self._topic!r} cannot be read ({error.str()}): check the right to READ it"
+                raise BrokerUnreachableError(msg)
+        return [message for message in messages if message.error() is None]
+
+    def _bound(self, consumer: Consumer, partition: int, *, to_end: bool) -> int:
+        try:
+            first, end = bounds(consumer, self._topic, partition, _TIMEOUT_S)
+        except KafkaException as error:
+            msg = f"where topic {self._topic!r} begins is not told ({error.args[0].str()}): check READ on it"
+            raise BrokerUnreachableError(msg) from error
+        return end if to_end else first
+
+    def _whose(self, message: Message, told: str | None, partition: int) -> tuple[str, int | None]:
+        """Name of the stream a line belongs to, and its broker's id if that is certain."""
+        if self._broker_id is not None:
+            return str(self._broker_id), self._broker_id
+        name = told or _from_headers(message) or (message.key() or b"").decode(errors="replace")
+        if not name:
+            return f"partition {partition}", None
+        return name, int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
+
+
+def _from_headers(message: Message) -> str | None:
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    for name, value in pairs:
+        if name in _NAMES and value:
+            return value if isinstance(value, str) else value.decode(errors="replace")
+    return None

@@ -1,0 +1,46 @@
+"""Whose the producer ids of a census are: the bindings that the taps announced, of those that are held only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from broker.cluster.whole_topic import WholeTopic
+from lifecycle.occupancy import Int64s
+from wire.records import Binding
+from wire.topics import PRODUCER_PRINCIPALS
+
+_decode = msgspec.json.Decoder(Binding).decode
+
+
+def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, tuple[str, int]]:
+    """Principal and time of hand-out, in ms since the epoch, of those producer ids that a tap has told about.
+
+    Args:
+        config: confluent-kafka settings of someone who may read the topic.
+        producer_ids: That are wanted.
+
+    Raises:
+        BrokerUnreachableError: the topic can't be read.
+        TopicMissingError: there is no such topic, so there never was a tap.
+    """
+    wanted = set(np.unique(producer_ids).tolist())
+    newest: dict[int, Binding] = {}
+    first_ms: dict[int, int] = {}
+    with WholeTopic(config, PRODUCER_PRINCIPALS) as topic:
+        for message in topic.until_end():
+            key, value = message.key(), message.value()
+            if value is None or key is None or not key.isdigit() or int(key) not in wanted:
+                continue
+            try:
+                binding = _decode(value)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            producer_id, known = binding.producer_id, newest.get(binding.producer_id)
+            # A new epoch is no new id.
+            first_ms[producer_id] = min(binding.timestamp_ms, first_ms.get(producer_id, binding.timestamp_ms))
+            if known is None or binding.is_newer_than(known):
+                newest[producer_id] = binding
+    return {producer_id: (each.principal, first_ms[producer_id]) for producer_id, each in newest.items()}

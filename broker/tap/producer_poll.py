@@ -1,0 +1,257 @@
+"""Asks the brokers which producer ids their partitions remember: for managed clusters that show no logs.
+
+It sees no principal. With an owners file it writes produce events for what that file places; without, it only counts.
+A broker remembers a producer id for a day after its last batch: so what is there at the first poll is taken as old, and
+an event is made only when a producer id appears later or brings a new batch. Its time is that of the poll. What a
+producer id did between two polls on a leader that went away is not seen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.topics import require_topic
+from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
+from broker.tap.poll_owners import Owners
+from broker.tap.tap_output import PRODUCER_SETTINGS
+from wire.records import ProduceEvent
+from wire.topics import PRODUCE_EVENTS, is_own_topic
+
+PARTITIONS_PER_REQUEST = 20
+REQUESTS_PER_SECOND = 5.0
+TICK_SECONDS = 10.0
+"""Within a tick of the stream (window 3600 s) a repeat changes nothing."""
+
+_FLUSH_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many producer ids a broker holds for a topic it leads partitions of.
+
+    Attributes:
+        broker_id: of the leader.
+        topic: its name.
+        producers: producer ids, each partition counted on its own, since each takes memory.
+        in_transaction: of these, with an open transaction.
+    """
+
+    broker_id: int
+    topic: str
+    producers: int
+    in_transaction: int
+
+
+@dataclass
+class PollCounters:
+    """What a poll has done since its start.
+
+    Attributes:
+        polls: rounds over all partitions.
+        requests: sent to brokers.
+        failed_partitions: that a broker did not tell about; asked again in the next round.
+        events: handed to Kafka.
+        unowned: sightings worth an event that no entry of the owners file places.
+    """
+
+    polls: int = 0
+    requests: int = 0
+    failed_partitions: int = 0
+    events: int = 0
+    unowned: int = 0
+
+
+@dataclass
+class _Sighting:
+    last_timestamp_ms: int
+    told_at: float
+    round: int
+
+
+class ProducerPoll:
+    """Polls all brokers in turn until it is told to stop."""
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        interval_seconds: float,
+        *,
+        owners: Owners | None = None,
+        report: Callable[[Sequence[Occupancy]], None] = lambda _: None,
+        topic: str = PRODUCE_EVENTS,
+        partitions_per_request: int = PARTITIONS_PER_REQUEST,
+        requests_per_second: float = REQUESTS_PER_SECOND,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            kafka: settings of someone who may READ all topics and WRITE `topic`.
+            interval_seconds: from the end of one round to the next.
+            owners: places producer ids; without it there are no events.
+            report: gets the counts of each round.
+            topic: where the events go.
+            partitions_per_request: a broker answers for so many at once.
+            requests_per_second: at most so many, all brokers together.
+            clock: seconds since the epoch, for the time of events; tests replace it.
+        """
+        self._kafka = kafka
+        self._interval_seconds = interval_seconds
+        self._owners = owners
+        self._report = report
+        self._topic = topic
+        self._partitions_per_request = partitions_per_request
+        self._pause_seconds = 1 / requests_per_second
+        self._clock = clock
+        self._encoder = msgspec.json.Encoder()
+        self._seen: dict[int, _Sighting] = {}
+        self._failure: KafkaError | None = None
+        self.counters = PollCounters()
+
+    def run(self, stop: threading.Event) -> None:
+        """Poll until `stop` is set.
+
+        Raises:
+            BrokerUnreachableError: no broker answers at the start.
+            TopicMissingError: there are owners, but `topic` is not there.
+            TapDeliveryError: Kafka did not take an event.
+        """
+        producer = None
+        if self._owners is not None:
+            require_topic(self._kafka.client(), self._topic)
+            producer = Producer({**self._kafka.client(), **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
+        with ClusterAdmin(self._kafka.kafka_python()) as admin:
+            while not stop.is_set():
+                self._round(admin, producer, stop)
+                stop.wait(self._interval_seconds)
+
+    def _round(self, admin: ClusterAdmin, producer: Producer | None, stop: threading.Event) -> None:
+        # 1. Ask every broker about what it leads, in small portions.
+        found, complete = self._ask_all(admin, stop)
+        if stop.is_set():
+            return
+        # 2. Count.
+        self._report(_occupancy(found))
+        # 3. Tell what is new.
+        if producer is not None and self._owners is not None:
+            named = self._transactional_ids(admin)
+            for each in self._news(found):
+                name = named.get(each.producer_id)
+                self._tell(producer, each, name, self._owners.of(each.topic, name))
+            left = producer.flush(_FLUSH_TIMEOUT_S)
+            self._check_delivery(left)
+        # 4. Forget what no partition remembers, unless a partition did not answer.
+        if complete:
+            self._seen = {pid: seen for pid, seen in self._seen.items() if seen.round == self.counters.polls}
+        self.counters.polls += 1
+
+    def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool]:
+        failed_before = self.counters.failed_partitions
+        found: list[ActiveProducer] = []
+        try:
+            led = admin.partitions_by_leader()
+        except BrokerUnreachableError:
+            self.counters.failed_partitions += 1
+            return found, False
+        for broker_id, partitions in sorted(led.items()):
+            wanted = sorted((topic, number) for topic, number in partitions if not is_own_topic(topic))
+            for begin in range(0, len(wanted), self._partitions_per_request):
+                portion = wanted[begin : begin + self._partitions_per_request]
+                found += self._ask(admin, broker_id, portion, stop)
+                if stop.is_set():
+                    return found, False
+        return found, self.counters.failed_partitions == failed_before
+
+    def _ask(
+        self, admin: ClusterAdmin, broker_id: int, portion: list[tuple[str, int]], stop: threading.Event
+    ) -> list[ActiveProducer]:
+        self.counters.requests += 1
+        stop.wait(self._pause_seconds)
+        try:
+            return admin.active_producers(broker_id, portion)
+        except BrokerUnreachableError:
+            self.counters.failed_partitions += len(portion)
+        except ClusterRequestError:
+            # One partition that moved, or that we may not read, fails all of them.
+            if len(portion) > 1:
+                return [each for alone in portion for each in self._ask(admin, broker_id, [alone], stop)]
+            self.counters.failed_partitions += 1
+        return []
+
+    def _transactional_ids(self, admin: ClusterAdmin) -> dict[int, str]:
+        if self._owners is None or not self._owners.by_transactional_id:
+            return {}
+        self.counters.requests += 1
+        return admin.transactional_ids()
+
+    def _news(self, found: Sequence[ActiveProducer]) -> Iterator[ActiveProducer]:
+        """What appeared, or brought a batch, since it was last told; at most once a tick per producer id."""
+        now, this_round = self._clock(), self.counters.polls
+        latest: dict[int, ActiveProducer] = {}
+        for each in found:
+            if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:
+                latest[each.producer_id] = each
+        for pid, each in latest.items():
+            seen = self._seen.get(pid)
+            if seen is None:
+                self._seen[pid] = _Sighting(each.last_timestamp_ms, now, this_round)
+                if this_round > 0:
+                    yield each
+                continue
+            seen.round = this_round
+            if each.last_timestamp_ms != seen.last_timestamp_ms and now - seen.told_at >= TICK_SECONDS:
+                seen.last_timestamp_ms, seen.told_at = each.last_timestamp_ms, now
+                yield each
+
+    def _tell(
+        self, producer: Producer, seen: ActiveProducer, transactional_id: str | None, principal: str | None
+    ) -> None:
+        if principal is None:
+            self.counters.unowned += 1
+            return
+        event = ProduceEvent(
+            timestamp_ms=int(self._clock() * 1000),
+            principal=principal,
+            producer_id=seen.producer_id,
+            producer_epoch=seen.producer_epoch,
+            broker_id=seen.broker_id,
+            topic=seen.topic,
+            partition=seen.partition,
+            transactional_id=transactional_id,
+        )
+        value = self._encoder.encode(event)
+        try:
+            producer.produce(self._topic, value=value, key=event.key())
+        except BufferError:
+            self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
+            producer.produce(self._topic, value=value, key=event.key())
+        except KafkaException as error:
+            raise TapDeliveryError(self._undelivered(error.args[0].str())) from error
+        self.counters.events += 1
+
+    def _check_delivery(self, left: int) -> None:
+        if self._failure is not None or left:
+            reason = self._failure.str() if self._failure is not None else f"{left} not taken in {_FLUSH_TIMEOUT_S:g} s"
+            raise TapDeliveryError(self._undelivered(reason))
+
+    def _undelivered(self, reason: str) -> str:
+        return f"events were refused by topic {self._topic!r} ({reason}): check its settings and the right to write it"
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failure = error
+
+
+def _occupancy(found: Sequence[ActiveProducer]) -> list[Occupancy]:
+    producers = Counter((each.broker_id, each.topic) for each in found)
+    open_ones = Counter((each.broker_id, each.topic) for each in found if each.in_transaction)
+    return [Occupancy(broker, topic, count, open_ones[broker, topic]) for (broker, topic), count in producers.items()]

@@ -1,0 +1,110 @@
+"""Heartbeats of taps in the compacted topic `tap-status`, and what they say: which broker nobody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from broker.cluster.whole_topic import WholeTopic
+from broker.errors import BrokerUnreachableError
+from wire.heartbeat import TapHeartbeat
+from wire.topics import TAP_STATUS
+
+_TIMEOUT_S = 15.0
+
+
+class Watch(str, Enum):
+    """How a broker is watched."""
+
+    WATCHED = "watched"
+    STOPPED = "stopped"
+    STALE = "stale"
+    NEVER = "never seen"
+
+
+@dataclass(frozen=True)
+class BrokerWatch:
+    """A broker and its tap.
+
+    Attributes:
+        broker_id: of the broker.
+        watch: whether somebody looks at it.
+        alive: the cluster knows it as running.
+        heartbeat: the last one; None if there is none.
+        age_s: of that.
+    """
+
+    broker_id: int
+    watch: Watch
+    alive: bool
+    heartbeat: TapHeartbeat | None = None
+    age_s: float | None = None
+
+    @property
+    def is_blind_spot(self) -> bool:
+        """A running broker that nobody watches: whoever produces there is not seen."""
+        return self.alive and self.watch is not Watch.WATCHED
+
+
+def judge(
+    brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
+) -> list[BrokerWatch]:
+    """Say of each broker, running or only known by its tap, how it is watched.
+
+    Args:
+        brokers: ids of those that run.
+        heartbeats: the last one by broker id.
+        now_ms: our clock.
+        stale_s: age of a heartbeat from which on its tap is taken for dead.
+    """
+    alive = set(brokers)
+    return [
+        _judge_one(broker_id, broker_id in alive, heartbeats.get(broker_id), now_ms, stale_s)
+        for broker_id in sorted(alive | set(heartbeats))
+    ]
+
+
+def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
+    """The last heartbeat by broker id.
+
+    Raises:
+        BrokerUnreachableError: no broker answers.
+        TopicMissingError: there never was a tap.
+    """
+    decode = msgspec.json.Decoder(TapHeartbeat).decode
+    found: dict[int, TapHeartbeat] = {}
+    with WholeTopic(config, TAP_STATUS) as topic:
+        for message in topic.until_end():
+            try:
+                heartbeat = decode(message.value() or b"")
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                # Of another version, or a deletion.
+                continue
+            found[heartbeat.broker_id] = heartbeat
+    return found
+
+
+def running_brokers(config: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> list[int]:
+    """Ids of the brokers that the cluster knows as running.
+
+    Raises:
+        BrokerUnreachableError: none answers.
+    """
+    try:
+        return sorted(AdminClient({**config, "log_level": 0}).list_topics(timeout=timeout_s).brokers)
+    except KafkaException as error:
+        msg = f"no Kafka broker answers at {config['bootstrap.servers']} ({error.args[0].str()}): check the address"
+        raise BrokerUnreachableError(msg) from error
+
+
+def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> BrokerWatch:
+    if last is None:
+        return BrokerWatch(broker_id, Watch.NEVER, alive)
+    age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
+    running = Watch.STALE if age_s > stale_s else Watch.WATCHED
+    return BrokerWatch(broker_id, Watch.STOPPED if last.stopped else running, alive, last, age_s)

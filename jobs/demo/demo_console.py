@@ -1,0 +1,83 @@
+"""The demo's console: the one of `pid-quota console`, on the loopback address, in a thread of the demo's process.
+
+A thread and no process: it answers before anything else runs, and it can't outlive the demo, however that ends.
+"""
+
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from urllib.parse import urlencode
+
+import typer
+
+from jobs.web.command import application, listening, server
+from jobs.web.pages import ConsoleData
+from jobs.web.security import Access, own_names
+
+PORT = 8080
+"""Where `pid-quota console` listens too; another one is taken if this is not free."""
+
+_HOST = "127.0.0.1"
+_REFRESH_S = 2.0
+_FRESH_S = 1.0
+_SPAN_HOURS = 0.1
+_END_WITHIN_S = 10.0
+
+
+class DemoConsole:
+    """Serves the tables from entering the context to leaving it."""
+
+    def __init__(self, tables: str, port: int = PORT) -> None:
+        """Nothing listens yet.
+
+        Args:
+            tables: Folder of the tables.
+            port: The port that is tried first.
+        """
+        self._tables = tables
+        self._wanted = port
+        self._port = 0
+        self._end: Callable[[], None] = lambda: None
+
+    def __enter__(self) -> "DemoConsole":
+        listener = self._listener()
+        self._port = listener.getsockname()[1]
+        access = Access(names=own_names(_HOST), cookie=f"pid_quota_demo_{self._port}")
+        running = server(application(ConsoleData(self._tables), access, fresh_s=_FRESH_S, refresh_s=_REFRESH_S))
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, name="console", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            running.should_exit = True
+            thread.join(_END_WITHIN_S)
+            listener.close()
+
+        self._end = end
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def address(self) -> str:
+        """Where it answers, to the browsers of this machine."""
+        return f"http://{_HOST}:{self._port}/"
+
+    def page_of(self, principal: str) -> str:
+        """Return the address of a principal's page over some minutes.
+
+        Examples:
+            >>> DemoConsole("./demo-data").page_of("User:mallory")
+            'http://127.0.0.1:0/#/principal?name=User%3Amallory&hours=0.1'
+        """
+        return f"{self.address}#/principal?{urlencode({'name': principal, 'hours': _SPAN_HOURS})}"
+
+    def _listener(self) -> socket.socket:
+        try:
+            return listening(_HOST, self._wanted)
+        except typer.BadParameter:
+            # Somebody else's; the address is printed anyway.
+            return listening(_HOST, 0)

@@ -1,0 +1,138 @@
+"""What the demo shows: stages with the time they took, a live table of principals, and the result."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from jobs.terminal import printable
+from tables.query.sql_query import query
+
+_PLAIN_LINE_EVERY_S = 10.0
+"""Without a terminal: often enough to see it live, seldom enough to read."""
+
+_PRINCIPALS = """
+SELECT counts.principal, latest.rate, latest.tokens, latest.throttle_time_ms, counts.admitted, counts.refused,
+    throttles.throttled_until
+FROM (
+    SELECT principal, CAST(sum(admitted_pids) AS BIGINT) AS admitted, CAST(sum(refused_pids) AS BIGINT) AS refused,
+        max(window_end) AS newest
+    FROM principal_metrics GROUP BY principal
+) AS counts
+JOIN principal_metrics AS latest ON latest.principal = counts.principal AND latest.window_end = counts.newest
+LEFT JOIN (
+    SELECT principal, max(throttled_until) AS throttled_until FROM current_throttles GROUP BY principal
+) AS throttles ON throttles.principal = counts.principal
+ORDER BY counts.principal
+"""
+
+
+@dataclass(frozen=True)
+class PrincipalRow:
+    """What the tables say of a principal.
+
+    Attributes:
+        principal: Such as `User:alice`.
+        rate: Kafka's sampled rate, new producer ids per window.
+        tokens: Tokens left, None without a quota.
+        throttle_time_ms: Milliseconds until there are tokens again.
+        admitted: Producer ids admitted so far.
+        refused: Producer ids refused so far, those of each metrics interval added up.
+        throttled_until: End of the latest throttle, None if there was none.
+    """
+
+    principal: str
+    rate: float
+    tokens: float | None
+    throttle_time_ms: int
+    admitted: int
+    refused: int
+    throttled_until: datetime | None
+
+
+def read_principals(tables: str, now: datetime) -> list[PrincipalRow]:
+    """Read the newest state of each principal from the tables."""
+    return [PrincipalRow(*row) for row in query(tables, _PRINCIPALS, now).rows]
+
+
+class DemoView:
+    """Shows the demo's progress: a live table on a terminal, plain lines elsewhere."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to count the time.
+
+        Args:
+            console: Where to show it.
+            clock: Seconds, from any start.
+        """
+        self._console = console
+        self._clock = clock
+        self._begin = clock()
+        self._last_plain_line = self._begin
+        self._live: Live | None = None
+
+    def __enter__(self) -> "DemoView":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_live()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the demo began."""
+        return self._clock() - self._begin
+
+    def stage(self, text: str) -> None:
+        """Say what happens now."""
+        # Soft: a wrapped command could not be copied.
+        self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
+
+    def show(self, table: Table) -> None:
+        """Print a table, for good."""
+        self._console.print(table)
+        self._console.print()
+
+    def update(self, rows: list[PrincipalRow], text: str) -> None:
+        """Show the principals as they are now."""
+        if self._console.is_terminal:
+            if self._live is None:
+                self._live = Live(console=self._console, auto_refresh=False)
+                self._live.start()
+            self._live.update(principals_table(rows, f"{self.seconds:.0f} s, {text}"), refresh=True)
+        elif self._clock() - self._last_plain_line >= _PLAIN_LINE_EVERY_S:
+            self._last_plain_line = self._clock()
+            said = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
+            self.stage(f"{text}: {said or 'no metrics yet'}")
+
+    def end_live(self) -> None:
+        """Leave the live table as it is and go on below it."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def principals_table(rows: list[PrincipalRow], title: str) -> Table:
+    """Return the principals as a table."""
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table.add_column("principal")
+    for name in ("rate /window", "tokens", "throttle time", "admitted", "refused", "throttled until"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        values = (
+            row.principal,
+            f"{row.rate:.2f}",
+            "" if row.tokens is None else f"{row.tokens:.2f}",
+            f"{row.throttle_time_ms / 1000:.1f} s",
+            row.admitted,
+            row.refused,
+            "" if row.throttled_until is None else f"{row.throttled_until:%H:%M:%S} UTC",
+        )
+        table.add_row(*(printable(value) for value in values))
+    return table

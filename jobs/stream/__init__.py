@@ -1,0 +1,1 @@
+"""`pid-quota stream`: the Structured Streaming job."""

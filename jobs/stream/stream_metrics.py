@@ -1,0 +1,287 @@
+"""What the stream tells Prometheus: KIP-936's metrics of each principal, and how the stream itself is.
+
+Names map to those of Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and
+`throttle-time`. The principals in the lead have series of their own, all others share one, so an attacker who
+makes up principals makes no series.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from quota.config import QuotaConfig
+from quota.principals import UNKNOWN_PRINCIPAL
+from streaming.commit.sinks import BatchSummary
+from streaming.listener import Progress
+
+OTHER = "other"
+"""The label of all principals without series of their own."""
+MAX_LABEL_CHARS = 200
+
+
+class _Row(msgspec.Struct):
+    """What is needed of a row of `producer_id_metrics`, as the operator writes it."""
+
+    principal: str
+    broker_id: int | None
+    as_of: int
+    rate: float | None
+    tokens: float | None
+    new_pids_window: int
+    quota: float | None
+    active_pids: int
+    state_bytes: int
+    phase: str
+    saturated: bool
+
+
+class _Decision(msgspec.Struct):
+    """What is needed of a row of `throttle_decisions`, as the operator writes it."""
+
+    principal: str
+    broker_id: int | None
+    action: str
+    decided_at: int
+    throttled_until: int
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The values of one label, or of several principals together."""
+
+    rate: float = 0.0
+    tokens: float | None = None
+    throttle_time_ms: float = 0.0
+    new_pids: int = 0
+    quota: float | None = None
+    active_pids: int = 0
+    throttles: int = 0
+
+    def plus(self, other: "_Series") -> "_Series":
+        """Sums; of throttle times the longest, since a sum of them says nothing."""
+        return _Series(
+            self.rate + other.rate,
+            _sum(self.tokens, other.tokens),
+            max(self.throttle_time_ms, other.throttle_time_ms),
+            self.new_pids + other.new_pids,
+            _sum(self.quota, other.quota),
+            self.active_pids + other.active_pids,
+            self.throttles + other.throttles,
+        )
+
+
+_Key = tuple[str, int | None]
+_Labels = tuple[str, str]
+
+
+class StreamMetrics(Collector):
+    """Takes what batches say and tells it when asked. For several threads."""
+
+    def __init__(
+        self, config: QuotaConfig, *, top: int = 100, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        """Nothing is known yet.
+
+        Args:
+            config: Rules of the stream: tokens refill by its window.
+            top: So many principals have series of their own.
+            clock_ms: The time, in milliseconds since the epoch.
+        """
+        self._config, self._top, self._clock_ms = config, top, clock_ms
+        self._lock = threading.Lock()
+        self._rows: dict[_Key, _Row] = {}
+        self._throttles: dict[_Key, _Decision] = {}
+        # A counter that begins at 1 has not increased, for Prometheus.
+        self._decisions: Counter[str] = Counter(THROTTLE=0, RELEASE=0)
+        self._records: Counter[str] = Counter()
+        self._progress: dict[str, Progress] = {}
+        self._heard_ms: dict[str, int] = {}
+        self._quarantined = 0
+        self._commit_seconds = 0.0
+
+    def observe(self, batch: BatchSummary) -> None:
+        """Take a committed batch of the stream."""
+        rows = msgspec.convert(batch.rows.get("producer_id_metrics", []), list[_Row])
+        decisions = msgspec.convert(batch.rows.get("throttle_decisions", []), list[_Decision])
+        with self._lock:
+            for row in rows:
+                key = (row.principal, row.broker_id)
+                known = self._rows.get(key)
+                if known is None or known.as_of <= row.as_of:
+                    self._rows[key] = row
+            for decision in sorted(decisions, key=lambda each: (each.decided_at, each.action)):
+                self._decisions[decision.action] += 1
+                self._throttles[decision.principal, decision.broker_id] = decision
+            self._quarantined += len(batch.rows.get("quarantined_events", []))
+            self._commit_seconds = batch.commit_seconds
+            self._forget()
+
+    def report(self, progress: Progress) -> None:
+        """Take a batch of any query, as Spark counted it."""
+        with self._lock:
+            self._progress[progress.query] = progress
+            self._records[progress.query] += progress.records
+            self._heard_ms[progress.query] = self._clock_ms()
+
+    def idle(self, query: str) -> None:
+        """Take that a query is alive and has read all there was."""
+        with self._lock:
+            self._heard_ms[query] = self._clock_ms()
+            known = self._progress.get(query)
+            if known is not None:
+                self._progress[query] = replace(known, records_behind=0)
+
+    def collect(self) -> Iterator[Metric]:
+        """Tell everything, as of now."""
+        with self._lock:
+            now_ms = self._clock_ms()
+            self._forget()
+            rows = list(self._rows.values())
+            labelled = self._labelled(now_ms)
+            progress, heard_ms = dict(self._progress), dict(self._heard_ms)
+            rest = [*self._totals(rows), *self._health(progress, heard_ms)]
+        yield from _principal_families(labelled)
+        yield from rest
+
+    def _forget(self) -> None:
+        """Drop who was silent for a window, and throttles that are over."""
+        now_ms = self._clock_ms()
+        oldest_ms = now_ms - self._config.window_ms
+        self._rows = {key: row for key, row in self._rows.items() if row.as_of > oldest_ms}
+        self._throttles = {
+            key: decision
+            for key, decision in self._throttles.items()
+            if decision.action == "THROTTLE" and decision.throttled_until > now_ms
+        }
+
+    def _labelled(self, now_ms: int) -> dict[_Labels, _Series]:
+        series: dict[_Labels, tuple[bool, _Series]] = {}
+        for key in self._rows.keys() | self._throttles.keys():
+            labels = label_of(key[0]), "" if key[1] is None else str(key[1])
+            pinned, before = series.get(labels, (False, _Series()))
+            series[labels] = (pinned or key[0] == UNKNOWN_PRINCIPAL, before.plus(self._series(key, now_ms)))
+        ranked = sorted(
+            series.items(),
+            key=lambda item: (
+                not item[1][0],
+                -item[1][1].throttles,
+                -item[1][1].new_pids,
+                -item[1][1].active_pids,
+                item[0],
+            ),
+        )
+        told = {labels: each for labels, (_, each) in ranked[: self._top]}
+        for labels, (_, each) in ranked[self._top :]:
+            rest = (OTHER, labels[1])
+            told[rest] = told.get(rest, _Series()).plus(each)
+        return told
+
+    def _series(self, key: _Key, now_ms: int) -> _Series:
+        """One principal as of now: a silent one writes no row, but its tokens come back."""
+        throttles = int(key in self._throttles)
+        row = self._rows.get(key)
+        if row is None:
+            return _Series(throttles=throttles)
+        tokens, throttle_time_ms = row.tokens, 0.0
+        if tokens is not None and row.quota:
+            refilled = tokens + row.quota * max(0, now_ms - row.as_of) / self._config.window_ms
+            tokens = min(row.quota * self._config.burst_windows, refilled)
+            throttle_time_ms = max(0.0, -tokens) / row.quota * self._config.window_ms
+        return _Series(
+            row.rate or 0.0, tokens, throttle_time_ms, row.new_pids_window, row.quota, row.active_pids, throttles
+        )
+
+    def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily
+        yield gauge("pid_quota_principals", "Principals with a row in the last window.", len(rows))
+        learning = sum(row.phase == "learning" for row in rows)
+        yield gauge("pid_quota_learning_principals", "Principals whose new producer ids are not charged yet.", learning)
+        saturated = sum(row.saturated for row in rows)
+        yield gauge("pid_quota_saturated_principals", "Principals whose filter is full.", saturated)
+        ledgers = sum(row.state_bytes for row in rows)
+        yield gauge("pid_quota_ledger_bytes", "Ledgers of these principals.", ledgers)
+        yield _counter("pid_quota_decisions", "Decisions.", "action", self._decisions)
+        yield CounterMetricFamily("pid_quota_quarantined_records", "Records that were no event.", self._quarantined)
+        yield gauge("pid_quota_commit_seconds", "Time the last batch took to write its tables.", self._commit_seconds)
+
+    def _health(self, progress: Mapping[str, Progress], heard_ms: Mapping[str, int]) -> Iterator[Metric]:
+        of = progress.items()
+        yield _counter("pid_quota_stream_records", "Records read by a query.", "query", self._records)
+        yield _gauge("pid_quota_stream_batch_id", "Last batch of a query.", ((q, p.batch_id) for q, p in of))
+        yield _gauge("pid_quota_stream_batch_seconds", "Time of its last batch.", ((q, p.batch_seconds) for q, p in of))
+        yield _gauge(
+            "pid_quota_stream_records_behind",
+            "Records in its topic that were not read yet, when its last batch began.",
+            ((q, p.records_behind) for q, p in of),
+        )
+        yield _gauge("pid_quota_state_rows", "States that a query keeps.", ((q, p.state_rows) for q, p in of))
+        yield _gauge("pid_quota_state_bytes", "Memory of these states.", ((q, p.state_bytes) for q, p in of))
+        yield _gauge(
+            "pid_quota_stream_heard_timestamp_seconds",
+            "When a query was last heard of, by a batch or by having nothing to read.",
+            ((query, ms / 1000) for query, ms in heard_ms.items()),
+        )
+
+
+def label_of(principal: str) -> str:
+    r"""Return the label of a principal: the quota's own name of a user, as in Kafka's MBeans.
+
+    Names come from strangers: long ones are cut, and what is no Unicode text is replaced.
+
+    Examples:
+        >>> label_of("User:alice"), label_of("Role:a"), label_of("unknown"), label_of("User:\ud800")
+        ('alice', 'Role:a', 'unknown', '?')
+    """
+    kind, _, name = principal.partition(":")
+    label = name if kind == "User" and name else principal
+    return label.encode(errors="replace").decode()[:MAX_LABEL_CHARS]
+
+
+def _principal_families(series: Mapping[_Labels, _Series]) -> Iterator[Metric]:
+    def family(name: str, text: str, value: Callable[[_Series], float | None]) -> Metric:
+        # In scope `broker` a principal has a budget on each.
+        names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
+        told = GaugeMetricFamily(name, text, labels=names)
+        for labels, each in series.items():
+            found = value(each)
+            if found is not None:
+                told.add_metric(labels[: len(names)], found)
+        return told
+
+    kafka = "kafka_server_producerids"
+    yield family(f"{kafka}_rate", "New producer ids per window, as Kafka samples it.", lambda each: each.rate)
+    yield family(f"{kafka}_tokens", "New producer ids left; below 0 when exhausted.", lambda each: each.tokens)
+    yield family(
+        f"{kafka}_throttle_time_ms",
+        f"Milliseconds until there are tokens again; of {OTHER} the longest.",
+        lambda each: each.throttle_time_ms,
+    )
+    yield family("pid_quota_window_pids", "New producer ids of the last window.", lambda each: each.new_pids)
+    yield family("pid_quota_limit_pids", "Quota, new producer ids per window.", lambda each: each.quota)
+    yield family("pid_quota_active_pids", "Producer ids remembered.", lambda each: each.active_pids)
+    yield family("pid_quota_throttles_in_force", "Throttle decisions that hold now.", lambda each: each.throttles)
+
+
+def _gauge(name: str, text: str, values: Iterable[tuple[str, float]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["query"])
+    for query, value in values:
+        family.add_metric([query], value)
+    return family
+
+
+def _counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else one + other

@@ -1,0 +1,75 @@
+"""The tables that a stream begins with: made where it is the first to need them, refused where its own are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from streaming.checkpoint.table_ids import NEEDED, keep_ids, path_ids, require_same
+from tables.catalog import catalog_tables
+from tables.catalog.engines import SparkEngine, quoted
+from tables.ddl import catalog_table
+from tables.delta import TABLES, create_missing, is_catalog
+from tables.query.views import view_statements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streaming.pipeline import StreamOptions
+
+
+def prepare_path_tables(tables: str, checkpoint: str, *, new_tables: bool) -> None:
+    """Make the path tables that are missing, unless the checkpoint shows that they were there.
+
+    Args:
+        tables: Their folder; of a catalog nothing is done yet.
+        checkpoint: Folder of the stream's checkpoint.
+        new_tables: Whether a stream that has begun may go on with other tables.
+
+    Raises:
+        CheckpointError: If the checkpoint has batches, and a table is missing or another one.
+        TableError: If the tables can't be read or made.
+    """
+    if not is_catalog(tables):
+        require_same(tables, checkpoint, lambda: path_ids(tables), new_tables=new_tables)
+        create_missing(tables)
+
+
+def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: bool) -> None:
+    """Make what tables of a catalog lack, and the views anew: they hold the window of this stream.
+
+    Raises:
+        CheckpointError: As of `prepare_path_tables`.
+        CatalogError: If the catalog refuses.
+    """
+    engine = SparkEngine(spark)
+    require_same(
+        options.tables, options.checkpoint, lambda: _catalog_ids(engine, options.tables), new_tables=new_tables
+    )
+    there = catalog_tables.existing_tables(engine, options.tables)
+    for name, spec in TABLES.items():
+        catalog_tables.create(engine, options.tables, spec, there=name in there)
+    for statement in (f"USE {quoted(options.tables)}", *view_statements(options.config)):
+        engine.execute(statement)
+
+
+def note_tables(spark: SparkSession, options: StreamOptions) -> None:
+    """Note with the checkpoint which tables the stream has.
+
+    Raises:
+        CheckpointError: If that can't be written.
+        TableError: If a path table can't be read.
+        CatalogError: If the catalog refuses.
+    """
+    tables = options.tables
+    keep_ids(options.checkpoint, _catalog_ids(SparkEngine(spark), tables) if is_catalog(tables) else path_ids(tables))
+
+
+def _catalog_ids(engine: SparkEngine, tables: str) -> Mapping[str, str]:
+    there = catalog_tables.existing_tables(engine, tables)
+    details = {
+        name: engine.execute(f"DESCRIBE DETAIL {catalog_table(tables, name)}").records()[0]
+        for name in NEEDED
+        if name in there
+    }
+    return {name: str(detail["id"]) for name, detail in details.items()}

@@ -1,0 +1,49 @@
+"""`pid-quota sql`: a query over the tables and views, as a table, as JSON or as CSV."""
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+
+from jobs.tables_out import CsvOption, JsonOption, form, show
+from quota.config import QuotaConfig
+from tables.query.sql_query import query
+from tables.query.views import views
+
+TablesOption = Annotated[
+    str,
+    typer.Option(
+        "--tables",
+        envvar="PID_QUOTA_TABLES",
+        help="Folder of Delta tables, or catalog.schema.",
+        show_default=False,
+    ),
+]
+_ALL_OF = {name: " ".join(("SELECT * FROM", name)) for name in views()}
+
+
+def sql(
+    tables: TablesOption,
+    text: Annotated[str | None, typer.Argument(metavar="[SELECT]", help="One SELECT, in quotes.")] = None,
+    view: Annotated[str | None, typer.Option(help=f"Show a view: {', '.join(views())}.", show_default=False)] = None,
+    as_json: JsonOption = False,
+    as_csv: CsvOption = False,
+    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
+    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
+) -> None:
+    """Query the tables and the views on them, or show a view."""
+    wanted = form(as_json=as_json, as_csv=as_csv)
+    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    show(query(tables, _select(text, view), datetime.now(timezone.utc), config), wanted)
+
+
+def _select(text: str | None, view: str | None) -> str:
+    if (text is None) == (view is None):
+        msg = "either a SELECT or --view is wanted, such as --view current_throttles"
+        raise typer.BadParameter(msg)
+    if text is not None:
+        return text
+    if view not in views():
+        msg = f"there is no view {view}: choose one of {', '.join(views())}"
+        raise typer.BadParameter(msg)
+    return _ALL_OF[view or ""]

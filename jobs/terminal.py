@@ -1,0 +1,108 @@
+"""What all commands share on the terminal: consoles, printable text, and the one-line form of every error."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from broker.errors import BrokerError
+from jobs.errors import JobError
+from quota.errors import QuotaError
+from state.errors import StateError
+from streaming.errors import StreamingError
+from tables.errors import TablesError
+
+OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError, TablesError)
+
+_COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
+"""click's root error. typer brings its own copy of click and exports only leaves of the tree."""
+
+_WIDTH_OF_A_PIPE = 10_000
+"""Piped output has no width: nothing may be cut."""
+
+INTERRUPTED = 130
+"""What shells report for a program that Ctrl-C ended."""
+
+_debug = {"wanted": False}
+
+
+def output() -> Console:
+    """Return a console on standard output that never wraps or cuts what goes into a pipe."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_A_PIPE)
+
+
+def printable(value: object) -> Text:
+    r"""Return a value as text that can't steer the terminal: client ids and principals come from strangers.
+
+    Examples:
+        >>> printable("bob\x1b[2J[red]").plain
+        'bob\\x1b[2J[red]'
+    """
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return Text(text)
+
+
+def want_debug(wanted: bool) -> None:
+    """Say whether stack traces are wanted (`--debug`)."""
+    _debug["wanted"] = wanted
+
+
+def debug_wanted() -> bool:
+    """Say whether stack traces are wanted."""
+    return _debug["wanted"]
+
+
+def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
+    """Run an application and turn every failure into one line on standard error.
+
+    Args:
+        load: Makes the application.
+        arguments: Command line without the program's name.
+        name: Program name to show.
+
+    Returns:
+        The exit code: 0, 1 for an error, 2 for a wrong command line, 130 for Ctrl-C.
+    """
+    try:
+        code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
+    except _COMMAND_LINE_ERROR as error:
+        return _fail(error, f"{error.format_message().rstrip('.')}. See --help", error.exit_code)
+    except OUR_ERRORS as error:
+        return _fail(error, str(error), 1)
+    except BrokenPipeError:
+        # `pid-quota sql … | head`: the reader has gone, and the interpreter must not complain at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:  # the last resort of a program: still one line, and how to see more
+        return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
+    if code == INTERRUPTED:
+        # Newer typers turn Ctrl-C into an exit code of their own, older ones into an exception.
+        print("error: interrupted", file=sys.stderr)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(error: BaseException, message: str, code: int) -> int:
+    if debug_wanted():
+        traceback.print_exception(error, file=sys.stderr)
+    print(f"error: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+def one_line(message: str) -> str:
+    r"""Return a message on one line, free of control characters.
+
+    Examples:
+        >>> one_line("a\n  b\x1b")
+        'a b\\x1b'
+    """
+    return printable(" ".join(message.split())).plain

@@ -1,0 +1,213 @@
+"""How `pid-quota top` looks: within 80 columns, and with nothing that a principal's name could steer."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from jobs.terminal import printable
+from jobs.top.top_rows import Detail, TopRow
+
+
+class Column(NamedTuple):
+    """Of the list of principals."""
+
+    name: str
+    width: int
+    is_right: bool = False
+
+    def aligned(self, text: str) -> str:
+        """Return a text as wide as the column."""
+        return text.rjust(self.width) if self.is_right else text.ljust(self.width)
+
+
+COLUMNS = (
+    Column("principal", 17),
+    Column("new/quota", 11, is_right=True),
+    Column("used", 8),
+    Column("tokens", 6, is_right=True),
+    Column("until", 8),
+    Column("refused", 7, is_right=True),
+    Column("active", 6, is_right=True),
+    Column("why", 9),
+)
+"""With a space after each: 80."""
+
+_BAR = 8
+_SPARK = " ▁▂▃▄▅▆▇█"
+_SPARK_WIDTH = 60
+_SHORT = {
+    "producer per message/batch": "per batch",
+    "restart loop": "restarts",
+    "new producer on error": "on error",
+}
+_UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def cells(row: TopRow) -> tuple[Text, ...]:
+    """Return a row's cells, as of `COLUMNS`."""
+    until = row.throttled_until
+    quota = "-" if row.quota is None else number(row.quota)
+    texts = {
+        "new/quota": f"{number(row.new_pids)}/{quota}",
+        "tokens": "-" if row.tokens is None else number(row.tokens),
+        "until": "" if until is None else f"{until:%H:%M:%S}",
+        "refused": number(row.refused_pids),
+        "active": number(row.active_pids),
+    }
+    made = {column.name: Text(column.aligned(texts.get(column.name, ""))) for column in COLUMNS}
+    made["principal"] = _styled(printable(row.name), "bold red" if until else "")
+    made["used"] = bar(row.used_share) if row.quota else made["used"]
+    made["why"] = printable(why(row))
+    for name in ("until", "refused") if row.refused_pids else ("until",):
+        made[name].stylize("red")
+    return tuple(made[column.name] for column in COLUMNS)
+
+
+def why(row: TopRow) -> str:
+    """Return in a word what is special about a principal."""
+    if row.saturated:
+        return "saturated"
+    if row.phase == "learning":
+        return "learning"
+    return _SHORT.get(row.diagnosis, row.diagnosis)
+
+
+def bar(share: float) -> Text:
+    """Return how much of something is used; what is beyond all of it is marked.
+
+    Examples:
+        >>> bar(0.5).plain, bar(3).plain
+        ('████────', '███████▶')
+    """
+    full = min(_BAR, round(share * _BAR))
+    text = "█" * full + "─" * (_BAR - full)
+    if share > 1:
+        text = "█" * (_BAR - 1) + "▶"
+    return Text(text, style="red" if share >= 1 else "yellow" if share >= 0.8 else "green")
+
+
+def number(value: float) -> str:
+    """Return a number in five characters or less, six below zero.
+
+    Examples:
+        >>> number(1234), number(-0.5), number(12_345), number(1e9), number(999_999), number(3.0)
+        ('1,234', '-0.5', '12.3k', '1G', '1M', '3')
+    """
+    if abs(value) < 9_999.5:
+        return f"{value:,.0f}" if value == round(value) or abs(value) >= 100 else f"{value:.1f}"
+    for unit, letter in _UNITS:
+        if abs(value) >= unit * 0.9995:
+            scaled = value / unit
+            return f"{scaled:.1f}".removesuffix(".0") + letter if abs(scaled) < 99.95 else f"{scaled:.0f}{letter}"
+    return f"{value:.0f}"
+
+
+def spark(values: Sequence[float], top: float) -> str:
+    """Return values as a line of bars, each up to `top`.
+
+    Examples:
+        >>> spark([0, 1, 4, 8], 8)
+        ' ▁▄█'
+    """
+    scale = (len(_SPARK) - 1) / max(top, 1e-9)
+    return "".join(_SPARK[min(len(_SPARK) - 1, max(int(value > 0), round(value * scale)))] for value in values)
+
+
+def rows_table(rows: Sequence[TopRow], *, narrow: bool) -> Table:
+    """Return the principals as a table; `narrow` cuts long names."""
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for column in COLUMNS:
+        is_name = column is COLUMNS[0]
+        table.add_column(
+            column.name,
+            justify="right" if column.is_right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=column.width,
+            max_width=column.width if narrow and not is_name else None,
+            ratio=1 if narrow and is_name else None,
+        )
+    for row in rows:
+        table.add_row(*cells(row))
+    table.expand = narrow
+    return table
+
+
+def summary(rows: Sequence[TopRow], now: datetime) -> str:
+    """Return all principals in a line."""
+    throttled = sum(row.throttled_until is not None for row in rows)
+    new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
+    return (
+        f"{now:%H:%M:%S} UTC  {len(rows):,} principals, {throttled} throttled, "
+        f"{number(new)} new PIDs, {number(refused)} refused"
+    )
+
+
+def detail_view(detail: Detail) -> RenderableType:
+    """Return one principal in full."""
+    parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
+    for line in (*_timeline(detail.timeline), *_decisions(detail.decisions), *_leases(detail.leases)):
+        parts.append(printable(line))
+    parts += [printable(line) for line in _clients(detail.clients)]
+    return Group(*parts)
+
+
+def _timeline(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        yield "no metrics in the last 24 hours"
+        return
+    for broker_id in sorted({row["broker_id"] for row in rows}, key=lambda each: -1 if each is None else each):
+        shown = [row for row in rows if row["broker_id"] == broker_id][-_SPARK_WIDTH:]
+        quota = shown[-1]["quota"]
+        top = max(row["new_pids_window"] for row in shown)
+        where = "" if broker_id is None else f" on broker {broker_id}"
+        yield ""
+        yield f"{shown[0]['window_end']:%H:%M} to {shown[-1]['window_end']:%H:%M} UTC, a column per interval{where}"
+        limit = "no quota" if quota is None else f"quota {number(quota)}"
+        line = spark([row["new_pids_window"] for row in shown], max(top, quota or 0))
+        yield f"{'per window':<11}{line} top {number(top)}, {limit}"
+        for title, name in (("admitted", "admitted_pids"), ("refused", "refused_pids"), ("active", "active_pids")):
+            values = [row[name] for row in shown]
+            yield f"{title:<11}{spark(values, max(values))} now {number(values[-1])}"
+        yield f"{'throttled':<11}{''.join('▀' if row['throttled'] else ' ' for row in shown)}"
+
+
+def _decisions(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield ""
+    yield "decisions" if rows else "no decisions in the last 24 hours"
+    for row in rows:
+        until = f" until {row['throttled_until']:%H:%M:%S}" if row["action"] == "THROTTLE" else ""
+        yield f"  {row['decided_at']:%H:%M:%S} {row['action']}{until}, {row['refused_pids'] or 0:,} PIDs refused"
+    if rows and rows[0]["client_ids"]:
+        found = sorted(rows[0]["client_ids"].items(), key=lambda item: -item[1])[:5]
+        yield "  client ids: " + ", ".join(f"{client} ({count:,})" for client, count in found)
+        yield "  such as PIDs " + ", ".join(str(pid) for pid in (rows[0]["sample_pids"] or [])[:6])
+
+
+def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield ""
+    yield "leases of the enforcer" if rows else "no leases of the enforcer"
+    for row in rows:
+        left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
+        entity = row["entity_ip"] or row["entity_user"]
+        client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
+        quota = f"{row['quota_key']} {row['new_value']}"
+        yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
+
+
+def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield ""
+    yield "clients (pid-quota why tells how to mend it)"
+    for row in rows:
+        yield f"  {row['client']}: {row['kind']}, {row['new_pids']:,} new PIDs from {row['hosts']} addresses"
+
+
+def _styled(text: Text, style: str) -> Text:
+    text.stylize(style)
+    return text

@@ -1,0 +1,184 @@
+"""What `pid-quota top` shows, as values: the principals of the last window, and one of them in full."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from quota.config import QuotaConfig
+from tables.delta import is_catalog
+from tables.errors import TableNotFoundError
+from tables.query.literals import literal
+from tables.query.sql_query import query
+
+# Rows of earlier intervals are left out before anything is counted, so that a month of them costs nothing here.
+_PRINCIPALS = """
+SELECT coalesce(latest.principal, throttles.principal) AS principal,
+    coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.tokens,
+    latest.active_pids, latest.phase, latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids,
+    throttles.throttled_until
+FROM (
+    SELECT *, row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
+        CAST(sum(refused_pids) OVER (PARTITION BY principal, broker_id) AS BIGINT) AS refused
+    FROM principal_metrics
+    WHERE window_end > {since}
+) AS latest
+FULL OUTER JOIN (SELECT * FROM current_throttles WHERE throttled_now) AS throttles
+    ON throttles.principal = latest.principal
+    AND coalesce(throttles.broker_id, -1) = coalesce(latest.broker_id, -1)
+WHERE latest.newest = 1 OR latest.newest IS NULL
+"""
+_DIAGNOSES = "SELECT principal, kind FROM principal_churn ORDER BY new_pids"
+_TIMELINE = """
+SELECT window_end, broker_id, admitted_pids, refused_pids, new_pids_window, quota, tokens, active_pids, throttled
+FROM principal_timeline WHERE principal = {principal} AND window_end > {since} ORDER BY window_end
+"""
+_DECISIONS = """
+SELECT decided_at, action, throttled_until, refused_pids, client_ids, sample_pids, quota
+FROM throttle_decisions WHERE principal = {principal} AND decided_at > {since} ORDER BY decided_at DESC LIMIT 10
+"""
+_LEASES = "SELECT * FROM enforcement WHERE principal = {principal} ORDER BY recorded_at DESC LIMIT 5"
+_CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC LIMIT 8"
+
+
+@dataclass(frozen=True)
+class TopRow:
+    """A principal as of now.
+
+    Attributes:
+        principal: Such as `User:alice`.
+        broker_id: Of the budget; None in scope cluster.
+        new_pids: New producer ids of the last window, refused ones included.
+        quota: Of them; None if there is none.
+        tokens: Left, below 0 when exhausted; None without a quota.
+        throttled_until: End of the throttle in force; None if there is none.
+        refused_pids: Refused in the metrics intervals of the last window, those of each interval added up.
+        active_pids: Remembered.
+        phase: `learning` or `enforcing`.
+        saturated: Whether its filter is full.
+        diagnosis: What its clients do (`pid-quota why`); empty if nobody knows.
+    """
+
+    principal: str
+    broker_id: int | None
+    new_pids: int
+    quota: float | None
+    tokens: float | None
+    throttled_until: datetime | None
+    refused_pids: int
+    active_pids: int
+    phase: str
+    saturated: bool
+    diagnosis: str = ""
+
+    @property
+    def name(self) -> str:
+        """The principal, and the broker if it has a budget on each."""
+        return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
+
+    def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
+        """Return the row with what its clients do."""
+        return replace(self, diagnosis=diagnoses.get(self.principal, ""))
+
+    @property
+    def used_share(self) -> float:
+        """Of the quota."""
+        return self.new_pids / self.quota if self.quota else 0.0
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One principal in full; lists of rows of the views, as dictionaries.
+
+    Attributes:
+        principal: Such as `User:alice`.
+        timeline: Its metrics intervals of the last day, oldest first.
+        decisions: The newest, newest first.
+        leases: Of the enforcer, newest first.
+        clients: What each of its clients does.
+    """
+
+    principal: str
+    timeline: list[dict[str, Any]]
+    decisions: list[dict[str, Any]]
+    leases: list[dict[str, Any]]
+    clients: list[dict[str, Any]]
+
+
+SORTS: dict[str, Callable[[TopRow], Any]] = {
+    "used": lambda row: (row.throttled_until is None, -row.used_share, -row.new_pids),
+    "new": lambda row: -row.new_pids,
+    "refused": lambda row: -row.refused_pids,
+    "active": lambda row: -row.active_pids,
+    "tokens": lambda row: (row.tokens is None, row.tokens),
+    "name": lambda row: row.principal.lower(),
+}
+"""Orders of the rows; `used` has those in trouble first."""
+
+
+def arranged(rows: Sequence[TopRow], sort: str, pattern: str = "") -> list[TopRow]:
+    """Return the rows whose name contains a text, in an order of `SORTS`."""
+    wanted = [row for row in rows if pattern.lower() in row.name.lower()]
+    return sorted(wanted, key=lambda row: (SORTS[sort](row), row.name))
+
+
+def read_rows(tables: str, now: datetime, config: QuotaConfig) -> list[TopRow]:
+    """Read the principals with something to say in the last window, or with a throttle in force.
+
+    Raises:
+        TableError: If a table is not there, or can't be read.
+        QueryError: If the tables are not ours.
+    """
+    since = now - timedelta(seconds=config.window_seconds)
+    text = _PRINCIPALS.format(since=_time(since, tables))
+    return [_row(record, now, config) for record in query(tables, text, now, config).records()]
+
+
+def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
+    """Read what the clients of each principal do, by the most lively of them; empty if no tap says."""
+    try:
+        answer = query(tables, _DIAGNOSES, now)
+    except TableNotFoundError:
+        return {}
+    return dict(answer.rows)
+
+
+def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig) -> Detail:
+    """Read one principal in full; errors as of `read_rows`."""
+    since = _time(now - timedelta(days=1), tables)
+
+    def rows(text: str) -> list[dict[str, Any]]:
+        filled = text.format(principal=literal(principal, tables), since=since)
+        try:
+            return query(tables, filled, now, config).records()
+        except TableNotFoundError:
+            # No enforcer, or no tap that sees requests for producer ids.
+            return []
+
+    decisions = [row | {"client_ids": dict(row["client_ids"] or {})} for row in rows(_DECISIONS)]
+    return Detail(principal, rows(_TIMELINE), decisions, rows(_LEASES), rows(_CLIENTS))
+
+
+def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
+    """A silent principal writes no row, but its tokens come back."""
+    tokens, quota, as_of = record["tokens"], record["quota"], record["as_of"]
+    if tokens is not None and quota is not None:
+        silent_s = max(0.0, (now - as_of).total_seconds())
+        tokens = min(quota * config.burst_windows, tokens + quota * silent_s / config.window_seconds)
+    return TopRow(
+        record["principal"],
+        record["broker_id"],
+        record["new_pids_window"] or 0,
+        quota,
+        tokens,
+        record["throttled_until"],
+        record["refused_pids"],
+        record["active_pids"] or 0,
+        record["phase"] or "",
+        bool(record["saturated"]),
+    )
+
+
+def _time(when: datetime, tables: str) -> str:
+    kind = "TIMESTAMP" if is_catalog(tables) else "TIMESTAMPTZ"
+    return f"{kind} '{when.isoformat()}'"

@@ -1,0 +1,287 @@
+"""What the web console shows, as plain values of JSON: a function per page, each asks `jobs.web.relations` once."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from jobs.web import queries as web_sql
+from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
+from jobs.web.relations import Relations, Rows, opened
+from quota.config import QuotaConfig
+
+OVERVIEW_HOURS = 6
+SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
+"""What a principal's page can look back."""
+
+_POINTS = 360
+"""So many times a chart has at most: two pixels each on a wide screen."""
+_LISTED = 2_000
+_DAY_HOURS = 25
+"""A day and what its first interval needs."""
+
+
+@dataclass(frozen=True)
+class ConsoleData:
+    """Reads the pages' data.
+
+    Attributes:
+        tables: Folder of the path tables, or `catalog.schema`.
+        config: Gives the window by which the views refill tokens.
+    """
+
+    tables: str
+    config: QuotaConfig = field(default_factory=QuotaConfig)
+
+    def overview(self, now: datetime) -> dict[str, Any]:
+        """Return the cluster now: totals, new producer ids over time, who is throttled, and the stream's health."""
+        since = now - timedelta(hours=OVERVIEW_HOURS)
+        rows = {
+            "producer_id_metrics": _later_than("window_end", since),
+            "throttle_decisions": _recent_decisions(now),
+            "quarantined_events": Rows(columns=("record_timestamp",)),
+            "tap_status": _later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
+        }
+        with opened(self.tables, now, self.config, rows) as relations:
+            intervals = relations.ask(web_sql.INTERVALS, {"since_ms": _ms(since)}).records()
+            (health,) = relations.ask("SELECT * FROM stream_health").records()
+            page = {
+                "totals": relations.ask(web_sql.TOTALS).records()[0],
+                "per_minute": _per_minute(intervals, now),
+                "intervals": _columns(_thinned(intervals), ("at_ms", "admitted_pids", "refused_pids")),
+                "interval_seconds": _interval_ms(intervals) / 1000,
+                "throttled": relations.ask(web_sql.THROTTLED).records(),
+                "health": health,
+                "taps": relations.ask("SELECT * FROM tap_coverage").records(),
+            }
+        if health["newest_row_at"] is None:
+            health |= self._last_sign(now)
+        return self._page(now, relations, page)
+
+    def offenders(self, now: datetime) -> dict[str, Any]:
+        """Return who had most producer ids refused in the last 24 hours."""
+        rows = {
+            "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
+            "throttle_decisions": _recent_decisions(now),
+        }
+        with opened(self.tables, now, self.config, rows) as relations:
+            page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
+        return self._page(now, relations, page)
+
+    def headroom(self, now: datetime) -> dict[str, Any]:
+        """Return how far each principal of the last 24 hours is from its quota, the nearest first."""
+        rows = {
+            "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
+            "throttle_decisions": _recent_decisions(now),
+        }
+        with opened(self.tables, now, self.config, rows) as relations:
+            held = {(row["principal"], row["broker_id"]) for row in relations.ask(web_sql.THROTTLED).records()}
+            records = relations.ask(web_sql.HEADROOM).records()
+            for row in records:
+                row["throttled_now"] = (row["principal"], row["broker_id"]) in held
+            page = {"principals": records, "complete": len(records) < _LISTED}
+        return self._page(now, relations, page)
+
+    def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
+        """Return one principal over time.
+
+        Args:
+            now: The present.
+            name: Such as `User:alice`.
+            hours: How far to look back.
+            broker_id: Whose ledger, in scope `broker`; None takes the one that is nearest to its quota.
+        """
+        since, early = now - timedelta(hours=hours), now - timedelta(days=2)
+        mine = {"principal": name}
+        who = "principal = :principal"
+        rows = {
+            "producer_id_metrics": Rows(
+                f"{who} AND window_end > :since", mine | {"since": since}, newer_than=("window_end", since)
+            ),
+            "throttle_decisions": Rows(
+                f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
+            ),
+            "enforcement_actions": Rows(who, mine),
+            # Older answers tell a new id from a first one; two days tell nearly all.
+            "producer_inits": Rows(
+                f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
+            ),
+        }
+        step_ms = round(hours * 3_600_000 / _POINTS)
+        with opened(self.tables, now, self.config, rows) as relations:
+            ledgers = relations.ask(web_sql.LEDGERS, mine).records()
+            chosen = _chosen(ledgers, broker_id)
+            whose = mine | {"broker_id": -1 if chosen is None else chosen}
+            times = relations.ask(web_sql.TIMELINE, whose | {"step_ms": step_ms}).records()
+            decisions = relations.ask(web_sql.DECISIONS, whose).records()
+            page = {
+                "principal": name,
+                "hours": hours,
+                "since_ms": _ms(since),
+                "broker_id": chosen,
+                "brokers": sorted(row["broker_id"] for row in ledgers if row["broker_id"] is not None),
+                "now_row": next((row for row in ledgers if row["broker_id"] == chosen), None),
+                "timeline": _columns(_lines(times, now, self.config.window_ms, step_ms), _LINES),
+                "counts": _columns(times, _COUNTS),
+                "throttles": _merged(_held(decisions)),
+                "decisions": decisions,
+                "leases": relations.ask(web_sql.LEASES, mine).records(),
+                "churn": relations.ask(web_sql.CHURN, mine).records(),
+            }
+        return self._page(now, relations, page)
+
+    def occupancy(self, now: datetime) -> dict[str, Any]:
+        """Return what brokers hold of producers, and what the death of each would move."""
+        rows = {"producer_occupancy": _later_than("swept_at", now - timedelta(days=7))}
+        with opened(self.tables, now, self.config, rows) as relations:
+            held = relations.ask(web_sql.OCCUPANCY).records()
+            page = {
+                "rows": held[:200],
+                "more_rows": max(0, len(held) - 200),
+                **sweeps_over_time(relations.ask(web_sql.SWEEPS).records()),
+                **failover_bounds(held),
+            }
+        return self._page(now, relations, page)
+
+    def _page(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
+        plain: dict[str, Any] = _plain(
+            {
+                "now": now,
+                "tables": self.tables,
+                "window_seconds": self.config.window_ms / 1000,
+                "missing": relations.missing,
+                **page,
+            }
+        )
+        return plain
+
+    def _last_sign(self, now: datetime) -> dict[str, Any]:
+        with opened(self.tables, now, self.config, {"producer_id_metrics": Rows(columns=("as_of",))}) as relations:
+            newest = relations.ask(web_sql.NEWEST).records()[0]["newest_row_at"]
+        return {"newest_row_at": newest, "silent_seconds": None if newest is None else (now - newest).total_seconds()}
+
+
+_LINES = ("at_ms", "new_pids_window", "quota", "tokens", "active_pids", "state_bytes", "layers")
+_COUNTS = ("at_ms", "admitted_pids", "refused_pids", "late_pids")
+
+
+def _later_than(column: str, since: datetime) -> Rows:
+    return Rows(f"{column} > :since_{column}", {f"since_{column}": since}, newer_than=(column, since))
+
+
+def _recent_decisions(now: datetime) -> Rows:
+    condition = "decided_at > :day OR throttled_until > :present"
+    day = now - timedelta(hours=_DAY_HOURS)
+    # No throttle ends before it is decided.
+    return Rows(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
+
+
+def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int | None:
+    brokers = [row["broker_id"] for row in ledgers]
+    return broker_id if broker_id in brokers else next(iter(brokers), None)
+
+
+def _per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
+    """Return the new producer ids per minute of the newest interval that is over."""
+    over = [row for row in intervals if row["at_ms"] <= _ms(now)]
+    if not over:
+        return None
+    new_pids: int = over[-1]["admitted_pids"] + over[-1]["refused_pids"]
+    return new_pids * 60_000 / _interval_ms(intervals)
+
+
+def _interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
+    """Return the length of a metrics interval, which no table names: the least time between two."""
+    ends = [row["at_ms"] for row in intervals]
+    return min((later - earlier for earlier, later in pairwise(ends)), default=60_000)
+
+
+def _thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return at most some hundred intervals, several counted as one; the last of them may be incomplete."""
+    step_ms = max(_interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // _POINTS)
+    sums: dict[int, dict[str, Any]] = {}
+    for row in intervals:
+        at_ms = -(-row["at_ms"] // step_ms) * step_ms
+        found = sums.setdefault(at_ms, {"at_ms": at_ms, "admitted_pids": 0, "refused_pids": 0})
+        found["admitted_pids"] += row["admitted_pids"]
+        found["refused_pids"] += row["refused_pids"]
+    return list(sums.values())
+
+
+def _lines(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
+    filled = _with_silence(times, now, window_ms, step_ms)
+    if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
+        # All of its window is of its own interval: it began there, and its line does at 0.
+        before_ms = times[0]["at_ms"] - max(step_ms, _interval_ms(times))
+        filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
+    return filled
+
+
+def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as if its window were empty."""
+    unknown = dict.fromkeys(("active_pids", "layers", "state_bytes"))
+    return {**row, **unknown, "new_pids_window": 0, "tokens": row["quota"]}
+
+
+def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
+    """Return the rows of a ledger with what its silence means: no row is written, but its window empties."""
+    filled: list[Mapping[str, Any]] = []
+    for row, later in zip_longest(times, times[1:]):
+        filled.append(row)
+        end_ms = _ms(now) if later is None else later["at_ms"] - 1
+        if end_ms - row["at_ms"] > window_ms + step_ms:
+            empty = _empty(row)
+            filled += [empty | {"at_ms": row["at_ms"] + window_ms}, empty | {"at_ms": end_ms}]
+        elif later is None and end_ms > row["at_ms"]:
+            filled.append(row | {"at_ms": end_ms})
+    return filled
+
+
+def _held(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    rows = sorted(decisions, key=lambda row: (row["decided_at"], row["action"]))
+    spans = []
+    for row, later in zip_longest(rows, rows[1:]):
+        until_ms = _ms(row["throttled_until"])
+        if row["action"] == "THROTTLE":
+            # The next decision takes over: it may end the throttle sooner.
+            spans.append((_ms(row["decided_at"]), min(until_ms, _ms(later["decided_at"])) if later else until_ms))
+    return spans
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return spans that begin in order with those that touch made one.
+
+    Examples:
+        >>> _merged([(1, 3), (2, 5), (7, 8)])
+        [[1, 5], [7, 8]]
+    """
+    merged: list[list[int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    return merged
+
+
+def _columns(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [record[name] for record in records] for name in names}
+
+
+def _ms(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value in the types of JSON; NaN and infinity become null."""
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,140 @@
+"""Who leads and holds producers after a broker dies.
+
+In Kafka as it is, followers hold the producers of what they replicate, so a death moves leadership and no memory:
+`led_pids` of the survivors grow, `held_pids` only when partitions are reassigned. KIP-936 tells it differently, with
+producers that move with leadership; its arithmetic is here under a name of its own, as a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from lifecycle.occupancy import Census, Placement
+
+
+def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
+    """Who leads a partition when others have died: its leader if that lives, else the first replica in sync.
+
+    Examples:
+        >>> orders = Placement("orders", 0, 1, (1, 3, 2), frozenset({1, 2, 3}))
+        >>> next_leader(orders, {2, 3}), next_leader(orders, {1, 3}), next_leader(orders, {4})
+        (3, 1, None)
+    """
+    if placement.leader in alive:
+        return placement.leader
+    return next((broker for broker in placement.replicas if broker in placement.in_sync and broker in alive), None)
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A broker after another one's death.
+
+    Attributes:
+        dead: Of the broker that died.
+        broker_id: Of this one.
+        led_partitions: Partitions that it leads then.
+        led_before: Entries that it led before.
+        led_pids: Entries that it leads then.
+        held_pids: Entries that it holds, before and after.
+    """
+
+    dead: int
+    broker_id: int
+    led_partitions: int
+    led_before: int
+    led_pids: int
+    held_pids: int
+
+
+@dataclass(frozen=True)
+class Failover:
+    """What the death of a broker does.
+
+    Attributes:
+        dead: Of the broker that dies.
+        survivors: All others, by id.
+        leaderless: Topic and number of partitions that nobody could lead; some may have no leader now.
+    """
+
+    dead: int
+    survivors: tuple[Survivor, ...]
+    leaderless: tuple[tuple[str, int], ...]
+
+
+def failovers(census: Census) -> list[Failover]:
+    """Work out the death of each broker."""
+    return [failover(census, broker_id) for broker_id in _brokers(census)]
+
+
+def failover(census: Census, dead: int) -> Failover:
+    """Work out the death of one broker; no partition is reassigned."""
+    survivors = [broker_id for broker_id in _brokers(census) if broker_id != dead]
+    partitions, before, after = (dict.fromkeys(survivors, 0) for _ in range(3))
+    leaderless = []
+    for placement in census.placements:
+        if placement.leader in before:
+            before[placement.leader] += census.entries(placement.leader, placement)
+        leader = next_leader(placement, survivors)
+        if leader is None:
+            leaderless.append((placement.topic, placement.partition))
+        else:
+            partitions[leader] += 1
+            after[leader] += census.entries(leader, placement)
+    rows = (
+        Survivor(dead, broker_id, partitions[broker_id], before[broker_id], after[broker_id], census.held(broker_id))
+        for broker_id in survivors
+    )
+    return Failover(dead, tuple(rows), tuple(leaderless))
+
+
+def _brokers(census: Census) -> list[int]:
+    return sorted({*census.expirations_ms, *(replica.broker_id for replica in census.replicas)})
+
+
+# KIP-936's arithmetic
+
+
+Moves = Callable[[int, int, Mapping[int, int]], Mapping[int, int]]
+"""Who gets how many producers of a dead broker: its id, its producers, and those of the survivors by id."""
+
+
+def kip_936_cascade(producers: Mapping[int, int], capacity: int, first: int, moves: Moves) -> list[dict[int, int]]:
+    """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
+
+    This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already, see `failover`.
+
+    Args:
+        producers: In memory, by broker.
+        capacity: A broker with more runs out of memory.
+        first: The broker that dies at the start.
+        moves: Who gets the producers of a dead broker.
+
+    Returns:
+        Producers by living broker after each death; empty at the end if the cluster is down.
+    """
+    alive, steps = dict(producers), []
+    dead: int | None = first
+    while dead is not None:
+        moved = alive.pop(dead)
+        for broker, count in moves(dead, moved, alive).items():
+            alive[broker] += count
+        steps.append(dict(alive))
+        dead = next((broker for broker, count in alive.items() if count > capacity), None)
+    return steps
+
+
+def spread_evenly(_dead: int, moved: int, alive: Mapping[int, int]) -> dict[int, int]:
+    """All survivors get the same share; the first ones what does not divide."""
+    if not alive:
+        return {}
+    share, rest = divmod(moved, len(alive))
+    return {broker: share + (number < rest) for number, broker in enumerate(alive)}
+
+
+def to_the_next(dead: int, moved: int, alive: Iterable[int]) -> dict[int, int]:
+    """The broker with the next higher id gets them all; after the last one, the first."""
+    brokers = sorted(alive)
+    if not brokers:
+        return {}
+    return {next((broker for broker in brokers if broker > dead), brokers[0]): moved}

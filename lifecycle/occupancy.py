@@ -1,0 +1,229 @@
+"""What brokers hold in memory of producers (KIP-854): a census of their partitions' maps, counted and judged.
+
+An entry is what one replica of a partition remembers of one producer id: that is what takes memory, and what the
+broker's own metric `ProducerIdCount` counts. Followers hold entries as leaders do: they replicate the batches.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from lifecycle.expiry import CHECK_INTERVAL_MS
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NOT_KNOWN_MS = -1
+"""Stands for a time that nobody told."""
+MAX_IDLE_HOURS = 168
+"""Longer than that is not told apart: a client may stamp a batch with any time."""
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class ReplicaProducers:
+    """The entries of one replica of a partition, as columns of the same length.
+
+    Attributes:
+        broker_id: Of the broker that holds it.
+        topic: Its topic.
+        partition: Its number.
+        is_leader: Whether that broker leads the partition.
+        producer_ids: Of each entry.
+        last_timestamps_ms: Of each one's last batch, ms since the epoch, as the client stamped it.
+        in_transaction: Whether a transaction is open; such an entry never expires.
+    """
+
+    broker_id: int
+    topic: str
+    partition: int
+    is_leader: bool
+    producer_ids: Int64s
+    last_timestamps_ms: Int64s
+    in_transaction: Bools
+
+    def __len__(self) -> int:
+        return len(self.producer_ids)
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose producer ids are, as columns sorted by producer id.
+
+    Attributes:
+        producer_ids: All that a census found, each once, ascending.
+        codes: Of the principal of each, an index of `principals`.
+        handed_out_ms: When each was handed out, ms since the epoch; `NOT_KNOWN_MS` where nobody told.
+        principals: By code.
+    """
+
+    producer_ids: Int64s
+    codes: Int32s
+    handed_out_ms: Int64s
+    principals: tuple[str, ...]
+
+    def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
+        """Where producer ids of the census stand in the columns."""
+        return np.searchsorted(self.producer_ids, producer_ids)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Who has a partition.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        leader: Id of its leader; None while it has none.
+        replicas: Ids of all that shall have it, the preferred leader first.
+        in_sync: Ids of those that have all of it.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Census:
+    """What all brokers hold.
+
+    Attributes:
+        taken_at_ms: When, ms since the epoch.
+        replicas: Of all partitions, by all brokers that answered.
+        placements: Of all partitions.
+        owners: Of all producer ids that were found.
+        expirations_ms: `producer.id.expiration.ms` by broker.
+        checks_ms: How often brokers look for expired producers, of those that do not do so every ten minutes.
+    """
+
+    taken_at_ms: int
+    replicas: tuple[ReplicaProducers, ...]
+    placements: tuple[Placement, ...]
+    owners: Owners
+    expirations_ms: Mapping[int, int]
+    checks_ms: Mapping[int, int] = field(default_factory=dict)
+
+    def check_interval_ms(self, broker_id: int) -> int:
+        """How often a broker looks for expired producers."""
+        return self.checks_ms.get(broker_id, CHECK_INTERVAL_MS)
+
+    def of_broker(self, broker_id: int) -> Sequence[ReplicaProducers]:
+        """The replicas of one broker."""
+        return self._by_broker.get(broker_id, ())
+
+    def held(self, broker_id: int) -> int:
+        """Entries that a broker holds: its `ProducerIdCount`."""
+        return sum(map(len, self.of_broker(broker_id)))
+
+    def entries(self, broker_id: int, placement: Placement) -> int:
+        """Entries that a broker holds of one partition."""
+        return self._entries.get((broker_id, placement.topic, placement.partition), 0)
+
+    @cached_property
+    def _by_broker(self) -> dict[int, list[ReplicaProducers]]:
+        found: dict[int, list[ReplicaProducers]] = defaultdict(list)
+        for replica in self.replicas:
+            found[replica.broker_id].append(replica)
+        return dict(found)
+
+    @cached_property
+    def _entries(self) -> dict[tuple[int, str, int], int]:
+        return {(each.broker_id, each.topic, each.partition): len(each) for each in self.replicas}
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What a broker holds of a principal's producers in a topic.
+
+    Attributes:
+        broker_id: Of the broker.
+        topic: The topic.
+        principal: Whose they are, or `unknown`.
+        led_pids: Entries of partitions that the broker leads.
+        held_pids: Entries of all that it has a replica of.
+        open_transactions: Held entries with an open transaction; they never expire.
+        idle_hours: Held entries by whole hours since their last batch; ends with the longest idle one's, and the entry
+            of `MAX_IDLE_HOURS` counts those idle for longer, too.
+    """
+
+    broker_id: int
+    topic: str
+    principal: str
+    led_pids: int
+    held_pids: int
+    open_transactions: int
+    idle_hours: tuple[int, ...]
+
+
+def count_occupancy(census: Census) -> list[Occupancy]:
+    """Count entries by broker, topic and principal; the most held first."""
+    groups: dict[tuple[int, str], list[ReplicaProducers]] = defaultdict(list)
+    for replica in census.replicas:
+        groups[replica.broker_id, replica.topic].append(replica)
+    found = [row for replicas in groups.values() for row in _count_topic(census, replicas)]
+    return sorted(found, key=lambda row: (-row.held_pids, row.broker_id, row.topic, row.principal))
+
+
+def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterator[Occupancy]:
+    """Count the replicas that a broker has of a topic."""
+    times = np.concatenate([replica.last_timestamps_ms for replica in replicas])
+    opened = np.concatenate([replica.in_transaction for replica in replicas])
+    led = np.concatenate([np.full(len(replica), replica.is_leader) for replica in replicas])
+    rows = census.owners.rows(np.concatenate([replica.producer_ids for replica in replicas]))
+    codes, whose = np.unique(census.owners.codes[rows], return_inverse=True)
+    hours = np.clip((census.taken_at_ms - times) // _HOUR_MS, 0, MAX_IDLE_HOURS)
+    size = (len(codes), MAX_IDLE_HOURS + 1)
+    idle = np.bincount(whose * size[1] + hours, minlength=size[0] * size[1]).reshape(size)
+    led_pids, open_pids = (np.bincount(whose[chosen], minlength=size[0]) for chosen in (led, opened))
+    for number, code in enumerate(codes.tolist()):
+        yield Occupancy(
+            replicas[0].broker_id,
+            replicas[0].topic,
+            census.owners.principals[code],
+            int(led_pids[number]),
+            int(idle[number].sum()),
+            int(open_pids[number]),
+            tuple(np.trim_zeros(idle[number], "b").tolist()),
+        )
+
+
+# What it weighs
+
+
+BYTES_PER_PID = 306
+"""Heap of an entry with one batch, measured on Kafka 4.3; with the five that are kept it is 446 (docs/kip-854.md)."""
+
+
+def estimated_bytes(pids: float) -> int:
+    """Heap that so many entries take."""
+    return round(pids * BYTES_PER_PID)
+
+
+def owners_of(
+    replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]], unknown: str = "unknown"
+) -> Owners:
+    """Join producer ids of replicas to who got them.
+
+    Args:
+        replicas: That were found.
+        bound: Principal and time of hand-out (ms since the epoch) by producer id; others are left out.
+        unknown: Principal of ids that are not bound.
+    """
+    columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
+    ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
+    principals = (unknown, *sorted({principal for principal, _ in bound.values()} - {unknown}))
+    code_of = {principal: code for code, principal in enumerate(principals)}
+    told = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]
+    codes = np.fromiter((code_of[principal] for principal, _ in told), np.int32, len(told))
+    times = np.fromiter((time_ms for _, time_ms in told), np.int64, len(told))
+    return Owners(ids, codes, times, principals)

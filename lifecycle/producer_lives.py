@@ -1,0 +1,122 @@
+"""How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
+
+A broker does not know who is connected. An id that was used for longer than it has been silent since is taken for one
+that is kept; one that was used once and never again looks the same whether its producer was closed or forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from lifecycle.occupancy import Int64s
+
+YOUNG_MS = 2000
+"""Of ids so young nobody can say whether they are kept."""
+LEAST_BEATS = 9
+MOST_SLIP_MS = 8.0
+"""By which a schedule may seem to slip at each beat; a process takes longer to start."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """A producer id in use.
+
+    Attributes:
+        host: Address that it was handed out to.
+        from_ms: When it was handed out, ms since the epoch.
+        to_ms: Of its last batch; `from_ms` if there was none.
+    """
+
+    host: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lives:
+    """What the lives of a client's producer ids have in common.
+
+    Attributes:
+        kept_share: Share of the ids that are still in use.
+        used_seconds: Median time that the others were in use.
+        used_spread: Interquartile range of that over its median.
+        down_spread: The same of the time from the end of an id to the next one of its address.
+        outlived: Median of how many later ones were handed out while those that ended were in use.
+        on_schedule: Whether they were handed out every so many whole seconds, without ever getting out of step.
+    """
+
+    kept_share: float
+    used_seconds: float = 0.0
+    used_spread: float = 0.0
+    down_spread: float = 0.0
+    outlived: float = 0.0
+    on_schedule: bool = False
+
+
+def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
+    """Tell what lives have in common; None if all are too young to tell.
+
+    Args:
+        lives: Of a client, in any order.
+        now_ms: When the brokers were asked.
+    """
+    known = sorted((each for each in lives if now_ms - each.from_ms >= YOUNG_MS), key=lambda each: each.from_ms)
+    if not known:
+        return None
+    begins = np.array([each.from_ms for each in known], np.int64)
+    ends = np.maximum(begins, np.array([each.to_ms for each in known], np.int64))
+    kept = ends - begins >= now_ms - ends
+    if kept.all():
+        return Lives(kept_share=1.0)
+    used = (ends - begins)[~kept]
+    outlived = np.searchsorted(begins, ends[~kept], side="right") - np.searchsorted(begins, begins[~kept], side="right")
+    return Lives(
+        kept_share=float(kept.mean()),
+        used_seconds=float(np.median(used)) / 1000,
+        used_spread=_spread(used),
+        down_spread=_spread(_down_ms(known)),
+        outlived=float(np.median(outlived)),
+        on_schedule=all(_keep_step(times) for times in _by_host(known)),
+    )
+
+
+def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
+    by_host: dict[str, list[Life]] = defaultdict(list)
+    for each in ordered:
+        by_host[each.host].append(each)
+    return by_host.values()
+
+
+def _keep_step(lives: Sequence[Life]) -> bool:
+    """Say whether hand-outs keep step with a clock; what waits for a while after each one slips a little each time."""
+    if len(lives) < LEAST_BEATS:
+        return False
+    times = np.array([each.from_ms for each in lives], np.float64)
+    gaps_ms = np.diff(times)
+    gap_ms = float(np.median(gaps_ms))
+    period_ms = round(gap_ms / 1000) * 1000
+    if not period_ms:
+        return False
+    beats = np.concatenate([[0.0], np.cumsum(np.round(gaps_ms / gap_ms))])
+    late_ms = times - beats * period_ms
+    third = len(times) // 3
+    # A busy machine is late now and then, never early: the earliest of the first and of the last ones tell the clock.
+    slip_ms = abs(float(late_ms[-third:].min() - late_ms[:third].min()))
+    return slip_ms <= MOST_SLIP_MS * float(beats[-1]) * 2 / 3
+
+
+def _down_ms(ordered: Sequence[Life]) -> Int64s:
+    pairs = [pair for lives in _by_host(ordered) for pair in pairwise(lives)]
+    return np.array([max(0, later.from_ms - earlier.to_ms) for earlier, later in pairs], np.int64)
+
+
+def _spread(values: Int64s) -> float:
+    if not len(values):
+        return 0.0
+    low, median, high = np.percentile(values, (25, 50, 75))
+    return float(high - low) / max(1.0, float(median))

@@ -1,0 +1,1 @@
+"""What stands beside Spark's own files in a checkpoint, and what belongs together."""

@@ -1,0 +1,174 @@
+"""The quotas that hold for a batch: the driver reads them as the batch begins, the tasks find them in the checkpoint.
+
+A join with the table of quotas would do the same, and cost each batch half a second of planning and small jobs, and
+each principal three columns more on its way through pandas.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from quota.limits import Limit, resolve
+from streaming.checkpoint.batch_files import BatchFiles
+from streaming.checkpoint.table_ids import kept_ids, other_table
+from streaming.checkpoint.tasks import attempt_id, batch_of_task
+from streaming.databricks import is_local
+from streaming.errors import CheckpointError
+from tables.delta import is_catalog, open_table, table_path
+from tables.quotas.quota_rows import COLUMNS, judge
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = "pid-quota-quotas"
+TABLE = "producer_id_quotas"
+
+_log = logging.getLogger(__name__)
+
+
+class Quota(msgspec.Struct, frozen=True, array_like=True):
+    """One quota: its rate in new PIDs per window, and when it was set, in milliseconds since the epoch."""
+
+    producer_ids_rate: float
+    updated_at_ms: int
+
+
+class Quotas(msgspec.Struct, frozen=True, array_like=True):
+    """All quotas in force.
+
+    Attributes:
+        users: By name.
+        default: Of users without one; None if they have none.
+    """
+
+    users: dict[str, Quota] = msgspec.field(default_factory=dict)
+    default: Quota | None = None
+
+    def has_own(self, principal: str) -> bool:
+        """Say whether a principal has a quota of its own."""
+        return _name(principal) in self.users
+
+    def limit(self, principal: str) -> Limit:
+        """Return the quota in force for a principal: its own, else the default, else none.
+
+        Examples:
+            >>> Quotas({"alice": Quota(5.0, 0)}, Quota(20.0, 0)).limit("User:alice").producer_ids_rate
+            5.0
+        """
+        user, default = self.users.get(_name(principal)), self.default
+        return resolve(
+            Limit(user.producer_ids_rate, "user", user.updated_at_ms) if user else None,
+            Limit(default.producer_ids_rate, "default", default.updated_at_ms) if default else None,
+        )
+
+
+def _name(principal: str) -> str:
+    """Return a principal's name without its type, which quotas do not name either."""
+    return principal.partition(":")[2] if ":" in principal else principal
+
+
+def newest(rows: Iterable[Mapping[str, Any]]) -> Quotas:
+    """Return the quotas in force of the table's rows: of each entity the newest. Other rows are said, once."""
+    judged = judge(rows)
+    for fault in judged.said():
+        _say_once(fault)
+    found = {
+        name: Quota(float(row["producer_ids_rate"]), int(row["updated_at"].timestamp() * 1000))
+        for name, row in judged.holding.items()
+    }
+    default = found.pop(None, None)
+    return Quotas({name: quota for name, quota in sorted(found.items()) if name is not None}, default)
+
+
+def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -> Quotas:
+    """Read the quotas in force.
+
+    Args:
+        spark: For tables that are not in a local folder.
+        tables: Folder of path tables, or `catalog.schema`.
+        table_id: Id of the table that the stream began with, if it is known.
+
+    Raises:
+        TableError: If the table can't be read.
+        CheckpointError: If it is another one: nobody would have a quota, and nobody be told.
+    """
+    if is_local(tables):
+        table = open_table(tables, TABLE)
+        found_id = str(table.metadata().id)
+        if table_id not in (None, found_id):
+            raise other_table(tables, TABLE, found_id, str(table_id))
+        found = table.to_pyarrow_dataset().to_table(columns=list(COLUMNS))
+    else:
+        place = table_path(tables, TABLE)
+        rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
+        found = rows.select(*COLUMNS).toArrow()
+    return newest(found.to_pylist())
+
+
+@lru_cache(maxsize=1024)
+def _say_once(fault: str) -> None:
+    _log.warning("%s", fault)
+
+
+@dataclass(frozen=True)
+class BatchQuotas:
+    """The quotas of each batch, in the checkpoint: written by the driver, read by the tasks.
+
+    Attributes:
+        checkpoint: Its folder.
+        tables: Folder of path tables, or `catalog.schema`.
+    """
+
+    checkpoint: str
+    tables: str
+
+    def publish(self, spark: SparkSession, batch_id: int) -> None:
+        """Read the quotas for a batch, and write them down if they have changed.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        quotas = read_quotas(spark, self.tables, kept_ids(self.checkpoint).get(TABLE))
+        files = BatchFiles(self.checkpoint, FOLDER)
+        number = files.newest(batch_id)
+        if number is None or files.read(number, Quotas) != quotas:
+            files.write(batch_id, quotas)
+
+    def in_task(self) -> Quotas:
+        """Return the quotas of the batch that this task belongs to.
+
+        Raises:
+            CheckpointError: If they are not there.
+        """
+        attempt = attempt_id()
+        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
+
+
+def no_quotas() -> Quotas:
+    """Return that nobody has a quota."""
+    return Quotas()
+
+
+OpenQuotas = Callable[[], Quotas]
+"""Gives the quotas of the task's batch."""
+
+
+@lru_cache(maxsize=4)
+def _of_attempt(checkpoint: str, _attempt_id: int) -> Quotas:
+    # By attempt, since a task asks for each principal, and a batch may be repeated with other quotas.
+    return _of_batch(checkpoint)
+
+
+def _of_batch(checkpoint: str) -> Quotas:
+    files = BatchFiles(checkpoint, FOLDER)
+    number = files.newest(batch_of_task(checkpoint))
+    if number is None:
+        msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
+        raise CheckpointError(msg)
+    return files.read(number, Quotas)

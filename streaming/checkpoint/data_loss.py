@@ -1,0 +1,213 @@
+"""Records that were gone before the stream read them: found, said, and answered by learning anew.
+
+Spark's Kafka source goes on over a gap (`failOnDataLoss=false`) and says nothing that anybody would see. So each batch
+is compared with what the topic still holds. A PID whose last use is in the gap would look new after it: the stream
+therefore starts anew with a learning time of a window, and repeats the batch in which the gap was found.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from streaming.checkpoint.spark_files import batch_offsets, parse_offsets
+from streaming.errors import CheckpointError, DataLossError
+
+BOOK_FILE = "pid-quota-losses.json"
+
+_log = logging.getLogger(__name__)
+
+
+class Extent(Protocol):
+    """What a topic holds now."""
+
+    @property
+    def topic_id(self) -> str:
+        """Its id, another one for each topic of the same name."""
+
+    @property
+    def earliest(self) -> Mapping[int, int]:
+        """Offset of the oldest record by partition."""
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Records of a partition that nobody will read.
+
+    Attributes:
+        batch_id: The batch in which they should have been read.
+        partition: Their partition.
+        first: Offset of the first of them.
+        end: Offset after the last of them; -1 if that is not known.
+        reason: What happened.
+    """
+
+    batch_id: int
+    partition: int
+    first: int
+    end: int
+    reason: str
+
+
+class LossBook(msgspec.Struct, frozen=True):
+    """What a checkpoint knows of lost records.
+
+    Attributes:
+        topic_id: Id of the topic that the offsets of the checkpoint belong to; empty until it is known.
+        learn_until_ms: Until this event time unseen PIDs are stored without charge.
+        losses: All so far.
+    """
+
+    topic_id: str = ""
+    learn_until_ms: int = 0
+    losses: tuple[Loss, ...] = ()
+
+
+def load_book(checkpoint: str) -> LossBook:
+    """Return the book of a checkpoint; an empty one if nothing was lost yet.
+
+    Raises:
+        CheckpointError: If it can't be read.
+    """
+    file = Path(checkpoint) / BOOK_FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=LossBook) if file.exists() else LossBook()
+    except (OSError, msgspec.MsgspecError) as error:
+        msg = f"{file} can't be read ({error}): delete it, and losses that were said before may be said again"
+        raise CheckpointError(msg) from error
+
+
+def run_through_losses(checkpoint: str, run: Callable[[], None]) -> None:
+    """Run a stream, and again each time that it ended because it found records lost.
+
+    Args:
+        checkpoint: Folder of its checkpoint.
+        run: Starts the stream and waits for its end.
+    """
+    while True:
+        known = load_book(checkpoint).losses
+        try:
+            run()
+        except Exception:
+            if load_book(checkpoint).losses == known:
+                raise
+            # They are in the book now: go on, learning.
+        else:
+            return
+
+
+@dataclass(frozen=True)
+class LossWatch:
+    """Compares batches with what the topic still holds.
+
+    Attributes:
+        checkpoint: Folder of the checkpoint.
+        topic: Name of the topic.
+        window_ms: How long the stream learns after a loss.
+        starting_offsets: From where the first batch reads, in the words of Spark's option.
+        extent: Asks the brokers what the topic holds now.
+        now_ms: The clock, in milliseconds since the epoch.
+    """
+
+    checkpoint: str
+    topic: str
+    window_ms: int
+    starting_offsets: str
+    extent: Callable[[], Extent] = field(repr=False)
+    now_ms: Callable[[], int]
+
+    def check(self, batch_id: int) -> None:
+        """Look whether all records of a batch are still there.
+
+        Raises:
+            DataLossError: If some are not and nobody knew: it is in the book now.
+        """
+        book, extent = load_book(self.checkpoint), self.extent()
+        # The batch before the first one is where the first one starts.
+        before = parse_offsets(self.starting_offsets) if not batch_id else batch_offsets(self.checkpoint, batch_id - 1)
+        ends = batch_offsets(self.checkpoint, batch_id)
+        topic = Range(before.get(self.topic, {}), ends.get(self.topic, {}))
+        was_replaced = book.topic_id not in ("", extent.topic_id)
+        found = (_recreated if was_replaced else _missing)(topic, extent.earliest, batch_id)
+        known = {(loss.batch_id, loss.partition): loss for loss in book.losses}
+        news = [loss for loss in found if _is_news(loss, known.get((batch_id, loss.partition)))]
+        if news:
+            kept = [
+                loss for loss in book.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
+            ]
+            learn_until_ms = max(book.learn_until_ms, self.now_ms() + self.window_ms)
+            self._save(LossBook(extent.topic_id, learn_until_ms, (*kept, *news)))
+            for loss in news:
+                _log.error("data loss in topic %s: %s; learning for a window", self.topic, loss.reason)
+            raise DataLossError("; ".join(loss.reason for loss in news))
+        if book.topic_id != extent.topic_id:
+            self._save(msgspec.structs.replace(book, topic_id=extent.topic_id))
+
+    def rows(self, batch_id: int) -> list[dict[str, Any]]:
+        """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
+        return [
+            {
+                "value": None,
+                "reason": f"data loss: {loss.reason}",
+                "topic": self.topic,
+                "partition": loss.partition,
+                "offset": loss.first,
+                "record_timestamp": None,
+            }
+            for loss in load_book(self.checkpoint).losses
+            if loss.batch_id == batch_id
+        ]
+
+    def _save(self, book: LossBook) -> None:
+        file = Path(self.checkpoint) / BOOK_FILE
+        temporary = file.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(book)))
+        temporary.replace(file)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Offsets from which and up to which a batch was to read, by partition."""
+
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
+    """Return what retention took, and what was truncated."""
+    found = []
+    for partition, start in batch.starts.items():
+        end, low = batch.ends.get(partition, -1), earliest.get(partition)
+        if low is None or end < 0:
+            reason = f"partition {partition} is gone, with what was not read from offset {start} on"
+            found.append(Loss(batch_id, partition, start, -1, reason))
+        elif end < start:
+            reason = f"partition {partition} went back from offset {start} to {end}: what was written between is lost"
+            found.append(Loss(batch_id, partition, start, -1, reason))
+        elif start < min(low, end):
+            gap = min(low, end)
+            reason = f"offsets {start} to {gap - 1} of partition {partition} were deleted before they were read"
+            found.append(Loss(batch_id, partition, start, gap, reason))
+    return found
+
+
+def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
+    """Return what a topic of the same name in place of ours means for each partition."""
+    found = []
+    for partition, start in batch.starts.items():
+        reason = f"the topic was deleted and made again: partition {partition} is not read from offset {start} on"
+        if partition in earliest:
+            goes_on = min(start, max(0, batch.ends.get(partition, start)))
+            reason += f", nor the new one's up to offset {goes_on}"
+        found.append(Loss(batch_id, partition, start, -1, reason))
+    return found
+
+
+def _is_news(loss: Loss, known: Loss | None) -> bool:
+    return known is None or 0 <= known.end < loss.end
+
+
+def _place(loss: Loss) -> tuple[int, int]:
+    return loss.batch_id, loss.partition

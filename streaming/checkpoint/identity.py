@@ -1,0 +1,133 @@
+"""What a stream fixes at its first start and keeps with its checkpoint: its name, its salt, its learning time."""
+
+import json
+import secrets
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from quota.config import QuotaConfig
+from state.events import Scope
+from streaming.errors import CheckpointError
+
+IDENTITY_FILE = "pid-quota.json"
+_FROZEN = ("window_seconds", "layer_count", "window_num")
+DEFAULT_STATE_BUCKETS = 64
+"""Of a new checkpoint: enough that the tasks get alike shares, and few enough that their number costs little."""
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """A stream's own facts, valid as long as its checkpoint.
+
+    Attributes:
+        stream_id: Names the checkpoint in every Delta commit: batch numbers start anew with a new checkpoint.
+        salt: See `state.events.Deployment`.
+        learn_until_ms: See `state.events.Deployment`.
+        window_seconds: The settings that remembered PIDs depend on.
+        layer_count: As above.
+        window_num: As above.
+        scope: As above.
+        starting_offsets: From where the stream reads at its first start, in the words of Spark's option; empty until
+            that is decided.
+        state_buckets: See `streaming.operator.ledger_group`.
+    """
+
+    stream_id: str
+    salt: int
+    learn_until_ms: int
+    window_seconds: int
+    layer_count: int
+    window_num: int
+    scope: Scope
+    starting_offsets: str = ""
+    state_buckets: int = 0
+
+
+def existing(checkpoint: str) -> StreamIdentity | None:
+    """Return the identity kept in a checkpoint folder, or None if there is none yet.
+
+    Raises:
+        CheckpointError: If it can't be read.
+    """
+    file = Path(checkpoint) / IDENTITY_FILE
+    try:
+        return StreamIdentity(**json.loads(file.read_text())) if file.exists() else None
+    except (OSError, ValueError, TypeError) as error:
+        raise _unusable(checkpoint, error) from error
+
+
+def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> StreamIdentity:
+    """Keep from where a stream reads at its first start, and return its identity with that.
+
+    Raises:
+        CheckpointError: If it can't be written.
+    """
+    identity = replace(identity, starting_offsets=starting_offsets)
+    try:
+        _write(Path(checkpoint) / IDENTITY_FILE, identity)
+    except OSError as error:
+        raise _unusable(checkpoint, error) from error
+    return identity
+
+
+def load_or_create(
+    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int | None = None
+) -> StreamIdentity:
+    """Return the identity kept in a checkpoint folder, made at the first start.
+
+    Args:
+        checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
+        config: Settings; those the state depends on can't change under a checkpoint.
+        scope: What a budget is for; can't change either.
+        learn_until_ms: End of the learning time if this is the first start.
+        state_buckets: How the state is cut up; can't change. None for as it is, and in a new checkpoint for
+            `DEFAULT_STATE_BUCKETS`.
+
+    Raises:
+        CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
+    """
+    file = Path(checkpoint) / IDENTITY_FILE
+    frozen: dict[str, Any] = {name: getattr(config, name) for name in _FROZEN}
+    frozen |= {"scope": scope}
+    if "://" in checkpoint:
+        msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
+        raise CheckpointError(msg)
+    try:
+        kept = existing(checkpoint)
+        if kept is not None:
+            asked = kept.state_buckets if state_buckets is None else state_buckets
+            return _checked(kept, file, frozen | {"state_buckets": asked})
+        if (file.parent / "metadata").exists():
+            msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
+            raise CheckpointError(msg)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        buckets = DEFAULT_STATE_BUCKETS if state_buckets is None else state_buckets
+        identity = StreamIdentity(
+            secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen, state_buckets=buckets
+        )
+        _write(file, identity)
+    except OSError as error:
+        raise _unusable(checkpoint, error) from error
+    return identity
+
+
+def _write(file: Path, identity: StreamIdentity) -> None:
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
+    temporary.rename(file)
+
+
+def _unusable(checkpoint: str, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
+    )
+
+
+def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, Any]) -> StreamIdentity:
+    for name, asked in frozen.items():
+        kept = getattr(identity, name)
+        if kept != asked:
+            msg = f"{file} was made with {name}={kept}, now {asked} is asked for: keep {kept} or use a new checkpoint"
+            raise CheckpointError(msg)
+    return identity

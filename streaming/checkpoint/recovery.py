@@ -1,0 +1,98 @@
+"""Before a stream starts: do its checkpoint and the tables belong together, and from where is to be read?
+
+Tables recognise a repeated batch by its stream's name and its number. So a checkpoint that has lost batches would see
+new rows taken for old ones and dropped, and one that began anew would see old rows written again.
+"""
+
+from pyspark.sql import SparkSession
+
+from quota.config import QuotaConfig
+from state.events import Scope
+from streaming.checkpoint.identity import StreamIdentity, existing, load_or_create, save
+from streaming.checkpoint.marks import WRITE_ORDER, BatchMark, holds_rows, newest_mark
+from streaming.checkpoint.spark_files import as_spark_json, newest_batch
+from streaming.errors import CheckpointError
+
+EARLIEST = "earliest"
+
+
+def open_identity(
+    spark: SparkSession,
+    tables: str,
+    checkpoint: str,
+    config: QuotaConfig,
+    scope: Scope,
+    learn_until_ms: int,
+    *,
+    new_checkpoint: bool,
+    state_buckets: int | None = None,
+) -> StreamIdentity:
+    """Return the identity of a stream whose checkpoint and tables have been found to belong together.
+
+    Args:
+        spark: For tables in a catalog.
+        tables: Folder of path tables, or `catalog.schema`.
+        checkpoint: Folder of the checkpoint.
+        config: Settings; those the state depends on can't change under a checkpoint.
+        scope: What a budget is for; can't change either.
+        learn_until_ms: End of the learning time if this is the first start.
+        new_checkpoint: Whether a stream may begin on tables that hold rows of an earlier one. It then reads on where
+            those rows end.
+        state_buckets: As of `load_or_create`.
+
+    Raises:
+        CheckpointError: If rows would be lost or written twice.
+    """
+    begun = newest_batch(checkpoint)
+    marks = {table: newest_mark(spark, tables, table) for table in WRITE_ORDER}
+    identity = existing(checkpoint)
+    if identity is not None:
+        _require_not_behind(identity, begun, marks, checkpoint)
+    starting = EARLIEST
+    if begun is None and not (identity and identity.starting_offsets):
+        earlier = [table for table, mark in marks.items() if mark or holds_rows(spark, tables, table)]
+        if earlier and not new_checkpoint:
+            msg = (
+                f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "
+                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to go on from where its rows end"
+            )
+            raise CheckpointError(msg)
+        starting = seam([mark for mark in marks.values() if mark])
+    identity = load_or_create(checkpoint, config, scope, learn_until_ms, state_buckets)
+    return identity if identity.starting_offsets else save(checkpoint, identity, starting)
+
+
+def seam(marks: list[BatchMark]) -> str:
+    """Return from where a new stream reads so that it goes on where the rows of the newest stream end.
+
+    If that stream died between two tables, its last batch is read again: rows of it come twice rather than not at all.
+
+    Args:
+        marks: The newest one of each table; empty if there are none.
+
+    Examples:
+        >>> decided = BatchMark("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})
+        >>> seam([decided, BatchMark("s", 3, ("producer_id_metrics",), {"t": {0: 1}}, {"t": {0: 2}})])
+        '{"t": {"0": 9}}'
+        >>> seam([])
+        'earliest'
+    """
+    newest = max(marks, key=lambda mark: (mark.committed_ms, mark.batch_id), default=None)
+    if newest is None or not newest.ends:
+        return EARLIEST
+    there = [mark for mark in marks if (mark.stream_id, mark.batch_id) == (newest.stream_id, newest.batch_id)]
+    offsets = newest.ends if len(there) >= len(newest.tables) else newest.starts
+    return as_spark_json(offsets) if offsets else EARLIEST
+
+
+def _require_not_behind(
+    identity: StreamIdentity, begun: int | None, marks: dict[str, BatchMark | None], checkpoint: str
+) -> None:
+    for table, mark in marks.items():
+        if mark and mark.stream_id == identity.stream_id and (begun is None or mark.batch_id > begun):
+            msg = (
+                f"checkpoint {checkpoint} knows {'no batch' if begun is None else f'batches up to {begun}'}, but "
+                f"{table} already holds batch {mark.batch_id} of this stream, and new rows would be taken for old "
+                f"ones: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
+            )
+            raise CheckpointError(msg)

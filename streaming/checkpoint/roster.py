@@ -1,0 +1,99 @@
+"""Which principals the state holds, as the driver knows it after each batch and the tasks of the next one read it.
+
+The operator says which principals it began and forgot to track; the driver keeps the sum of it in the checkpoint
+folder, one file per batch that changed it. A batch reads the newest file before its own number, so a repeated batch
+finds what it found the first time.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from streaming.checkpoint.batch_files import BatchFiles
+
+TRACKED = "tracked"
+FORGOTTEN = "forgotten"
+OVERFLOWED = "overflowed"
+NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
+"""Kinds of the operator's rows that are for the roster, and go to no table."""
+
+FOLDER = "pid-quota-principals"
+_CODE_BYTES = 8
+
+_log = logging.getLogger(__name__)
+
+
+def code_of(principal: str) -> int:
+    """Return 64 bits that stand for a principal: of 50,000 principals two share theirs once in 1e10 deployments."""
+    return int.from_bytes(hashlib.blake2b(principal.encode(), digest_size=_CODE_BYTES).digest(), "little", signed=True)
+
+
+class Roster(msgspec.Struct, frozen=True, array_like=True):
+    """The principals that the state holds.
+
+    Attributes:
+        codes: `code_of` of each, ascending, as int64 in the machine's order.
+        overflowed_ms: Newest event time of a principal that could not be tracked; 0 if all could.
+    """
+
+    codes: bytes = b""
+    overflowed_ms: int = 0
+
+    def __len__(self) -> int:
+        return len(self.codes) // _CODE_BYTES
+
+    def holds(self, principals: Iterable[str]) -> np.ndarray:
+        """Say of each principal whether it is tracked."""
+        return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
+
+    def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "Roster":
+        """Return the roster after a batch."""
+        codes = np.union1d(self._array(), np.fromiter(tracked, np.int64))
+        codes = np.setdiff1d(codes, np.fromiter(forgotten, np.int64), assume_unique=True)
+        return Roster(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
+
+    def _array(self) -> np.ndarray:
+        return np.frombuffer(self.codes, np.int64)
+
+
+def no_roster() -> Roster:
+    """Return an empty roster, for a stream that has no limit of principals."""
+    return Roster()
+
+
+def roster_before(checkpoint: str, batch_id: int) -> Roster:
+    """Return the roster that holds for a batch: the newest of the batches before it.
+
+    Raises:
+        CheckpointError: If it can't be read.
+    """
+    files = BatchFiles(checkpoint, FOLDER)
+    number = files.newest(batch_id - 1)
+    return Roster() if number is None else files.read(number, Roster)
+
+
+def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
+    """Keep the roster of a batch, and drop those that no batch needs any more."""
+    BatchFiles(checkpoint, FOLDER).write(batch_id, roster)
+
+
+def keep_roster(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
+    """Keep what a batch says of the roster; a repeated batch says it again.
+
+    Args:
+        checkpoint: Folder of the checkpoint.
+        batch_id: The batch.
+        notes: Bodies of the notes, by kind.
+    """
+    if not any(notes.get(kind) for kind in NOTES):
+        return
+    tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
+    before = roster_before(checkpoint, batch_id)
+    if overflowed:
+        _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
+    after = before.changed(tracked, forgotten, max(overflowed, default=0))
+    if after != before:
+        save_roster(checkpoint, batch_id, after)

@@ -1,0 +1,101 @@
+"""Which tables a checkpoint belongs to: by the id that Delta gives each table when it is made.
+
+Tables that are gone, or that somebody made anew in their place, would look like tables without quotas: nobody would
+be throttled, and nobody told. So a stream that has begun refuses them. Needs no Spark.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from streaming.checkpoint.spark_files import newest_batch
+from streaming.errors import CheckpointError
+from tables.delta import open_table
+from tables.errors import TableNotFoundError
+
+NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")
+"""What a stream reads and writes itself. The other tables may come later, with a new version."""
+IDS_FILE = "pid-quota-tables.json"
+
+_BEGIN_ANEW = "--new-tables to begin anew, without its quotas and rows"
+
+
+def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, str]], *, new_tables: bool) -> None:
+    """Make sure that the tables of a stream that has begun are there, and the same.
+
+    Args:
+        tables: Where they are.
+        checkpoint: Folder of the stream's checkpoint.
+        found: Returns the ids of those that are there.
+        new_tables: Whether any will do.
+
+    Raises:
+        CheckpointError: If they are not.
+    """
+    if new_tables or newest_batch(checkpoint) is None:
+        return
+    there, kept = found(), kept_ids(checkpoint)
+    for name in NEEDED:
+        if name not in there:
+            msg = (
+                f"checkpoint {checkpoint} has batches, but there is no table {name} in {tables}: give that stream's "
+                f"--tables, or bring the table back, or {_BEGIN_ANEW}"
+            )
+            raise CheckpointError(msg)
+        if kept.get(name, there[name]) != there[name]:
+            raise other_table(tables, name, there[name], kept[name])
+
+
+def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointError:
+    """Return the error for a table that was made anew."""
+    return CheckpointError(
+        f"table {name} in {tables} is another one than the stream began with (id {found}, not {kept}), perhaps an "
+        f"empty one: bring that one back, or restart with {_BEGIN_ANEW}"
+    )
+
+
+def kept_ids(checkpoint: str) -> dict[str, str]:
+    """Return the ids of the tables that a stream began with, by name; empty for one of earlier versions.
+
+    Raises:
+        CheckpointError: If they can't be read.
+    """
+    file = Path(checkpoint) / IDS_FILE
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+    except (OSError, ValueError, TypeError) as error:
+        msg = f"{file} can't be read ({error}): restore it, or delete it if the tables are surely those of this stream"
+        raise CheckpointError(msg) from error
+
+
+def keep_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
+    """Note the tables that a stream has.
+
+    Raises:
+        CheckpointError: If they can't be written.
+    """
+    file = Path(checkpoint) / IDS_FILE
+    try:
+        if kept_ids(checkpoint) == ids:
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(dict(ids), indent=2) + "\n", encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        msg = f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
+        raise CheckpointError(msg) from error
+
+
+def path_ids(tables: str) -> dict[str, str]:
+    """Return the ids of the path tables that are there, by name.
+
+    Raises:
+        TableError: If one can't be read.
+    """
+    ids = {}
+    for name in NEEDED:
+        with suppress(TableNotFoundError):
+            ids[name] = str(open_table(tables, name).metadata().id)
+    return ids

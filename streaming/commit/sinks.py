@@ -1,0 +1,176 @@
+"""From the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from streaming.checkpoint.event_times import REACHED, keep_times
+from streaming.checkpoint.marks import WRITE_ORDER, BatchMark
+from streaming.checkpoint.roster import keep_roster
+from streaming.checkpoint.spark_files import batch_offsets
+from streaming.operator.rows import by_kind, table_rows, unpack_rows
+from tables.delta import is_catalog, table_path
+
+_ATTEMPTS = 5
+"""Appends conflict with nobody's rows, only with changes of a table's settings, which are rare and short."""
+_CONFLICT = re.compile(r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*")
+
+_log = logging.getLogger(__name__)
+
+
+class TableSink(Protocol):
+    """Where rows of a table go."""
+
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+        """Append the rows of a batch; a batch that was appended before changes nothing.
+
+        Args:
+            spark: The session of the batch.
+            rows: Its rows, in the table's columns.
+            table: Name of the table.
+            batch_id: Its number.
+            mark: What the commit is to say of the batch.
+        """
+
+
+def application(stream_id: str, table: str) -> str:
+    """Return under which name a stream's batches are noted in a table's log."""
+    return f"pid-quota/{stream_id}/{table}"
+
+
+@dataclass(frozen=True)
+class DeltaSink:
+    """Appends by delta-spark.
+
+    Attributes:
+        tables: Folder of path tables, or `catalog.schema`.
+        stream_id: Names the checkpoint, so that batch numbers of another checkpoint are not taken for these.
+    """
+
+    tables: str
+    stream_id: str
+
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
+
+        A conflict with somebody who changes the table's settings at the same moment is tried again.
+        """
+        writer = (
+            spark.createDataFrame(rows)
+            .coalesce(1)
+            .write.format("delta")
+            .mode("append")
+            .option("txnAppId", application(self.stream_id, table))
+            .option("txnVersion", batch_id)
+        )
+        if mark:
+            writer = writer.option("userMetadata", mark)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                place = table_path(self.tables, table)
+                writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place)
+            # Of pyspark's class or py4j's, by whether pyspark knows it.
+            except Exception as error:
+                conflict = _CONFLICT.search(str(error))
+                if conflict is None or attempt == _ATTEMPTS:
+                    raise
+                _log.warning("%s changed while batch %d was appended (%s): once more", table, batch_id, conflict[0])
+            else:
+                return
+
+
+class Watch(Protocol):
+    """Looks whether all records of a batch could be read."""
+
+    def check(self, batch_id: int) -> None:
+        """Look now; raises `DataLossError` if records are found missing of which nobody knew."""
+
+    def rows(self, batch_id: int) -> list[dict[str, Any]]:
+        """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
+
+
+class Quotas(Protocol):
+    """What the tasks of a batch know of quotas."""
+
+    def publish(self, spark: SparkSession, batch_id: int) -> None:
+        """Show the tasks of a batch the quotas in force now."""
+
+
+@dataclass(frozen=True)
+class BatchSummary:
+    """What a committed batch said, for those who watch the stream.
+
+    Attributes:
+        batch_id: Its number.
+        rows: Bodies of its rows, times in milliseconds, by table.
+        commit_seconds: Time that writing the tables took.
+    """
+
+    batch_id: int
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    commit_seconds: float
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The function for `foreachBatch`.
+
+    Attributes:
+        sink: Where the rows go.
+        stream_id: Names the checkpoint; empty where the rows need no mark.
+        checkpoint: Its folder; empty where nobody is tracked.
+        quotas: Shows the tasks the quotas in force; None where they need none.
+        watch: Looks for lost records; None if nobody does.
+        observer: Is told of each batch; None if nobody wants to know.
+    """
+
+    sink: TableSink
+    stream_id: str = ""
+    checkpoint: str = ""
+    quotas: Quotas | None = None
+    watch: Watch | None = None
+    observer: Callable[[BatchSummary], None] | None = None
+
+    def __call__(self, output: DataFrame, batch_id: int) -> None:
+        """Write what the operator says in a batch."""
+        # Step 1. Records that were gone before they were read end the batch here, before anybody is judged without
+        # them: the stream starts anew, learning, and this batch with it.
+        if self.watch:
+            self.watch.check(batch_id)
+        # Step 2. Nothing has run yet: the quotas that hold now are those of the batch.
+        if self.quotas:
+            self.quotas.publish(output.sparkSession, batch_id)
+        # Step 3. Run the batch, once and whole: the operator's state must be committed even where all tables have the
+        # batch already. At most some rows per principal come back.
+        bodies = by_kind(unpack_rows(output.toArrow().column("packed").to_pylist()))
+        # Step 4. Records may have gone while the batch was being read.
+        if self.watch:
+            self.watch.check(batch_id)
+            bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
+        # Step 5. Append to each table that has something to say; a repeated batch is recognised by its number.
+        tables = [table for table in WRITE_ORDER if bodies.get(table)]
+        mark = self._mark(batch_id, tables)
+        begin_s = time.monotonic()
+        for table in tables:
+            rows = table_rows(bodies[table], table, batch_id)
+            self.sink.append(output.sparkSession, rows, table, batch_id, mark)
+        if self.observer:
+            said = {table: bodies[table] for table in tables}
+            self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
+        # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
+        # crash repeats steps 1 to 6.
+        if self.checkpoint:
+            keep_roster(self.checkpoint, batch_id, bodies)
+            keep_times(self.checkpoint, batch_id, bodies.get(REACHED, ()))
+
+    def _mark(self, batch_id: int, tables: Sequence[str]) -> str:
+        if not (self.stream_id and tables):
+            return ""
+        starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
+        return BatchMark(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()

@@ -1,0 +1,1 @@
+"""From Kafka records to one row per principal, before the shuffle."""

@@ -1,0 +1,119 @@
+"""What happens beyond `max_principals`: before the shuffle, principals too many are keyed to a few common entries.
+
+Each principal in the state costs memory and, in a batch with events of it, about a millisecond. Who forges principals
+must not buy either. Principals with a quota of their own are exempt.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
+from streaming.checkpoint.batch_quotas import BatchQuotas, Quotas, no_quotas
+from streaming.checkpoint.roster import Roster, roster_before
+from streaming.checkpoint.spark_files import batch_offsets
+from streaming.checkpoint.tasks import attempt_id, batch_of_task
+
+NOBODYS = no_quotas()
+
+
+class Gate:
+    """Decides within one task which principals are tracked. Not thread-safe."""
+
+    def __init__(self, roster: Roster, share: int, quotas: Quotas = NOBODYS) -> None:
+        """Open the gate for a task.
+
+        Args:
+            roster: The principals tracked before this batch.
+            share: How many others the task may let pass.
+            quotas: Who has a quota of its own passes always.
+        """
+        self._roster, self._quotas = roster, quotas
+        self._left = share
+        self._unchecked = share
+        self._is_settled = False
+        self._passed: set[str] = set(NEVER_ENFORCED)
+
+    def keys(self, principals: Sequence[str]) -> dict[str, str]:
+        """Return the overflow entry of each principal that is not to be tracked; others are left out.
+
+        Args:
+            principals: Distinct, in the order of their first events: who comes first is tracked.
+        """
+        unseen = [principal for principal in principals if principal not in self._passed]
+        if len(unseen) <= self._unchecked:
+            # Even if all of them are new, there is room: nearly always so, and nothing is hashed.
+            self._unchecked -= len(unseen)
+            self._passed.update(unseen)
+            return {}
+        self._settle()
+        beyond: dict[str, str] = {}
+        for principal, is_tracked in zip(unseen, self._roster.holds(unseen).tolist(), strict=True):
+            if is_tracked or self._left > 0:
+                self._left -= not is_tracked
+                self._passed.add(principal)
+            elif self._quotas.has_own(principal):
+                self._passed.add(principal)
+            else:
+                beyond[principal] = overflow_key(principal)
+        return beyond
+
+    def _settle(self) -> None:
+        """Count those that passed unchecked and are new."""
+        if not self._is_settled:
+            passed = self._passed - NEVER_ENFORCED
+            self._left -= len(passed) - int(self._roster.holds(passed).sum())
+            self._unchecked, self._is_settled = 0, True
+
+
+def overflow_key(principal: str) -> str:
+    """Return the entry that a principal is reported under while it can't be tracked.
+
+    Examples:
+        >>> overflow_key("User:alice")
+        'overflow-38'
+    """
+    return OVERFLOW_PRINCIPALS[zlib.crc32(principal.encode()) % OVERFLOW_ENTRIES]
+
+
+@dataclass(frozen=True)
+class Overflow:
+    """What tasks need to know; goes to the workers.
+
+    Attributes:
+        checkpoint: Folder of the stream's checkpoint, which holds the roster.
+        max_principals: Most principals in the state, but for those with a quota of their own and the overflow entries.
+        quotas: Tells the quotas of the task's batch; None if nobody has any.
+    """
+
+    checkpoint: str
+    max_principals: int
+    quotas: BatchQuotas | None = None
+
+    def roster(self) -> Roster:
+        """Return the roster that holds for the batch of this task."""
+        attempt = attempt_id()
+        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
+
+    def gate(self) -> Gate:
+        """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
+        roster = self.roster()
+        quotas = self.quotas.in_task() if self.quotas else NOBODYS
+        partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
+        return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions), quotas)
+
+
+@lru_cache(maxsize=4)
+def _of_attempt(checkpoint: str, _attempt_id: int) -> Roster:
+    # By attempt, as quotas are: a task asks for each new principal, and it is a look into a folder.
+    return _of_batch(checkpoint)
+
+
+def _of_batch(checkpoint: str) -> Roster:
+    return roster_before(checkpoint, batch_of_task(checkpoint))
+
+
+def no_limit() -> Gate:
+    """Return a gate that lets everybody pass."""
+    return Gate(Roster(), 1 << 62)

@@ -1,0 +1,67 @@
+"""How much of a flood of bad records is kept: the first of each task, then a sample, and always the count."""
+
+from collections import Counter
+
+from wire.packed_events import Quarantined
+
+MAX_ROWS = 1000
+"""So many bad records of a task (a partition of the topic in a batch) are kept, the first ones."""
+SAMPLE_EVERY = 1000
+"""Beyond them one in so many."""
+MAX_REASONS = 8
+_REASON_CHARS = 80
+
+
+class Sampler:
+    """Thins out the bad records of one task. Not thread-safe.
+
+    Examples:
+        >>> bad = [Quarantined(b"x", "no good", "events", 0, offset, 0) for offset in range(3500)]
+        >>> sampler = Sampler()
+        >>> [record.offset for record in sampler.sample(bad)][-3:]
+        [1000, 2000, 3000]
+        >>> sampler.left_out()[0].reason.split(":")[0]
+        '2497 more bad records of this partition and batch are left out, offsets 1001 to 3499'
+    """
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._left_out: Counter[str] = Counter()
+        self._first: Quarantined | None = None
+        self._last_offset = -1
+
+    def sample(self, records: list[Quarantined]) -> list[Quarantined]:
+        """Return those to keep."""
+        kept = []
+        for record in records:
+            beyond = self._seen - MAX_ROWS
+            self._seen += 1
+            if beyond < 0 or beyond % SAMPLE_EVERY == 0:
+                kept.append(record)
+            else:
+                self._leave_out(record)
+        return kept
+
+    def left_out(self) -> list[Quarantined]:
+        """Return a record that says how many were left out and why they are bad; nothing if none were."""
+        if self._first is None:
+            return []
+        first, total = self._first, self._left_out.total()
+        reasons = [f"{count} {reason}" for reason, count in self._left_out.most_common(MAX_REASONS)]
+        others = total - sum(count for _, count in self._left_out.most_common(MAX_REASONS))
+        if others:
+            reasons.append(f"{others} others")
+        reason = (
+            f"{total} more bad records of this partition and batch are left out, offsets {first.offset} to "
+            f"{self._last_offset}: {'; '.join(reasons)}"
+        )
+        return [first._replace(value=b"", reason=reason)]
+
+    def _leave_out(self, record: Quarantined) -> None:
+        if self._first is None:
+            self._first = record
+        self._last_offset = record.offset
+        reason = record.reason[:_REASON_CHARS]
+        # Reasons of a parser may name what it found: not more of them than can be told.
+        known = reason in self._left_out or len(self._left_out) < 10 * MAX_REASONS
+        self._left_out[reason if known else "of other reasons"] += 1

@@ -1,0 +1,189 @@
+"""The tally: what a block of events says of each principal, in one row per principal.
+
+It goes before the shuffle, because the operator behind it costs per principal and batch, not per event. It leaves out
+repeats of a PID within a tick, which change nothing (see `state.ledger`), also of earlier batches as far as the worker
+remembers them (see `streaming.decode.forwarded`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from quota.config import TICKS_PER_QUANTUM
+from quota.decision import OTHER_CLIENTS
+from state.events import CHARGED, CORRECTION, LEARNING
+from streaming.checkpoint.tasks import keep_modules, nobody_knows
+from streaming.decode.forwarded import PartitionMemory, Recall, Sighted, no_memory, repeats_in_block
+from streaming.decode.overflow import Gate, no_limit
+from streaming.decode.quarantine import Sampler
+from streaming.decode.records import Contract, blocks, decode
+from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
+
+BLOCK_BYTES = 16 * 1024 * 1024
+QUARANTINE_KEY = "quarantine/"
+"""Rows of quarantined records have such a key to spread them over the tasks. What a row is stands in the row itself."""
+NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
+_BROKERS = 1 << 40
+"""More than there are: kind and broker of an event make one number."""
+_LONG_BYTES = 8
+MAX_CLIENT_ID_CHARS = 256
+"""Longer client ids count as `other`: they are part of the state, and Kafka allows 32 kB."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The function of `mapInArrow`: decodes and tallies the Kafka records of one task.
+
+    Attributes:
+        quantum_ms: Length of a quantum in milliseconds.
+        contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
+        late_grace_ms: Events older than their principal's time by more than this are late.
+        topic: Where the records come from.
+        open_gate: Gives what decides which principals are tracked.
+        open_memory: Gives what the worker remembers of earlier batches, None for nothing.
+        get_begin_ms: Gives the driver's clock at the begin of this batch, in ms since the epoch; None if nobody knows.
+    """
+
+    quantum_ms: int
+    contract: Contract
+    late_grace_ms: int = 0
+    topic: str = "produce-events"
+    open_gate: Callable[[], Gate] = no_limit
+    open_memory: Callable[[], Recall | None] = no_memory
+    get_begin_ms: Callable[[], int | None] = nobody_knows
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Take the records of a task.
+
+        Args:
+            batches: Columns as in `streaming.decode.records.decode`, but for the topic.
+
+        Yields:
+            Rows of `TALLY_SCHEMA`.
+        """
+        keep_modules()
+        gate, sampler, recall, begin_ms = self.open_gate(), Sampler(), self.open_memory(), self.get_begin_ms()
+        for each in blocks(batches, BLOCK_BYTES):
+            # Told here, it costs nothing per record on the way into Python.
+            block = each.append_column("topic", pa.repeat(self.topic, len(each)))
+            decoded = decode(block, self.contract, begin_ms)
+            memories = _recalled(self.topic, block, recall) if recall else {}
+            rows = list(self.events(decoded.events, memories))
+            beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
+            for principal in beyond:
+                # Its PIDs are known to an overflow entry, which does not help it once it is tracked.
+                for memory in memories.values():
+                    memory.forget(principal)
+            yield from _batch(
+                [(beyond.get(principal, principal), packed) for principal, packed in rows],
+                sampler.sample(decoded.quarantined),
+            )
+        yield from _batch([], sampler.left_out())
+
+    def events(
+        self, events: pa.Table, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield principal and `PackedEvents` for each principal and partition of a block.
+
+        Args:
+            events: Columns of `streaming.decode.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
+            memories: What is remembered of earlier batches, by partition.
+        """
+        partitions = events["partition"].to_numpy()
+        for partition in np.unique(partitions):
+            part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
+            memory = memories.get(int(partition))
+            yield from self._partition(part.sort_by("offset"), int(partition), memory)
+
+    def _partition(
+        self, events: pa.Table, partition: int, memory: PartitionMemory | None
+    ) -> Iterator[tuple[str, bytes]]:
+        principals = events["principal"].combine_chunks().dictionary_encode()
+        clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
+        names, client_names = principals.dictionary.to_pylist(), clients.dictionary.to_pylist()
+        per_broker = self.contract.needs_broker
+        pid, timestamp, counted = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy(), _kinds(events)
+        brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
+        seen = Sighted(
+            principals.indices.to_numpy(), pid, ticks_of(timestamp, self.quantum_ms), counted * _BROKERS + brokers
+        )
+        late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
+        kept = np.flatnonzero(pid >= 0)
+        kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
+        if memory is not None and len(kept):
+            kept = kept[~memory.repeats(names, seen.take(kept), late_ticks)]
+        if not len(kept):
+            return
+        owner = seen.owner
+        kept = kept[np.argsort(owner[kept], kind="stable")]
+        offset = events["offset"].to_numpy()
+        columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
+        local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
+        columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
+        starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
+        owners = owner[kept[starts]].tolist()
+        for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
+            own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
+            client_ids = [_client_id(client_names[client]) for client in own_clients]
+            offsets, pids, times, codes, kinds, of_brokers = (column[own] for column in columns)
+            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, client_ids)
+            yield names[code], pack(events_of_one)
+
+
+def _client_id(client_id: str) -> str:
+    """Return a client id as decisions name it: one too long to be kept can't be told from others, nor throttled."""
+    return client_id if len(client_id) <= MAX_CLIENT_ID_CHARS else OTHER_CLIENTS
+
+
+def _recalled(topic: str, block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
+    """Return what is remembered of each partition of a block."""
+    found = {}
+    partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
+    for partition in np.unique(partitions).tolist():
+        here = offsets[partitions == partition]
+        found[partition] = recall(topic, partition, int(here.min()), int(here.max()))
+    return found
+
+
+def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
+    if quarantined:
+        # A key of its own per block, so that bad input is spread over the tasks.
+        first = quarantined[0]
+        key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
+        rows.append((key, pack(PackedQuarantine(quarantined))))
+    if rows:
+        principals, packed = zip(*rows, strict=True)
+        yield pa.record_batch(
+            [pa.array(principals, pa.string()), pa.array(packed, pa.binary())], ["principal", "packed"]
+        )
+
+
+def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
+    """Count the clients of each owner on their own: each event's number among them, and the owners' clients.
+
+    Args:
+        owner: Owners of events, ascending; at least one.
+        client: Their clients' codes.
+    """
+    base = int(client.max()) + 1
+    pairs, number = np.unique(owner.astype(np.int64) * base + client, return_inverse=True)
+    owners, clients = np.divmod(pairs, base)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    first = np.repeat(starts, np.diff(starts, append=len(pairs)))
+    return number - first[number], [each.tolist() for each in np.split(clients, starts[1:])]
+
+
+def _kinds(events: pa.Table) -> np.ndarray:
+    """Return how each event is counted: `CHARGED`, `CORRECTION` or `LEARNING`."""
+    correction, learning = (events[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
+    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], CHARGED).astype(np.int64)
+    return kinds
+
+
+def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
+    """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does for one."""
+    quantum, rest = np.divmod(timestamps_ms, quantum_ms)
+    ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
+    return ticks

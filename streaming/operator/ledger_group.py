@@ -1,0 +1,130 @@
+"""The ledgers that share a state of Spark's: those of a bucket of principals, or of a single one.
+
+Spark's operator costs most per group and batch, whatever the group does, so fewer groups are faster. The price is that
+a group is written as a whole when one of its ledgers changes. What is decided is the same: each principal has its own.
+"""
+
+from collections.abc import Container
+from typing import Any
+
+import msgspec
+
+from state.errors import LedgerCodecError
+from streaming.checkpoint.event_times import EventTimes
+
+_MAGIC = b"PQG\x02"
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """A ledger in a group.
+
+    Attributes:
+        forget_ms: Event time of its partition from which on it is forgotten, in milliseconds since the epoch.
+        partition: Topic partition that its newest events came from.
+        content: The ledger's bytes.
+    """
+
+    forget_ms: int
+    partition: int
+    content: bytes
+
+
+class _Content(msgspec.Struct, array_like=True):
+    """What is stored of a group; `learn_until_ms` is of ledgers yet to be, after the group was lost."""
+
+    ledgers: dict[str, Held] = msgspec.field(default_factory=dict)
+    learn_until_ms: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Content)
+
+
+class LedgerGroup:
+    """The ledgers of one group in one batch. What was put is stored if it differs from what was there."""
+
+    def __init__(self, state: Any, learn_until_ms: int | None = None) -> None:
+        """Read a group.
+
+        Args:
+            state: Spark's `GroupState` of `streaming.operator.ledger_operator.STATE_SCHEMA`.
+            learn_until_ms: To begin anew in place of a group that can't be read: until when its ledgers learn.
+
+        Raises:
+            LedgerCodecError: If what is stored is not a group that this version can read.
+        """
+        self._state = state
+        self._has_changed = learn_until_ms is not None
+        if learn_until_ms is not None:
+            self._content = _Content({}, learn_until_ms)
+        else:
+            self._content = _read(bytes(state.get[0])) if state.exists else _Content()
+
+    @property
+    def learn_until_ms(self) -> int:
+        """Until this event time a ledger that is not in the group learns; 0 if the group was never lost."""
+        return self._content.learn_until_ms
+
+    def get(self, principal: str) -> bytes | None:
+        """Return a principal's ledger, None if there is none."""
+        held = self._content.ledgers.get(principal)
+        return None if held is None else held.content
+
+    def put(self, principal: str, held: Held | None) -> None:
+        """Put a principal's ledger in, or take it out."""
+        if held == self._content.ledgers.get(principal):
+            return
+        self._has_changed = True
+        if held is None:
+            del self._content.ledgers[principal]
+        else:
+            self._content.ledgers[principal] = held
+
+    def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
+        """Return who is to be forgotten by the time of its partition, but for those who have events now."""
+        reached_ms = times.reached_ms
+        return sorted(
+            principal
+            for principal, held in self._content.ledgers.items()
+            if held.forget_ms <= reached_ms.get(held.partition, 0) and principal not in but
+        )
+
+    def store(self, times: EventTimes, look_again_ms: int) -> None:
+        """Write the group if it has changed, and ask Spark for a call when a ledger may have expired.
+
+        Nowhere else is a timeout set: in a call that changes nothing it would write every group of every batch again.
+        One that fired has to be set anew, though, or it would fire in each batch.
+
+        Args:
+            times: How far each partition has come.
+            look_again_ms: The least time until that call.
+        """
+        if not (self._has_changed or self._state.hasTimedOut):
+            return
+        ledgers = self._content.ledgers
+        if not ledgers:
+            self._state.remove()
+            return
+        self._state.update((_MAGIC + _encoder.encode(self._content),))
+        left_ms = min(
+            held.forget_ms - times.reached_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
+        )
+        self._state.setTimeoutDuration(max(left_ms, look_again_ms))
+
+
+def ledgers_in(stored: bytes) -> dict[str, bytes]:
+    """Return the ledgers of a stored group by principal; errors as of `LedgerGroup`."""
+    return {principal: held.content for principal, held in _read(stored).ledgers.items()}
+
+
+def _read(stored: bytes) -> _Content:
+    if not stored.startswith(_MAGIC):
+        msg = (
+            f"state has the form {stored[: len(_MAGIC)]!r}, this release reads {_MAGIC!r}: it learns anew for a window"
+        )
+        raise LedgerCodecError(msg)
+    try:
+        return _decoder.decode(memoryview(stored)[len(_MAGIC) :])
+    except msgspec.MsgspecError as error:
+        msg = f"state of {len(stored)} bytes does not decode: {error}"
+        raise LedgerCodecError(msg) from error

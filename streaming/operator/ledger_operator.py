@@ -1,0 +1,234 @@
+"""The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quota.decision import Decision
+from quota.limits import UNLIMITED
+from quota.principals import OVERFLOW_PRINCIPALS
+from state.broker_ledgers import BrokerLedgers
+from state.errors import LedgerCodecError
+from state.events import Deployment, Events, Outcome
+from state.ledger import Ledger
+from streaming.checkpoint.batch_quotas import OpenQuotas, no_quotas
+from streaming.checkpoint.event_times import REACHED, EventTimes, no_times
+from streaming.checkpoint.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
+from streaming.checkpoint.tasks import keep_modules
+from streaming.operator.ledger_group import Held, LedgerGroup
+from streaming.operator.rows import Rows, pack
+from wire.packed_events import PackedEvents, Quarantined, unpack
+
+STATE_SCHEMA = "ledger BINARY"
+NO_BROKER = -1
+"""Stands for the broker in scope `cluster`, where nobody asks for it."""
+OVERFLOW_BYTES = 64 * 1024
+"""Of PIDs in an overflow entry: many share one, none of them is enforced."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The function of `applyInPandasWithState`: gives the events of a group of principals to their ledgers.
+
+    Attributes:
+        deployment: Settings of the rules and of this stream.
+        never_enforced: Principals whose quota is never applied.
+        get_roster: Gives the roster that holds for this batch.
+        get_quotas: Gives the quotas that hold for this batch.
+        get_times: Gives how far event time had come before this batch.
+    """
+
+    deployment: Deployment
+    never_enforced: frozenset[str] = frozenset()
+    get_roster: Callable[[], Roster] = no_roster
+    get_quotas: OpenQuotas = no_quotas
+    get_times: Callable[[], EventTimes] = no_times
+
+    def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        """Take a group's part of a batch.
+
+        Args:
+            key: The bucket, or the principal.
+            frames: Tallies of `wire.packed_events.TALLY_SCHEMA`; none if the group's timeout has fired.
+            state: Spark's `GroupState` of `STATE_SCHEMA`.
+
+        Yields:
+            Rows of `streaming.operator.rows.OUTPUT_SCHEMA`.
+        """
+        keep_modules()
+        tallies, bad = ({}, []) if state.hasTimedOut else _read(frames)
+        times = self.get_times()
+        output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
+        group = self._open_group(key[0], tallies, state, output)
+        for principal, packed in sorted(tallies.items()):
+            output += self._apply(principal, packed, group)
+        for principal in group.expired(times, tallies):
+            output += self._forget(principal, group)
+        output += _reached(tallies, times, self.deployment.config.quantum_ms)
+        group.store(times, self.deployment.config.quantum_ms)
+        if output:
+            yield pack(output)
+
+    def _open_group(
+        self, name: object, tallies: dict[str, list[PackedEvents]], state: Any, output: Rows
+    ) -> LedgerGroup:
+        """Open a group; one that can't be read is said in one line, and its ledgers learn for a window."""
+        try:
+            return LedgerGroup(state)
+        except LedgerCodecError as error:
+            newest_ms = max((each.newest_ms() for packed in tallies.values() for each in packed), default=0)
+            output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
+            return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
+
+    def _apply(self, principal: str, packed: list[PackedEvents], group: LedgerGroup) -> Rows:
+        """Give the events of one principal to its ledger, and return the rows that this makes."""
+        events, stored = in_order(packed), group.get(principal)
+        ledger, output = self._open_ledger(principal, stored, events)
+        if principal in OVERFLOW_PRINCIPALS:
+            output.append((OVERFLOWED, max(events.timestamps_ms)))
+        elif stored is None:
+            output.append((TRACKED, code_of(principal)))
+            self._learn_at_first(ledger, events, group)
+        limit = UNLIMITED if principal in self.never_enforced else self.get_quotas().limit(principal)
+        outcome = ledger.process(events, limit)
+        # A window more than the rules need: events may be as late as that, where taps fall behind one another.
+        forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
+        _, partition = max((each.newest_ms(), each.partition) for each in packed)
+        group.put(principal, Held(forget_ms, partition, outcome.content))
+        return output + table_bodies(outcome)
+
+    def _forget(self, principal: str, group: LedgerGroup) -> Rows:
+        """Remove the ledger of a principal that has been silent for so long, and say its last."""
+        stored = group.get(principal) or b""
+        group.put(principal, None)
+        forgotten: Rows = [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
+        try:
+            return [*table_bodies(self._ledger(principal, stored).expire()), *forgotten]
+        except LedgerCodecError as error:
+            return [_lost(f"ledger of {principal} lost: {error}", 0, stored), *forgotten]
+
+    def _open_ledger(self, principal: str, stored: bytes | None, events: Events) -> tuple[Ledger | BrokerLedgers, Rows]:
+        """Open the stored ledger; one that can't be read is quarantined and replaced by a learning one."""
+        try:
+            return self._ledger(principal, stored), []
+        except LedgerCodecError as error:
+            ledger = self._ledger(principal, None)
+            ledger.learn_again(events.timestamps_ms[0] + self.deployment.config.window_ms)
+            return ledger, [_lost(f"ledger of {principal} lost: {error}", events.timestamps_ms[0], stored or b"")]
+
+    def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> None:
+        """Charge nothing at first if the principal's PIDs may have been there, but were not remembered."""
+        if group.learn_until_ms:
+            ledger.learn_again(group.learn_until_ms)
+        # The principal may have been in an overflow entry.
+        first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
+        overflowed_ms = self.get_roster().overflowed_ms
+        if overflowed_ms and first_ms < overflowed_ms + window_ms:
+            ledger.learn_again(first_ms + window_ms)
+
+    def _ledger(self, principal: str, stored: bytes | None) -> Ledger | BrokerLedgers:
+        kind = BrokerLedgers if self.deployment.scope == "broker" else Ledger
+        return kind(principal, self._overflow if principal in OVERFLOW_PRINCIPALS else self.deployment, stored)
+
+    @cached_property
+    def _overflow(self) -> Deployment:
+        config = self.deployment.config
+        most = min(OVERFLOW_BYTES, config.max_uncharged_bytes)
+        return replace(self.deployment, config=replace(config, max_uncharged_bytes=most))
+
+
+def _read(frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[PackedEvents]], list[Quarantined]]:
+    """Return the tallies of a group by principal, and the bad records that came with them."""
+    tallies: dict[str, list[PackedEvents]] = {}
+    bad: list[Quarantined] = []
+    for frame in frames:
+        for principal, packed in zip(frame["principal"].tolist(), frame["packed"].tolist(), strict=True):
+            content = unpack(packed)
+            if isinstance(content, PackedEvents):
+                tallies.setdefault(principal, []).append(content)
+            else:
+                bad += content.records
+    return tallies, bad
+
+
+def _place(record: Quarantined) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
+
+
+def _reached(tallies: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
+    """Return the partitions that have come to a quantum in which nothing was committed."""
+    newest: dict[int, int] = {}
+    for packed in tallies.values():
+        for each in packed:
+            newest[each.partition] = max(each.newest_ms(), newest.get(each.partition, 0))
+    begins = {partition: newest_ms // quantum_ms * quantum_ms for partition, newest_ms in sorted(newest.items())}
+    return [(REACHED, (partition, ms)) for partition, ms in begins.items() if ms > times.reached_ms.get(partition, 0)]
+
+
+def in_order(tallies: Sequence[PackedEvents]) -> Events:
+    """Join the tallies of a principal into its events in partition and offset order."""
+    if len(tallies) == 1:
+        return _of_one(tallies[0])
+    names: list[str] = []
+    columns: list[list[np.ndarray]] = []
+    for tally in tallies:
+        read = [
+            np.frombuffer(column, np.int64)
+            for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
+        ]
+        brokers = np.frombuffer(tally.brokers, np.int64) if tally.brokers else np.full(len(read[0]), NO_BROKER)
+        columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4], brokers])
+        names += tally.client_ids
+    partition, offset, pid, timestamp, client, kind, broker = (
+        np.concatenate(parts) for parts in zip(*columns, strict=True)
+    )
+    order = np.lexsort((offset, partition))
+    return Events(
+        pids=pid[order].tolist(),
+        timestamps_ms=timestamp[order].tolist(),
+        client_ids=[names[code] for code in client[order].tolist()],
+        kinds=kind[order].tolist(),
+        broker_ids=broker[order].tolist(),
+    )
+
+
+def _of_one(tally: PackedEvents) -> Events:
+    """Return the events of one tally, which is in offset order: most principals write to one partition."""
+    pids, timestamps_ms, clients, kinds = (
+        memoryview(column).cast("q").tolist()
+        for column in (tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
+    )
+    broker_ids = memoryview(tally.brokers).cast("q").tolist() if tally.brokers else [NO_BROKER] * len(pids)
+    return Events(pids, timestamps_ms, [tally.client_ids[code] for code in clients], kinds, broker_ids)
+
+
+def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str, Any]]:
+    return "quarantined_events", quarantined_row(Quarantined(stored, reason, "", -1, -1, now_ms))
+
+
+def table_bodies(outcome: Outcome) -> Rows:
+    """Return what a ledger said as rows of tables, decisions first."""
+    decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
+    return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
+
+
+def decision_row(decision: Decision) -> dict[str, Any]:
+    """Return a decision as a row of `throttle_decisions`, times still in milliseconds."""
+    row = asdict(decision)
+    evidence: dict[str, Any] = row.pop("evidence")
+    return _without_unit(row) | evidence
+
+
+def quarantined_row(record: Quarantined) -> dict[str, Any]:
+    """Return a bad record as a row of `quarantined_events`, its time still in milliseconds."""
+    row = record._asdict()
+    return row | {"record_timestamp": row.pop("record_ms")}
+
+
+def _without_unit(row: dict[str, Any]) -> dict[str, Any]:
+    times = {"decided_at_ms", "throttled_until_ms", "quota_updated_at_ms"}
+    return {name.removesuffix("_ms") if name in times else name: value for name, value in row.items()}

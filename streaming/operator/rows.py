@@ -1,0 +1,63 @@
+"""What the operator says, on its way to the tables: packed in the workers, made columns in the driver."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tables.delta import row_schema
+
+OUTPUT_SCHEMA = "packed BINARY"
+"""Rows of one principal and batch: one column and one row, since each costs time per principal."""
+
+Row = tuple[str, Any]
+"""A table's name and its row with times still in milliseconds; or a note for the driver: one of
+`streaming.checkpoint.roster.NOTES` and a number, or `streaming.checkpoint.event_times.REACHED` and a partition and its
+time.
+
+Rows are dicts, or structs that are dicts once they are packed and read again.
+"""
+
+Rows = list[Row]
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Rows)
+
+
+def pack(rows: Rows) -> pd.DataFrame:
+    """Return rows as Spark takes them from the operator, of `OUTPUT_SCHEMA`."""
+    packed = np.empty(1, object)
+    packed[0] = _encoder.encode(rows)
+    return pd.DataFrame({"packed": packed}, copy=False)
+
+
+def unpack_rows(packed: Iterable[bytes]) -> Rows:
+    """Return the rows of some principals."""
+    return [row for each in packed for row in _decoder.decode(each)]
+
+
+def by_kind(rows: Iterable[Row]) -> dict[str, list[Any]]:
+    """Return the bodies of rows by their kind."""
+    found: dict[str, list[Any]] = {}
+    for kind, body in rows:
+        found.setdefault(kind, []).append(body)
+    return found
+
+
+def table_rows(bodies: Sequence[Mapping[str, Any]], table: str, batch_id: int) -> pa.Table:
+    """Return rows in the columns of their table."""
+    schema = row_schema(table)
+    given = {**dict.fromkeys(schema.names), "batch_id": batch_id}
+    columns = [_array([body.get(name, given[name]) for body in bodies], schema.field(name).type) for name in given]
+    return pa.table(columns, schema=schema)
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.timestamp("ms", kind.tz)).cast(kind)
+    if pa.types.is_map(kind):
+        values = [None if value is None else list(value.items()) for value in values]
+    return pa.array(values, kind)

@@ -1,0 +1,1 @@
+"""Small queries beside the stream: what the taps report besides events."""

@@ -1,0 +1,77 @@
+"""Rows of what the taps report: where producer ids come from (KIP-730) and why clients ask for them (KIP-360).
+
+Only taps may write these topics; what is not of their form is passed over.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from wire.columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
+
+MAX_TEXT_CHARS = 256
+"""Longer texts of clients are cut: Kafka allows 32 kB, in each of as many requests as they like."""
+
+_ERROR_NAMES = {
+    0: "NONE",
+    -1: "UNKNOWN_SERVER_ERROR",
+    7: "REQUEST_TIMED_OUT",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    35: "UNSUPPORTED_VERSION",
+    41: "NOT_CONTROLLER",
+    77: "STALE_BROKER_EPOCH",
+    102: "BROKER_ID_NOT_REGISTERED",
+}
+"""Errors that a controller answers ALLOCATE_PRODUCER_IDS with, by code; others keep their number."""
+
+
+def block_rows(records: DataFrame, batch_id: int) -> DataFrame:
+    """Return rows of `pid_blocks`.
+
+    Args:
+        records: Records of the topic `producer-id-blocks`: `value` (binary).
+        batch_id: Micro-batch they come in.
+    """
+    names = ", ".join(f"{code}, '{name}'" for code, name in _ERROR_NAMES.items())
+    return (
+        _parsed(records, ID_BLOCK_COLUMNS)
+        .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length IS NOT NULL AND error IS NOT NULL")
+        .selectExpr(
+            "broker_id",
+            "coalesce(broker_epoch, -1) AS broker_epoch",
+            "first_producer_id",
+            "length",
+            "timestamp_millis(timestamp_ms) AS allocated_at",
+            f"coalesce(element_at(map({names}), error), concat('ERROR_', error)) AS error",
+            "coalesce(throttle_time_ms, 0) AS throttle_time_ms",
+            f"{batch_id}L AS batch_id",
+        )
+    )
+
+
+def init_rows(records: DataFrame, batch_id: int) -> DataFrame:
+    """Return rows of `producer_inits`; arguments as of `block_rows`, from the topic `producer-inits`."""
+    return (
+        _parsed(records, INIT_COLUMNS)
+        .where("principal IS NOT NULL AND error IS NOT NULL AND result_producer_id IS NOT NULL")
+        .selectExpr(
+            "timestamp_millis(timestamp_ms) AS answered_at",
+            "broker_id",
+            "principal",
+            f"left(coalesce(client_id, ''), {MAX_TEXT_CHARS}) AS client_id",
+            "client_host",
+            f"left(transactional_id, {MAX_TEXT_CHARS}) AS transactional_id",
+            "coalesce(producer_id, -1) AS producer_id",
+            "coalesce(producer_epoch, -1) AS producer_epoch",
+            "result_producer_id",
+            "coalesce(result_producer_epoch, -1) AS result_producer_epoch",
+            "error",
+            "coalesce(repeated, false) AS repeated",
+            f"{batch_id}L AS batch_id",
+        )
+    )
+
+
+def _parsed(records: DataFrame, schema: str) -> DataFrame:
+    report = fn.from_json(fn.col("value").cast("STRING"), schema).alias("report")
+    return records.select(report).where("report.timestamp_ms IS NOT NULL").select("report.*")

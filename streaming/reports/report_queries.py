@@ -1,0 +1,101 @@
+"""Small queries beside the stream: what the taps report besides events, each from its topic to its table.
+
+Each has a checkpoint of its own below the stream's, and touches no quota.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming.checkpoint.identity import load_or_create
+from streaming.commit.sinks import TableSink
+from streaming.pipeline import PATIENCE, StreamOptions, open_sink
+from streaming.reports.kip_reports import block_rows, init_rows
+from streaming.reports.tap_reports import status_rows
+from streaming.triggers import AVAILABLE_NOW
+from tables.delta import row_schema
+
+TRIGGER = "30 seconds"
+
+
+@dataclass(frozen=True)
+class Report:
+    """One topic of the taps and its table.
+
+    Attributes:
+        topic: Where taps write.
+        table: Where the rows go.
+        folder: Of its checkpoint, below the stream's.
+        rows: Makes rows of records.
+    """
+
+    topic: str
+    table: str
+    folder: str
+    rows: Callable[[DataFrame, int], DataFrame]
+
+
+REPORTS: Mapping[str, Report] = MappingProxyType(
+    {
+        report.topic: report
+        for report in (
+            Report("tap-status", "tap_status", "taps", status_rows),
+            Report("producer-id-blocks", "pid_blocks", "blocks", block_rows),
+            Report("producer-inits", "producer_inits", "inits", init_rows),
+        )
+    }
+)
+"""All of them, by topic."""
+
+
+def start_reports(spark: SparkSession, options: StreamOptions, topics: Collection[str]) -> list[StreamingQuery]:
+    """Start the queries of those topics that are there, beside the stream of the same options.
+
+    Raises:
+        CheckpointError: As of `streaming.pipeline.start`.
+    """
+    identity = load_or_create(
+        options.checkpoint, options.config, options.scope, options.learn_until_ms, options.state_buckets
+    )
+    sink = open_sink(options.tables, identity.stream_id, options.sink)
+    return [_start(spark, options, REPORTS[topic], sink) for topic in REPORTS if topic in topics]
+
+
+def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: TableSink) -> StreamingQuery:
+    source = spark.readStream.format("kafka").options(**PATIENCE | options.kafka_options)
+    records = (
+        source.option("subscribe", report.topic)
+        .option("startingOffsets", "earliest")
+        # What retention took before it was read is gone: these reports say nothing that a decision depends on.
+        .option("failOnDataLoss", "false")
+        .option("maxOffsetsPerTrigger", options.most_records)
+        .load()
+    )
+    writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))
+    writer = writer.option("checkpointLocation", f"{options.checkpoint}/{report.folder}")
+    if options.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=TRIGGER).start()
+
+
+@dataclass(frozen=True)
+class CommitReport:
+    """The function for `foreachBatch`.
+
+    Attributes:
+        report: Which topic and table.
+        sink: Where the rows go.
+    """
+
+    report: Report
+    sink: TableSink
+
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
+        rows = self.report.rows(records, batch_id).toArrow()
+        if rows.num_rows:
+            rows = rows.cast(row_schema(self.report.table))
+            self.sink.append(records.sparkSession, rows, self.report.table, batch_id)

@@ -1,0 +1,1 @@
+"""The tables of a catalog, by SQL: in a Databricks runtime, or by a warehouse."""

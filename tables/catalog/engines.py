@@ -1,0 +1,201 @@
+"""SQL on the tables of a catalog (`--tables catalog.schema`), wherever that SQL can run.
+
+In a Databricks runtime its own Spark session answers; anywhere else a SQL warehouse, by databricks-sql-connector.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tables.catalog.answer import Answer
+from tables.ddl import databricks_literal
+from tables.errors import CatalogError, first_line
+
+if TYPE_CHECKING:
+    from databricks.sql.client import Connection
+    from pyspark.sql import SparkSession
+
+RUNTIME = "DATABRICKS_RUNTIME_VERSION"
+"""Set by Databricks on its clusters."""
+
+_MARKER = re.compile(r":(\w+)")
+_NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG", "CATALOG_NOT_FOUND")
+_HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
+_WAREHOUSE, _CLIENT, _CLIENT_SECRET = "DATABRICKS_WAREHOUSE_ID", "DATABRICKS_CLIENT_ID", "DATABRICKS_CLIENT_SECRET"
+
+
+class Engine(Protocol):
+    """Runs statements in Databricks SQL."""
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """Run one statement and return its rows, if it has any.
+
+        Args:
+            statement: With markers `:name` for the parameters.
+            parameters: Values of the markers; texts, numbers, aware datetimes or None.
+
+        Raises:
+            CatalogError: If it fails.
+        """
+
+
+@contextmanager
+def engine(tables: str = "") -> Iterator[Engine]:
+    """Connect; `tables` (`catalog.schema`) is where names without a schema are looked up.
+
+    Raises:
+        CatalogError: If there is neither a runtime nor a warehouse to connect to.
+    """
+    if RUNTIME in os.environ:
+        from pyspark.sql import SparkSession
+
+        spark = SparkEngine(SparkSession.builder.getOrCreate())
+        if tables:
+            spark.execute(f"USE {quoted(tables)}")
+        yield spark
+        return
+    connection = _connect(tables)
+    try:
+        yield WarehouseEngine(connection)
+    finally:
+        connection.close()
+
+
+def quoted(name: str) -> str:
+    """Return a dotted name with each part in backquotes.
+
+    Examples:
+        >>> quoted("my-catalog.pid_quota")
+        '`my-catalog`.`pid_quota`'
+    """
+    return ".".join(f"`{part.strip('`')}`" for part in name.split("."))
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """Runs statements in a Spark session.
+
+    Attributes:
+        spark: Classic or Spark Connect.
+    """
+
+    spark: SparkSession
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        from pyspark.errors import PySparkException
+
+        try:
+            frame = self.spark.sql(_with_literals(statement, parameters or {}))
+            return Answer(tuple(frame.columns), tuple(tuple(map(_aware, row)) for row in frame.collect()))
+        except PySparkException as error:
+            raise _failed(error) from error
+
+
+@dataclass(frozen=True)
+class WarehouseEngine:
+    """Runs statements in a SQL warehouse.
+
+    Attributes:
+        connection: To it; not closed here.
+    """
+
+    connection: Connection
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """As `Engine.execute`."""
+        from databricks.sql.exc import Error
+
+        try:
+            with self.connection.cursor() as cursor:
+                cursor.execute(statement, dict(parameters or {}))
+                if not cursor.description:
+                    return Answer((), ())
+                columns = tuple(column[0] for column in cursor.description)
+                return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
+        except Error as error:
+            raise _failed(error) from error
+
+
+def _connect(tables: str) -> Connection:
+    try:
+        from databricks import sql
+        from databricks.sql.exc import Error
+    except ImportError as error:
+        msg = f"{tables or 'a catalog'} needs a SQL warehouse's client: pip install 'pid-quota[databricks]'"
+        raise CatalogError(msg) from error
+    host, http_path = os.environ.get(_HOST, ""), os.environ.get(_HTTP_PATH, "")
+    if not http_path and (warehouse := os.environ.get(_WAREHOUSE)):
+        http_path = f"/sql/1.0/warehouses/{warehouse}"
+    if not (host and http_path):
+        missing = _HTTP_PATH if host else _HOST
+        msg = (
+            f"{tables or 'a catalog'} is reached by a SQL warehouse, but {missing} is not set. Set {_HOST}, "
+            f"{_HTTP_PATH} (on the warehouse's connection page) or {_WAREHOUSE}, and {_TOKEN}; or give --tables a path"
+        )
+        raise CatalogError(msg)
+    catalog, _, schema = tables.partition(".")
+    try:
+        return sql.connect(
+            host.removeprefix("https://").rstrip("/"),
+            http_path,
+            os.environ.get(_TOKEN),
+            catalog=catalog or None,
+            schema=schema or None,
+            **_sign_in(host),
+        )
+    # The SDK's word for settings that sign nobody in.
+    except (Error, OSError, ValueError) as error:
+        raise _failed(error) from error
+
+
+def _sign_in(host: str) -> dict[str, Any]:
+    """Return how to sign in: by a token, as a service principal, or in the browser as Databricks' command line does."""
+    if os.environ.get(_TOKEN):
+        return {}
+    client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
+    if client and secret:
+        return {"credentials_provider": lambda: _service_principal(host, client, secret)}
+    return {"auth_type": "databricks-oauth"}
+
+
+@cache
+def _service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
+    """Return what gives the headers of a service principal; kept, since its token outlives a connection."""
+    from databricks.sdk.core import Config, oauth_service_principal
+
+    config = Config(host=host, client_id=client_id, client_secret=client_secret)
+    provider: Callable[[], dict[str, str]] = oauth_service_principal(config)
+    return provider
+
+
+def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:
+    """Put values in the place of their markers: below Delta's parser Spark 4.2 leaves parameters unbound.
+
+    Examples:
+        >>> _with_literals("SELECT :a, ':b', x::INT", {"a": "its"})
+        "SELECT 'its', ':b', x::INT"
+    """
+    return _MARKER.sub(
+        lambda marker: databricks_literal(parameters[marker[1]]) if marker[1] in parameters else marker[0], statement
+    )
+
+
+def _aware(value: Any) -> Any:
+    return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
+
+
+def _failed(error: Exception) -> CatalogError:
+    reason = first_line(error)
+    if any(name in reason for name in _NO_SCHEMA):
+        return CatalogError(
+            f"the catalog has no such schema: {reason} `databricks bundle deploy` makes it; see --tables"
+        )
+    return CatalogError(f"the catalog refused: {reason}. Check --tables, the warehouse and your grants")

@@ -1,0 +1,169 @@
+"""The Delta tables: where they are, how they are made, and their columns in Spark's words. Needs no JVM."""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from tables.errors import TableError, TableNotFoundError, first_line
+from tables.migration import bring_up_to_date
+from tables.specs import TABLES, TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = [
+    "TABLES",
+    "SinkName",
+    "TableSpec",
+    "create_missing",
+    "is_catalog",
+    "open_table",
+    "row_schema",
+    "spark_ddl",
+    "spark_type",
+    "table_path",
+]
+
+SinkName = Literal["deltalake", "delta-spark"]
+"""What writes the tables."""
+
+_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
+_SPARK_TYPES = {
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+}
+
+
+def is_catalog(tables: str) -> bool:
+    """Say whether `--tables` names `catalog.schema`; anything else is a path.
+
+    Examples:
+        >>> is_catalog("main.pid_quota"), is_catalog("./demo.data"), is_catalog("/data/tables"), is_catalog("s3://b/t")
+        (True, False, False, False)
+    """
+    return _CATALOG_SCHEMA.fullmatch(tables) is not None
+
+
+def table_path(tables: str, name: str) -> str:
+    """Return where a table is: a path below the root, or a three-part name in a catalog.
+
+    Examples:
+        >>> table_path("./demo-data/", "throttle_decisions"), table_path("main.pid_quota", "throttle_decisions")
+        ('./demo-data/throttle_decisions', 'main.pid_quota.throttle_decisions')
+        >>> table_path("my-catalog.q", "throttle_decisions")
+        '`my-catalog`.q.throttle_decisions'
+    """
+    if is_catalog(tables):
+        parts = [part if "-" not in part else f"`{part}`" for part in tables.split(".")]
+        return ".".join([*parts, name])
+    return f"{tables.rstrip('/')}/{name}"
+
+
+def row_schema(name: str) -> pa.Schema:
+    """Return a table's columns for rows to be appended.
+
+    Without comments: a table made by another version may have others, and deltalake takes none that differ.
+    """
+    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
+
+
+def spark_ddl(name: str) -> str:
+    """Return a table's columns and types as Spark SQL writes them.
+
+    Examples:
+        >>> spark_ddl("producer_id_quotas")
+        'entity_type STRING, entity_name STRING, producer_ids_rate DOUBLE, updated_at TIMESTAMP, updated_by STRING'
+    """
+    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return a column's type as Spark SQL writes it."""
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{spark_type(kind.value_type)}>"
+    return _SPARK_TYPES[kind]
+
+
+def create_missing(root: str) -> None:
+    """Make the path tables that are not there yet; to those of an earlier version add the columns that they lack.
+
+    Only what `deltalake` reads and writes is used: no deletion vectors, clustering or row tracking.
+
+    Args:
+        root: Folder (or object store address) of the tables.
+
+    Raises:
+        TableError: If the folder is not writable.
+        TableVersionError: If a table is there that this version can't write.
+    """
+    from deltalake.exceptions import DeltaError
+
+    if is_catalog(root):
+        msg = f"{root} is a catalog, and only path tables are made here. Give a path, such as ./{root}"
+        raise TableError(msg)
+    _require_writable(root)
+    for spec in TABLES.values():
+        try:
+            _create(spec, table_path(root, spec.name))
+        except (DeltaError, OSError) as error:
+            msg = f"can't make table {spec.name} in {root}: {first_line(error)}. Check the folder given by --tables"
+            raise TableError(msg) from error
+
+
+def open_table(root: str, name: str) -> "DeltaTable":
+    """Open a path table at its newest version.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If it can't be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+    from deltalake.exceptions import TableNotFoundError as NoSuchTable
+
+    try:
+        return DeltaTable(table_path(root, name))
+    except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
+        msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); `pid-quota stream` makes the tables"
+        raise TableNotFoundError(msg) from error
+    except (DeltaError, OSError) as error:
+        msg = f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables"
+        raise TableError(msg) from error
+
+
+def _create(spec: TableSpec, path: str) -> None:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    if not DeltaTable.is_deltatable(path):
+        try:
+            DeltaTable.create(path, spec.schema, mode="ignore", name=spec.name, description=spec.comment)
+        except DeltaError:
+            # Another process may have won the race for version 0: then the table is there.
+            if not DeltaTable.is_deltatable(path):
+                raise
+    # A process that died after the first commit leaves a table without its settings, and an earlier version one
+    # without some columns: heal it.
+    bring_up_to_date(spec, path)
+
+
+def _require_writable(root: str) -> None:
+    if "://" in root:
+        return
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        msg = f"tables path {root} is not writable ({error.strerror}). Choose another folder with --tables"
+        raise TableError(msg) from error

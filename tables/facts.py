@@ -1,0 +1,117 @@
+"""How large a path table is, and from when to when its rows are. Reads its log only, no data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tables.specs import TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a table is like now.
+
+    Attributes:
+        table: Its name.
+        version: The newest one.
+        rows: How many it has.
+        files: Data files of this version.
+        size_bytes: Their size.
+        oldest: Earliest time in the column by which its rows grow old; None where there is no such column or no row.
+        newest: Latest time there.
+    """
+
+    table: str
+    version: int
+    rows: int
+    files: int
+    size_bytes: int
+    oldest: datetime | None
+    newest: datetime | None
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """A column as the table itself describes it."""
+
+    name: str
+    kind: str
+    nullable: bool
+    comment: str
+
+
+def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
+    """Return what a table is like, by the statistics in its log."""
+    files = data_files(table)
+    counts = files["num_records"]
+    # Other writers may leave statistics out.
+    rows = table.count() if counts.null_count else pc.sum(counts).as_py() or 0
+    return TableFacts(
+        spec.name,
+        table.version(),
+        rows,
+        files.num_rows,
+        pc.sum(files["size_bytes"]).as_py() or 0,
+        _extreme(files, f"min.{spec.time_column}", pc.min),
+        _extreme(files, f"max.{spec.time_column}", pc.max),
+    )
+
+
+def data_files(table: "DeltaTable") -> pa.Table:
+    """Return a row per data file: `path` below the table, `size_bytes`, `num_records`, `min.` and `max.` of columns."""
+    # pyarrow.table() would do as well, and load pandas to do it.
+    return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+
+
+def file_sizes(table: "DeltaTable") -> Sequence[int]:
+    """Return the size of each data file, in bytes."""
+    sizes: list[int] = data_files(table)["size_bytes"].to_pylist()
+    return sizes
+
+
+def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
+    """Return the columns of a table in their order."""
+    return [
+        ColumnFacts(column.name, type_words(column.type), column.nullable, str(column.metadata.get("comment", "")))
+        for column in table.schema().fields
+    ]
+
+
+def spec_columns(spec: TableSpec) -> list[Any]:
+    """Return the columns of this version, as deltalake's fields."""
+    from deltalake.schema import Schema
+
+    return list(Schema.from_arrow(spec.schema).fields)
+
+
+def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
+    """Return those that a table does not have, as deltalake's fields: an earlier version made it."""
+    have = {column.name for column in table.schema().fields}
+    return [column for column in spec_columns(spec) if column.name not in have]
+
+
+def type_words(kind: Any) -> str:
+    """Return a type of deltalake in words, whether or not it may hold nulls: writers differ in that.
+
+    Examples:
+        >>> from deltalake.schema import ArrayType, PrimitiveType
+        >>> type_words(ArrayType(PrimitiveType("long"), contains_null=False))
+        'array<long>'
+    """
+    name = getattr(kind, "type", "")
+    if name == "array":
+        return f"array<{type_words(kind.element_type)}>"
+    if name == "map":
+        return f"map<{type_words(kind.key_type)}, {type_words(kind.value_type)}>"
+    return str(name)
+
+
+def _extreme(files: pa.Table, column: str, function: Any) -> datetime | None:
+    return function(files[column]).as_py() if column in files.column_names else None

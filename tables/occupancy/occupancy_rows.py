@@ -1,0 +1,119 @@
+"""Rows of `producer_occupancy`: written after each sweep, read back as what brokers held before."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from itertools import zip_longest
+from typing import Any
+
+import pyarrow as pa
+
+from lifecycle.occupancy import Census, Occupancy, estimated_bytes
+from lifecycle.occupancy_rate import EarlierCensus
+from tables.appends import append_rows
+from tables.catalog import engines
+from tables.ddl import insert_statement
+from tables.delta import TABLES, create_missing, is_catalog, row_schema, table_path
+from tables.errors import TableError, first_line
+from tables.query.sql_query import query
+from tables.times import to_ms, to_time
+
+TABLE = "producer_occupancy"
+
+_EARLIER = """
+SELECT swept_at, broker_id, held_pids, open_transactions, idle_hours
+FROM producer_occupancy
+WHERE missing_replicas = 0 AND unix_millis(swept_at) > {after_ms}
+"""
+_DAY = timedelta(days=1)
+# A statement of a warehouse takes 256 parameters.
+_ROWS_PER_INSERT = 20
+
+
+def rows_of(
+    census: Census, occupancy: Sequence[Occupancy], missing: Mapping[int, int], brokers: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the rows of a sweep.
+
+    Args:
+        census: What it found.
+        occupancy: The same, counted.
+        missing: Replicas that were not told, by broker.
+        brokers: Those that were asked; one that told nothing and has replicas gets no row.
+    """
+    seen = {each.broker_id for each in occupancy}
+    nothing = [
+        Occupancy(broker_id, "", "", 0, 0, 0, ())
+        for broker_id in brokers
+        if broker_id not in seen and not missing.get(broker_id)
+    ]
+    return [
+        {
+            "swept_at": to_time(census.taken_at_ms),
+            "broker_id": each.broker_id,
+            "topic": each.topic or None,
+            "principal": each.principal or None,
+            "led_pids": each.led_pids,
+            "held_pids": each.held_pids,
+            "open_transactions": each.open_transactions,
+            "idle_hours": list(each.idle_hours),
+            "estimated_bytes": estimated_bytes(each.held_pids),
+            "expiration_ms": census.expirations_ms[each.broker_id],
+            "missing_replicas": missing.get(each.broker_id, 0),
+        }
+        for each in [*occupancy, *nothing]
+    ]
+
+
+def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append the rows of a sweep; path tables are made if they are not there.
+
+    Raises:
+        TableError: If they can't be written.
+        CatalogError: If the tables are in a catalog that refuses.
+    """
+    if is_catalog(tables):
+        with engines.engine(tables) as engine:
+            for begin in range(0, len(rows), _ROWS_PER_INSERT):
+                part = rows[begin : begin + _ROWS_PER_INSERT]
+                engine.execute(insert_statement(TABLE, TABLES[TABLE].schema.names, part))
+        return
+    from deltalake.exceptions import DeltaError
+
+    create_missing(tables)
+    found = pa.Table.from_pylist(list(rows), schema=row_schema(TABLE))
+    try:
+        append_rows(tables, TABLE, found)
+    except (DeltaError, OSError) as error:
+        reason = first_line(error)
+        msg = f"can't write {table_path(tables, TABLE)}: {reason}. Check the folder given by --tables"
+        raise TableError(msg) from error
+
+
+def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
+    """Return what brokers held in the last 24 hours, by broker; only sweeps that all of its replicas answered.
+
+    Raises:
+        TableNotFoundError: If there is no such table yet.
+        TableError: If it can't be read.
+        CatalogError: If the tables are in a catalog that refuses.
+    """
+    after_ms = to_ms((now - _DAY).astimezone(timezone.utc))
+    sweeps: dict[tuple[int, datetime], list[dict[str, Any]]] = defaultdict(list)
+    for row in query(tables, _EARLIER.format(after_ms=after_ms), now).records():
+        sweeps[row["broker_id"], row["swept_at"]].append(row)
+    found: dict[int, list[EarlierCensus]] = defaultdict(list)
+    for (broker_id, swept_at), rows in sweeps.items():
+        found[broker_id].append(
+            EarlierCensus(
+                (now - swept_at) // timedelta(milliseconds=1),
+                sum(row["held_pids"] for row in rows),
+                sum(row["open_transactions"] for row in rows),
+                tuple(_sums(row["idle_hours"] for row in rows)),
+            )
+        )
+    return dict(found)
+
+
+def _sums(histograms: Iterator[Sequence[int]]) -> Iterator[int]:
+    return (sum(counts) for counts in zip_longest(*histograms, fillvalue=0))

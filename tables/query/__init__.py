@@ -1,0 +1,1 @@
+"""SQL over the tables and the views of `sql`, without a JVM."""

@@ -1,0 +1,134 @@
+"""Answers SQL over the Delta tables and the views of `sql/views`; writes nothing.
+
+Path tables are read by DuckDB and `deltalake`, without a JVM; those of a catalog by `tables.catalog.engines`.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from quota.config import QuotaConfig
+from tables.catalog import engines
+from tables.catalog.answer import Answer
+from tables.delta import TABLES, is_catalog
+from tables.errors import QueryError, TableNotFoundError
+from tables.query.scan import add_table
+from tables.query.views import SETTINGS, mentioned, needed_views, views, with_views
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_READING = ("select", "union", "except", "intersect", "describe")
+
+
+def query(tables: str, sql: str, now: datetime, config: QuotaConfig | None = None) -> Answer:
+    """Answer one SELECT.
+
+    Of path tables only those it needs are opened. The query can't reach files, the network or Python objects.
+
+    Args:
+        tables: Folder of the path tables, or `catalog.schema`.
+        sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW) over tables and views.
+        now: What the views take for the present; a catalog takes its own.
+        config: Gives the window by which the views refill tokens; default, the defaults.
+
+    Raises:
+        QueryError: If the query is not one SELECT, or DuckDB refuses it.
+        TableNotFoundError: If a table that it names is not there.
+        TableError: If a table can't be read.
+        CatalogError: If the catalog can't be reached, or refuses the query.
+    """
+    config = config or QuotaConfig()
+    return _of_catalog(tables, sql, config) if is_catalog(tables) else _of_paths(tables, sql, now, config)
+
+
+def relations() -> list[str]:
+    """Return what a query may name: tables, then views."""
+    return [*TABLES, *views()]
+
+
+def _of_catalog(tables: str, sql: str, config: QuotaConfig) -> Answer:
+    try:
+        import sqlglot
+    except ImportError as error:
+        msg = f"a query on {tables} is checked by sqlglot before it runs: pip install 'pid-quota[databricks]'"
+        raise QueryError(msg) from error
+    try:
+        kinds = [statement.key for statement in sqlglot.parse(sql, read="databricks") if statement]
+    except sqlglot.ParseError as error:
+        msg = f"the query can't be read: {error.errors[0]['description']}. Put one SELECT in quotes"
+        raise QueryError(msg) from error
+    if len(kinds) != 1 or kinds[0] not in _READING:
+        found = ", ".join(kinds) or "none"
+        msg = f"one SELECT is wanted, found {found}. This command only reads; put the query in quotes"
+        raise QueryError(msg)
+    with engines.engine(tables) as engine:
+        return engine.execute(with_views(sql.rstrip().rstrip(";"), config))
+
+
+def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answer:
+    import duckdb
+
+    options: dict[str, Any] = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    with duckdb.connect(":memory:", config=options) as connection:
+        missing: list[TableNotFoundError] = []
+        try:
+            _require_select(connection, sql)
+            prepare(connection, now, config)
+            missing = _load(connection, tables, sql)
+            lock(connection)
+            result = connection.execute(sql)
+            columns = tuple(column[0] for column in result.description or ())
+            return Answer(columns, tuple(result.fetchall()))
+        except duckdb.Error as error:
+            if missing:
+                raise missing[0] from error
+            reason = next(iter(str(error).splitlines()), "no reason given")
+            msg = f"the query can't be answered: {reason}. Tables and views: {', '.join(relations())}"
+            raise QueryError(msg) from error
+
+
+def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
+    from duckdb import StatementType
+
+    kinds = [statement.type for statement in connection.extract_statements(sql)]
+    if len(kinds) != 1 or kinds[0] not in (StatementType.SELECT, StatementType.EXPLAIN):
+        found = ", ".join(kind.name for kind in kinds) or "none"
+        msg = f"one SELECT is wanted, found {found}. This command only reads; put the query in quotes"
+        raise QueryError(msg)
+
+
+def prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig) -> None:
+    """Give a connection the time zone, and what the views need besides tables."""
+    connection.execute("SET TimeZone = 'UTC'")
+    # The one function that the views need and DuckDB names differently from Spark.
+    connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
+    connection.execute(
+        f"CREATE TABLE {SETTINGS} AS SELECT "
+        "$1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms, $3::DOUBLE AS burst_windows",
+        [now, config.window_ms, config.burst_windows],
+    )
+
+
+def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
+    """Register the tables and views that a query mentions; returns those it may need that are not there."""
+    missing = []
+    if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
+        # SHOW TABLES: all there is.
+        sql = " ".join(relations())
+    wanted = needed_views(sql)
+    for name in mentioned("\n".join([sql, *(views()[view] for view in wanted)]), TABLES):
+        try:
+            add_table(connection, tables, name)
+        except TableNotFoundError as error:
+            # Perhaps the name is only an alias or a text in the query: DuckDB will tell.
+            missing.append(error)
+    if not missing:
+        for name in wanted:
+            connection.execute(f'CREATE VIEW "{name}" AS {views()[name]}')
+    return missing
+
+
+def lock(connection: "DuckDBPyConnection") -> None:
+    """Keep what follows on a connection from files, the network and its settings."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")

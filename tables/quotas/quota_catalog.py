@@ -1,0 +1,46 @@
+"""The table of quotas in a catalog, by SQL."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tables.catalog.engines import Engine
+from tables.ddl import databricks_literal
+from tables.quotas.quota_entry import QuotaEntry
+
+_ROWS = "SELECT * FROM producer_id_quotas ORDER BY updated_at"
+_DELETE = "DELETE FROM producer_id_quotas WHERE entity_type = 'user' AND entity_name <=> {entity_name}"
+_MERGE = """
+MERGE INTO producer_id_quotas AS old
+USING ({source}) AS new
+ON old.entity_type = new.entity_type AND old.entity_name <=> new.entity_name
+WHEN MATCHED THEN UPDATE SET
+    producer_ids_rate = new.producer_ids_rate, updated_at = new.updated_at, updated_by = new.updated_by
+WHEN NOT MATCHED THEN INSERT (entity_type, entity_name, producer_ids_rate, updated_at, updated_by)
+    VALUES (new.entity_type, new.entity_name, new.producer_ids_rate, new.updated_at, new.updated_by)
+"""
+_SOURCE = (
+    "SELECT 'user' AS entity_type, CAST({entity_name} AS STRING) AS entity_name, "
+    "CAST({producer_ids_rate} AS DOUBLE) AS producer_ids_rate, {updated_at} AS updated_at, "
+    "CAST({updated_by} AS STRING) AS updated_by"
+)
+
+
+def merge(engine: Engine, entries: Sequence[QuotaEntry]) -> None:
+    """Set quotas in one statement: all or none.
+
+    Raises:
+        CatalogError: If it fails.
+    """
+    rows = ({name: databricks_literal(value) for name, value in asdict(entry).items()} for entry in entries)
+    engine.execute(_MERGE.format(source=" UNION ALL ".join(_SOURCE.format(**row) for row in rows)).strip())
+
+
+def delete(engine: Engine, entity_name: str | None) -> None:
+    """Delete the quota of a user, or with None the default; errors as of `merge`."""
+    engine.execute(_DELETE.format(entity_name=databricks_literal(entity_name)))
+
+
+def rows(engine: Engine) -> list[dict[str, Any]]:
+    """Return the rows, the oldest first; errors as of `merge`."""
+    return engine.execute(_ROWS).records()

@@ -1,0 +1,133 @@
+"""The table of quotas: one row per entity, set and deleted by MERGE; by `deltalake`, or in a catalog by SQL."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from quota.limits import validate_rate
+from tables.catalog import engines
+from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
+from tables.errors import NoSuchQuotaError, TableError
+from tables.quotas import quota_catalog
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_rows import judge
+
+if TYPE_CHECKING:
+    from deltalake.table import TableMerger
+
+_TABLE = "producer_id_quotas"
+_SAME_ENTITY = "old.entity_type = new.entity_type AND old.entity_name IS NOT DISTINCT FROM new.entity_name"
+_TRIES = 20
+"""Two admins meet rarely; twenty scripts at once still get through."""
+
+_CONFLICT_WORDS = ("conflict", "concurrent", "commit failed", "transaction failed", "max_commit_attempts")
+
+
+def set_quota(tables: str, entry: QuotaEntry) -> None:
+    """Set the quota of a user, or the default; the table is made if it is missing.
+
+    Raises:
+        InvalidQuotaError: If the rate can't be a quota.
+        CatalogError: If the tables are in a catalog that refuses.
+        TableError: If the table can't be written.
+    """
+    set_quotas(tables, [entry])
+
+
+def set_quotas(tables: str, entries: Sequence[QuotaEntry]) -> None:
+    """Set the quotas of several entities in one commit: all or none; otherwise as `set_quota`."""
+    for entry in entries:
+        validate_rate(entry.producer_ids_rate)
+    if is_catalog(tables):
+        with engines.engine(tables) as engine:
+            quota_catalog.merge(engine, entries)
+        return
+    create_missing(tables)
+    _merge(tables, entries, lambda merge: merge.when_matched_update_all().when_not_matched_insert_all())
+
+
+def delete_quota(tables: str, entity_name: str | None) -> None:
+    """Delete the quota of a user, or the default.
+
+    Raises:
+        NoSuchQuotaError: If there is no such quota.
+        CatalogError: If the tables are in a catalog that refuses.
+        TableError: If the table can't be written.
+    """
+    # Also one that does not hold, such as a row that can't be a quota.
+    existing = next((row for row in _rows(tables) if row["entity_name"] == entity_name), None)
+    if existing is None:
+        msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
+        raise NoSuchQuotaError(msg)
+    if is_catalog(tables):
+        with engines.engine(tables) as engine:
+            quota_catalog.delete(engine, entity_name)
+        return
+    named = QuotaEntry(entity_name, 1.0, datetime.now(timezone.utc), None)
+    _merge(tables, [named], lambda merge: merge.when_matched_delete())
+
+
+def quotas_in_force(tables: str) -> list[QuotaEntry]:
+    """Return the quotas, the default first, then by name.
+
+    Raises:
+        CatalogError: If the tables are in a catalog that refuses.
+        TableError: If the table is missing or can't be read.
+    """
+    return judged_quotas(tables)[0]
+
+
+def judged_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
+    """Return the quotas as `quotas_in_force`, and what is wrong with rows that do not hold; errors alike."""
+    judged = judge(_rows(tables))
+    fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
+    entries = [QuotaEntry(**{name: row[name] for name in fields}) for row in judged.holding.values()]
+    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), judged.said()
+
+
+def _rows(tables: str) -> list[dict[str, Any]]:
+    if is_catalog(tables):
+        with engines.engine(tables) as engine:
+            return quota_catalog.rows(engine)
+    rows: list[dict[str, Any]] = open_table(tables, _TABLE).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def entity_words(entity_name: str | None) -> str:
+    """Say an entity in words.
+
+    Examples:
+        >>> entity_words("alice"), entity_words(None)
+        ("user 'alice'", 'the default')
+    """
+    return "the default" if entity_name is None else f"user {entity_name!r}"
+
+
+def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[TableMerger], TableMerger]") -> None:
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    rows = [{"entity_type": "user"} | asdict(entry) for entry in entries]
+    source = pa.Table.from_pylist(rows, schema=row_schema(_TABLE))
+    for last in (*[False] * (_TRIES - 1), True):
+        merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")
+        try:
+            clauses(merge).execute()
+        except (DeltaError, OSError) as error:
+            if last or not (isinstance(error, CommitFailedError) or _is_conflict(error)):
+                reason = next(iter(str(error).splitlines()), "no reason given")
+                msg = f"can't write {table_path(tables, _TABLE)}: {reason}. Check the folder given by --tables"
+                raise TableError(msg) from error
+            # Those who met once must not meet again in step.
+            time.sleep(random.SystemRandom().uniform(0.01, 0.1))
+        else:
+            return
+
+
+def _is_conflict(error: Exception) -> bool:
+    text = str(error).lower()
+    return any(words in text for words in _CONFLICT_WORDS)

@@ -1,0 +1,216 @@
+"""Keeps path tables small beside a running stream, by `deltalake`: no JVM, and no append of others fails by it.
+
+Each step is a commit of its own, or none where there is nothing to do. What a stream needs stays: the numbers of its
+batches are in every checkpoint of a table's log, and its newest offsets in the log itself.
+"""
+
+import fcntl
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tables.delta import open_table, table_path
+from tables.errors import TableError, TableNotFoundError, first_line
+from tables.facts import TableFacts, file_sizes, table_facts
+from tables.log_upkeep import tidy_log
+from tables.retention import CLOSED, LeaseAge, OldRows, deltalake_literal, keep_from, old_rows, replaced_quotas
+from tables.specs import TableSpec
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_MIB = 1024 * 1024
+_SMALL_FILE = 4 * _MIB
+"""What is smaller is merged in each run: an hour of batches becomes one file, and no large one is written again."""
+_LARGE_FILE = 64 * _MIB
+_MANY_FILES = 20
+"""Of such files, so many are merged to large ones: seldom, since each merge leaves its sources for the vacuum."""
+
+_TRIES = 10
+_LOCK = ".maintain.lock"
+_COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        days: So many days each table keeps its rows; 0 is for ever.
+        vacuum_hours: Files that no version needs any more are kept so long, for those who still read an older one.
+        dry_run: Whether only to say what would be done.
+    """
+
+    days: Mapping[str, int]
+    vacuum_hours: int
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done to a table, or would be.
+
+    Attributes:
+        before: The table before.
+        after: The table afterwards.
+        deleted_rows: Rows that were too old.
+        merged_files: Small files that were merged to larger ones.
+        vacuumed_files: Data files deleted from the storage.
+        log_files: Files deleted from the table's log, checksums of deleted files among them.
+
+    What the storage does not tell is None.
+    """
+
+    before: TableFacts
+    after: TableFacts
+    deleted_rows: int
+    merged_files: int | None
+    vacuumed_files: int | None
+    log_files: int | None
+
+
+def keep_up(tables: str, spec: TableSpec, plan: Plan, now: datetime) -> Upkeep:
+    """Do all that one table needs.
+
+    Args:
+        tables: Folder of the tables.
+        spec: Of the table.
+        plan: What to do.
+        now: The present.
+
+    Raises:
+        TableNotFoundError: If there is no such table.
+        TableError: If it can't be read or written, or others kept changing it.
+    """
+    # Step 1. How it is.
+    before = table_facts(spec, open_table(tables, spec.name))
+    # Step 2. What is too old goes first: nobody needs it merged.
+    deleted = _persist(tables, spec, lambda table: _delete(table, spec, plan, now))
+    # Step 3. Small files become large ones.
+    merged = _persist(tables, spec, lambda table: _merge(table, plan))
+    # Step 4. Files that no version needs go.
+    vacuumed = _persist(tables, spec, lambda table: _vacuum(table, plan))
+    # Step 5. The log gets a checkpoint, and what is before it goes.
+    folder = None if "://" in tables else Path(table_path(tables, spec.name))
+    log_files = 0 if plan.dry_run else _persist(tables, spec, lambda table: tidy_log(table, folder, now))
+    return Upkeep(before, table_facts(spec, open_table(tables, spec.name)), deleted, merged, vacuumed, log_files)
+
+
+@contextmanager
+def alone(tables: str) -> Iterator[None]:
+    """Make sure that nobody else on this machine keeps up the same folder of tables until the block ends.
+
+    deltalake lets two merges of the same files commit, and each row is there twice then. Where tables are in an
+    object store, whoever schedules upkeep has to see to it.
+
+    Raises:
+        TableError: If somebody else is at it.
+    """
+    if "://" in tables:
+        yield
+        return
+    if not Path(tables).is_dir():
+        msg = f"there are no tables in {tables}. Check --tables (or PID_QUOTA_TABLES)"
+        raise TableNotFoundError(msg)
+    with ExitStack() as held:
+        try:
+            lock = held.enter_context(Path(tables, _LOCK).open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            msg = f"another `pid-quota maintain` is at work in {tables}: let it end first"
+            raise TableError(msg) from error
+        except OSError as error:
+            msg = f"tables path {tables} is not writable ({error.strerror}). Check who owns it"
+            raise TableError(msg) from error
+        yield
+
+
+def _persist(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -> int:
+    """Take a step, again if somebody else's commit was in its way."""
+    from deltalake.exceptions import CommitFailedError, DeltaError
+
+    for last in (*[False] * (_TRIES - 1), True):
+        try:
+            return step(open_table(tables, spec.name))
+        except (DeltaError, OSError) as error:
+            if last or not isinstance(error, CommitFailedError):
+                reason = first_line(error)
+                msg = f"upkeep of {spec.name} in {tables} failed: {reason}. What was done so far holds; run it again"
+                raise TableError(msg) from error
+            # Those who met once must not meet again in step.
+            time.sleep(random.SystemRandom().uniform(0.05, 0.5))
+    return 0
+
+
+def _delete(table: "DeltaTable", spec: TableSpec, plan: Plan, now: datetime) -> int:
+    rows = _too_old(table, spec, plan, now)
+    if rows is None:
+        return 0
+    if plan.dry_run:
+        return _count(table, rows)
+    return int(table.delete(rows.as_text(deltalake_literal), **_quietly())["num_deleted_rows"])
+
+
+def _too_old(table: "DeltaTable", spec: TableSpec, plan: Plan, now: datetime) -> OldRows | None:
+    if spec.name == "producer_id_quotas":
+        return replaced_quotas(_newest_of_several(table))
+    before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
+    oldest = table_facts(spec, table).oldest
+    if before is None or (oldest is not None and oldest >= before):
+        return None
+    return old_rows(spec, before, _leases(table) if "lease_id" in spec.schema.names else ())
+
+
+def _newest_of_several(table: "DeltaTable") -> dict[str | None, datetime]:
+    quotas = table.to_pyarrow_table(columns=["entity_name", "updated_at"])
+    newest = quotas.group_by("entity_name").aggregate([("updated_at", "max"), ("updated_at", "count")])
+    rows = newest.to_pylist()
+    return {row["entity_name"]: row["updated_at_max"] for row in rows if row["updated_at_count"] > 1}
+
+
+def _leases(table: "DeltaTable") -> list[LeaseAge]:
+    rows = table.to_pyarrow_table(columns=["lease_id", "recorded_at", "state"]).to_pylist()
+    closed = {row["lease_id"] for row in rows if row["state"] in CLOSED}
+    newest: dict[str, datetime] = {}
+    for row in rows:
+        if row["lease_id"] is not None:
+            newest[row["lease_id"]] = max(newest.get(row["lease_id"], row["recorded_at"]), row["recorded_at"])
+    return [LeaseAge(lease_id, time, lease_id in closed) for lease_id, time in newest.items()]
+
+
+def _count(table: "DeltaTable", rows: OldRows) -> int:
+    from deltalake import QueryBuilder
+
+    # The same engine as that of DELETE reads the same condition.
+    found = QueryBuilder().register("t", table).execute(_COUNT.format(condition=rows.as_text(deltalake_literal)))
+    return int(pa.table(found.read_all())["n"][0].as_py())
+
+
+def _merge(table: "DeltaTable", plan: Plan) -> int:
+    if plan.dry_run:
+        small = sum(size < _SMALL_FILE for size in file_sizes(table))
+        return small if small > 1 else 0
+    merged = int(table.optimize.compact(target_size=_SMALL_FILE, **_quietly())["numFilesRemoved"])
+    if sum(size < _LARGE_FILE // 2 for size in file_sizes(table)) > _MANY_FILES:
+        merged += int(table.optimize.compact(target_size=_LARGE_FILE, **_quietly())["numFilesRemoved"])
+    return merged
+
+
+def _vacuum(table: "DeltaTable", plan: Plan) -> int:
+    # Also files of writers that died: only the full vacuum sees them.
+    options: dict[str, Any] = {"retention_hours": plan.vacuum_hours, "enforce_retention_duration": False, "full": True}
+    return len(table.vacuum(dry_run=plan.dry_run, **options, **_quietly()))
+
+
+def _quietly() -> dict[str, Any]:
+    """Return the options of a commit that leaves the log alone: that is a step of its own, and careful."""
+    from deltalake import PostCommitHookProperties
+
+    return {"post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)}

@@ -1,0 +1,155 @@
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from webhook_kit import Endpoint
+
+from broker.enforcer.notices import Notice
+from broker.enforcer.webhook import Webhook
+from broker.errors import WebhookError
+
+KEY = "a key of the test"
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    running = Endpoint()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+def hook(url: str, warnings: list[str]) -> Webhook:
+    return Webhook(url, KEY, warn=warnings.append, pause_s=0.01, retry_s=(0.01, 0.01))
+
+
+def notice(kind: str = "throttled", principal: str = "User:mallory") -> Notice:
+    return Notice(0, kind, "3 PIDs refused", principal)
+
+
+def wait_until(condition) -> None:
+    give_up_at = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.01)
+
+
+def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint, warnings):
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice())
+        webhook.note(notice("restored"))
+
+    assert [(event["event"], event["principal"]) for event in endpoint.events()] == [
+        ("THROTTLE", "User:mallory"),
+        ("RELEASE", "User:mallory"),
+    ]
+    assert endpoint.posts[0][0]["Content-Type"] == "application/json"
+    assert warnings == []
+
+
+@pytest.mark.parametrize(("kind", "event"), [("failed", "FAIL_OPEN"), ("skipped", "FAIL_OPEN"), ("alert", "ALERT")])
+def test_what_is_not_carried_out_and_what_is_warned_of_is_sent_too(endpoint, warnings, kind, event):
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice(kind))
+
+    assert [each["event"] for each in endpoint.events()] == [event]
+
+
+def test_an_extended_lease_is_no_news(endpoint, warnings):
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice("extended"))
+
+    assert endpoint.posts == []
+
+
+def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_were_sent(endpoint, warnings):
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice(principal="User:jürgen"))
+
+    ((headers, body),) = endpoint.posts
+    sent_at = headers["X-Pid-Quota-Timestamp"]
+    signed = hmac.new(KEY.encode(), sent_at.encode() + b"." + body, hashlib.sha256).hexdigest()
+    assert headers["X-Pid-Quota-Signature"] == f"sha256={signed}"
+    assert sent_at.isdecimal()
+
+
+def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint, warnings):
+    endpoint.answers = [503, 429]
+
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice())
+        wait_until(lambda: len(endpoint.posts) == 3)
+
+    assert len({body for _, body in endpoint.posts}) == 1
+    assert (webhook.dropped, warnings) == (0, [])
+
+
+def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint, warnings):
+    endpoint.answers = [404]
+
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice())
+        wait_until(lambda: webhook.dropped)
+        webhook.note(notice("restored"))
+
+    assert warnings == ["webhook 127.0.0.1: it answered 404; notices dropped so far: 1"]
+    assert [json.loads(body)["dropped"] for _, body in endpoint.posts] == [0, 1]
+
+
+def test_a_dead_endpoint_costs_its_notices_and_nothing_else(warnings):
+    with hook("http://127.0.0.1:9/", warnings) as webhook:
+        webhook.note(notice())
+        wait_until(lambda: webhook.dropped)
+
+    assert "ConnectionRefusedError" in warnings[0]
+
+
+def test_a_slow_endpoint_never_makes_the_enforcer_wait(endpoint, warnings):
+    endpoint.hold.clear()
+
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice())
+        wait_until(lambda: endpoint.posts)
+        for _ in range(1_200):
+            webhook.note(notice("restored"))
+        assert webhook.dropped == 200
+        endpoint.hold.set()
+
+    # A storm is a few requests: this is how the rate is limited.
+    assert (len(endpoint.events()), len(endpoint.posts)) == (1_001, 11)
+    assert [warning.rpartition(" ")[2] for warning in warnings] == ["1", "10", "100"]
+
+
+def test_a_redirect_is_not_followed(endpoint, warnings):
+    endpoint.answers = [307]
+
+    with hook(endpoint.url, warnings) as webhook:
+        webhook.note(notice())
+
+    assert (len(endpoint.posts), webhook.dropped) == (1, 1)
+
+
+@pytest.mark.parametrize("url", ["ftp://host/x", "host/secret", "https:///secret", "https://host:port/secret"])
+def test_what_is_no_endpoint_is_refused_without_repeating_it(url, warnings):
+    with pytest.raises(WebhookError, match="write https://host/path") as caught:
+        hook(url, warnings)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_password_in_the_address_is_refused_and_not_shown(warnings):
+    with pytest.raises(WebhookError, match="names a user") as caught:
+        hook("https://me:hunter2@host/", warnings)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_without_a_secret_nothing_is_sent(monkeypatch, warnings):
+    monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
+    with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
+        Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False)

@@ -1,0 +1,435 @@
+"""What brokers hold, will hold, would forget, and who leads it after a death: on a census made by hand."""
+
+import numpy as np
+import pytest
+
+from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
+from lifecycle.expiry import PartitionProducers
+from lifecycle.failover import failover, failovers, kip_936_cascade, spread_evenly, to_the_next
+from lifecycle.forecast import Outlook
+from lifecycle.occupancy import (
+    BYTES_PER_PID,
+    MAX_IDLE_HOURS,
+    Census,
+    Occupancy,
+    Placement,
+    ReplicaProducers,
+    count_occupancy,
+    estimated_bytes,
+    owners_of,
+)
+from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+NOW = 1_000 * DAY
+
+
+def replica(entries, *, broker=1, topic="orders", partition=0, leads=True):
+    """Entries are (producer id, hours idle) or (producer id, hours idle, in transaction)."""
+    rows = [(*entry, False)[:3] for entry in entries]
+    return ReplicaProducers(
+        broker,
+        topic,
+        partition,
+        leads,
+        np.array([pid for pid, _, _ in rows], np.int64),
+        np.array([round(NOW - hours * HOUR) for _, hours, _ in rows], np.int64),
+        np.array([opened for _, _, opened in rows], np.bool_),
+    )
+
+
+def census(*replicas, bound=None, placements=(), expiration_ms=DAY, brokers=(), check_ms=0):
+    """`bound` is the principal and the hours since the hand-out, by producer id.
+
+    Unless a test is about that, brokers look for expired producers all the time.
+    """
+    told = {pid: (principal, round(NOW - hours * HOUR)) for pid, (principal, hours) in (bound or {}).items()}
+    ids = {*brokers, *(each.broker_id for each in replicas)}
+    owners = owners_of(replicas, told)
+    expirations_ms, checks_ms = dict.fromkeys(ids, expiration_ms), dict.fromkeys(ids, check_ms)
+    return Census(NOW, replicas, tuple(placements), owners, expirations_ms, checks_ms)
+
+
+def of_flood(pids_per_hour, hours=24, **more):
+    """One batch per producer id, at a steady rate."""
+    count = pids_per_hour * hours
+    return replica([(pid, (pid + 0.5) / pids_per_hour) for pid in range(count)], **more)
+
+
+# Counting
+
+
+def test_led_and_held_are_apart_and_owners_are_named():
+    found = count_occupancy(
+        census(
+            replica([(1, 0), (2, 0), (3, 0)]),
+            replica([(1, 0), (4, 0)], partition=1, leads=False),
+            replica([(1, 0)], broker=2, partition=1),
+            bound={1: ("User:a", 1), 2: ("User:a", 1), 3: ("User:b", 1)},
+        )
+    )
+
+    assert {(row.broker_id, row.principal): (row.led_pids, row.held_pids) for row in found} == {
+        (1, "User:a"): (2, 3),
+        (1, "User:b"): (1, 1),
+        (1, "unknown"): (0, 1),
+        (2, "User:a"): (1, 1),
+    }
+    assert found[0].held_pids == 3
+
+
+def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted():
+    rows = count_occupancy(
+        census(
+            replica([(1, 0.5), (2, 2.5, True), (3, 2.1)], topic="orders"),
+            replica([(1, -1), (2, 20 * DAY / HOUR)], topic="audit"),
+        )
+    )
+
+    orders = Occupancy(1, "orders", "unknown", 3, 3, 1, (1, 0, 2))
+    assert orders in rows
+    (audit,) = set(rows) - {orders}
+    # A time of the future is now, one of long ago does not make the list longer.
+    assert (audit.idle_hours[0], audit.idle_hours[-1], len(audit.idle_hours)) == (1, 1, MAX_IDLE_HOURS + 1)
+
+
+def test_a_broker_without_producers_has_no_rows():
+    assert count_occupancy(census(replica([]), brokers=[1, 2])) == []
+    assert estimated_bytes(1000) == 1000 * BYTES_PER_PID
+
+
+# Rates
+
+
+def test_the_rate_is_that_of_the_hand_outs_where_they_are_known():
+    flood = of_flood(100, hours=3)
+    old = replica([(pid, 0.1) for pid in range(1000, 1050)], partition=1)
+    bound = {pid: ("User:m", (pid + 0.5) / 100) for pid in range(300)} | dict.fromkeys(
+        range(1000, 1050), ("User:a", 500)
+    )
+
+    rate = rates_of(census(flood, old, bound=bound), 1).today
+
+    # 300 in the last day; long-lived producers are not new, however lately they produced.
+    assert (rate.source, rate.pids_per_hour) == ("hand-out times", pytest.approx(300 / 24))
+
+
+def test_today_s_rate_is_never_of_less_than_an_hour():
+    flood = replica([(pid, 0.01) for pid in range(60)])
+    assert rates_of(census(flood, bound=dict.fromkeys(range(60), ("User:m", 0.02))), 1).today.pids_per_hour == 60
+
+
+def of_seconds(seconds_ago, first_pid=0):
+    """One producer id per time, handed out and used then: its entries, and who got them."""
+    pids = range(first_pid, first_pid + len(seconds_ago))
+    entries = [(pid, at / 3600) for pid, at in zip(pids, seconds_ago, strict=True)]
+    return entries, {pid: ("User:m", hours) for pid, hours in entries}
+
+
+def lately_of(seconds_ago, *, beside=(), expiration_ms=DAY):
+    entries, bound = of_seconds(seconds_ago)
+    others, theirs = of_seconds(beside, first_pid=1_000_000)
+    found = census(replica([*entries, *others]), bound=bound | theirs, expiration_ms=expiration_ms)
+    return rates_of(found, 1).lately
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 10, 50])
+def test_a_flood_tells_its_rate_from_its_first_minute_on(minutes):
+    others = np.linspace(0, 23 * 3600, 40)
+    lately = lately_of(np.arange(minutes * 60) + 0.5, beside=others)
+    assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
+    assert (lately.source, lately.counted) == ("hand-out times", pytest.approx(60 * minutes, abs=5))
+    assert lately.error_share == pytest.approx(1 / np.sqrt(60 * minutes), rel=0.1)
+
+
+def test_floods_at_random_are_told_without_a_bias():
+    rng = np.random.default_rng(3)
+    found = [lately_of(np.cumsum(rng.exponential(1.0, 300))).pids_per_hour for _ in range(100)]
+    assert np.mean(found) == pytest.approx(3600, rel=0.1)
+    assert np.std(found) < 0.1 * 3600
+
+
+def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later():
+    at_once = np.linspace(0, 3, 100)
+    assert lately_of(at_once + 70) is None
+    # As it happens nobody can tell.
+    assert lately_of(at_once).pids_per_hour == 100 * 60
+
+
+def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster():
+    assert lately_of(np.arange(120) + 0.5, beside=[120.0] * 60).pids_per_hour == pytest.approx(3600, rel=0.05)
+
+
+def test_a_day_as_every_day_has_no_rate_of_its_own_lately():
+    rng = np.random.default_rng(4)
+    assert [lately_of(rng.uniform(0, DAY / 1000, 2400)) for _ in range(20)] == [None] * 20
+    assert lately_of(np.linspace(0, 59, 19)) is None
+
+
+def test_a_sweep_finds_what_was_handed_out_while_it_asked():
+    # It began 20 s before the last of them.
+    assert lately_of(np.arange(-20, 100)).pids_per_hour == pytest.approx(3600, rel=0.05)
+
+
+def test_without_a_tap_two_sweeps_tell_what_came_lately():
+    now = census(replica([(pid, 0.01) for pid in range(300)]))
+    sweeps = [EarlierCensus(2 * MINUTE, 180, 0, (180,)), EarlierCensus(30 * MINUTE, 170, 0, (170,))]
+    lately = rates_of(now, 1, sweeps).lately
+    assert (lately.source, lately.pids_per_hour, lately.counted) == ("earlier sweep", 3600, 120)
+    assert rates_of(now, 1, [EarlierCensus(20_000, 180, 0, (180,))]).lately is None
+
+
+def test_an_earlier_census_tells_the_rate_also_of_what_expired_since():
+    now = census(of_flood(100, hours=24))
+    ten_hours_ago = EarlierCensus(10 * HOUR, 2400, 0, (100,) * 24)
+    too_old = EarlierCensus(24 * HOUR, 1, 0, (1,))
+
+    rate = rates_of(now, 1, [ten_hours_ago, too_old]).today
+
+    assert (rate.source, rate.pids_per_hour) == ("earlier sweep", pytest.approx(100))
+
+
+def test_a_census_of_moments_ago_tells_no_rate():
+    assert (
+        rates_of(census(of_flood(100)), 1, [EarlierCensus(9 * MINUTE, 2400, 0, (2400,))]).today.source == "idle times"
+    )
+
+
+def test_an_earlier_census_does_not_take_open_transactions_for_expired():
+    now = census(replica([(pid, 30, True) for pid in range(50)]))
+    earlier = EarlierCensus(10 * HOUR, 50, 50, (*[0] * 20, 50))
+    assert rates_of(now, 1, [earlier]).today.pids_per_hour == 0
+
+
+@pytest.mark.parametrize("pids_per_hour", [10, 500])
+def test_idle_times_alone_tell_a_steady_rate_beside_long_lived_producers(pids_per_hour):
+    steady = replica([(pid, 0.2) for pid in range(100_000, 100_700)], partition=1)
+    rate = rates_of(census(of_flood(pids_per_hour), steady), 1).today
+    assert (rate.source, rate.pids_per_hour) == ("idle times", pytest.approx(pids_per_hour, rel=0.01))
+
+
+def test_a_broker_without_producers_has_no_rate():
+    assert rates_of(census(replica([])), 1).today.pids_per_hour == 0
+    assert Outlook(census(brokers=[1]), 1, Rate(0, "idle times")).held_in(DAY) == 0
+
+
+# Forecast
+
+
+def outlook(*replicas, pids_per_hour, **more):
+    return Outlook(census(*replicas, **more), 1, Rate(pids_per_hour, "told"))
+
+
+def test_a_steady_flood_is_in_balance():
+    steady = outlook(of_flood(100), pids_per_hour=100)
+    assert [steady.held_in(hours * HOUR) for hours in (1, 24, 100)] == [2400, 2400, 2400]
+
+
+def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire():
+    young = outlook(of_flood(100, hours=2), pids_per_hour=100)
+    assert [young.held_in(hours * HOUR) for hours in (1, 10, 22, 24, 50)] == [300, 1200, 2400, 2400, 2400]
+    assert young.settles_at == 2400
+    assert young.reaches(1200) == 10 * HOUR
+    assert young.reaches(2401) is None
+
+
+def test_what_stays_in_use_does_not_expire():
+    living = outlook(replica([(pid, 0.1) for pid in range(50)]), pids_per_hour=0)
+    assert living.held_in(24 * HOUR) == living.settles_at == 50
+
+
+def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on():
+    living, flood = [(pid, 1 / 3600) for pid in range(45)], [(pid, (pid - 100) / 3600) for pid in range(100, 160)]
+    bound = dict.fromkeys(range(45), ("User:a", 0.5)) | {pid: ("User:m", hours) for pid, hours in flood}
+    found = census(replica([*living, *flood]), bound=bound, expiration_ms=MINUTE, check_ms=1000)
+
+    rate = rates_of(found, 1).highest_first[0]
+
+    # A minute's flood comes and goes, and those who live stay.
+    ahead = Outlook(found, 1, rate)
+    assert [ahead.held_in(minutes * MINUTE) for minutes in (0, 1, 60)] == [105, 106, 106]
+    assert ahead.settles_at == pytest.approx(105, rel=0.02)
+
+
+def test_until_the_next_check_the_expired_are_held_too():
+    flood = of_flood(3600, hours=1)
+    found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)
+    # 1 min to 11 min of what comes.
+    assert (found.settles_at, found.swing) == (360, 600)
+
+
+def test_what_is_silent_goes_when_its_time_has_come():
+    silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
+    assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
+
+
+def test_an_open_transaction_stays():
+    stuck = outlook(replica([(1, 20, True), (2, 20)]), pids_per_hour=0)
+    assert stuck.held_in(DAY) == 1
+
+
+def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check():
+    rng = np.random.default_rng(9)
+    idle_ms = rng.integers(0, DAY, 500)
+    model = PartitionProducers(loaded_at_ms=NOW - 3 * MINUTE)
+    for pid, idle in enumerate(idle_ms.tolist()):
+        model.append(pid, NOW - idle)
+    entries = [(pid, idle / HOUR) for pid, idle in enumerate(idle_ms.tolist())]
+    ahead = outlook(replica(entries), pids_per_hour=1e9, check_ms=10 * MINUTE)
+    # So fast a rate leaves nothing that is in use for long; take it out again.
+    for hours in (1, 6, 12, 23):
+        model.advance(NOW + hours * HOUR)
+        silent, late = (
+            ahead.held_in((hours + half_a_check) * HOUR) - round(1e9 * (hours + half_a_check))
+            for half_a_check in (1 / 12, -1 / 12)
+        )
+        assert silent <= len(model) <= late
+
+
+# Another expiration
+
+
+def test_what_a_shorter_expiration_frees_is_what_lies_between_both():
+    found = census(
+        replica([(1, 0.5), (2, 2), (3, 30), (4, 5, True)]), replica([(2, 2)], broker=2, leads=False), brokers=[1, 2]
+    )
+    # 3 goes at the next check in any case, 4 never.
+    assert freed_by(found, HOUR) == [Freed(1, 4, 1, 1), Freed(2, 1, 1, 0)]
+    assert [each.freed_pids for each in freed_by(found, 2 * DAY)] == [0, 0]
+
+
+def test_each_broker_is_judged_by_its_own_expiration():
+    now = census(replica([(1, 3)]), replica([(1, 3)], broker=2, leads=False))
+    own = Census(now.taken_at_ms, now.replicas, (), now.owners, {1: DAY, 2: 2 * HOUR})
+    assert [each.freed_pids for each in freed_by(own, HOUR)] == [1, 0]
+
+
+def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them():
+    found = census(
+        replica([(1, 3), (2, 3), (3, 3), (4, 0.1), (5, 3), (6, 3)]),
+        replica([(1, 0.1), (6, 4, True)], partition=1),
+        # Followers' entries do not make a producer lose anything.
+        replica([(9, 3)], partition=2, leads=False),
+        bound={
+            1: ("User:a", 20),
+            2: ("User:a", 20),
+            3: ("User:a", 3.1),
+            4: ("User:a", 20),
+            6: ("User:b", 20),
+            9: ("User:b", 20),
+        },
+    )
+
+    assert lost_dedup(found, HOUR) == [
+        LostDedup("User:a", 3, alive=1, long_lived=1),
+        LostDedup("User:b", 1, alive=1, long_lived=0),
+        LostDedup("unknown", 1, alive=0, long_lived=0),
+    ]
+    assert [each.silent for each in lost_dedup(found, HOUR)] == [1, 0, 1]
+
+
+# Failover
+
+
+def cluster():
+    """Three brokers with everything; 1 leads two partitions, 2 one, 3 none; 3 is not in sync with partition 2."""
+    sizes = {0: 10, 1: 20, 2: 40}
+    leaders = {0: 1, 1: 1, 2: 2}
+    replicas = [
+        replica(
+            [(100 * partition + pid, 0) for pid in range(size)],
+            broker=broker,
+            partition=partition,
+            leads=leaders[partition] == broker,
+        )
+        for broker in (1, 2, 3)
+        for partition, size in sizes.items()
+    ]
+    placements = [
+        Placement("orders", 0, 1, (1, 2, 3), frozenset({1, 2, 3})),
+        Placement("orders", 1, 1, (1, 3, 2), frozenset({1, 2, 3})),
+        Placement("orders", 2, 2, (2, 3, 1), frozenset({1, 2})),
+    ]
+    return census(*replicas, placements=placements)
+
+
+def test_the_first_living_replica_in_sync_leads_and_nobody_holds_more():
+    death = failover(cluster(), 1)
+
+    assert {each.broker_id: (each.led_before, each.led_pids) for each in death.survivors} == {2: (40, 50), 3: (0, 20)}
+    assert {each.held_pids for each in death.survivors} == {70}
+    assert death.leaderless == ()
+
+
+def test_a_replica_out_of_sync_is_passed_over():
+    death = failover(cluster(), 2)
+    assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 70, 3: 0}
+
+
+def test_the_death_of_a_follower_moves_nothing():
+    death = failover(cluster(), 3)
+    assert {each.broker_id: each.led_pids - each.led_before for each in death.survivors} == {1: 0, 2: 0}
+
+
+def test_a_living_leader_goes_on_though_another_one_is_preferred():
+    found = census(replica([(1, 0)], broker=2), brokers=[1, 2, 3])
+    moved = Placement("orders", 0, 2, (1, 2, 3), frozenset({1, 2, 3}))
+
+    death = failover(Census(NOW, found.replicas, (moved,), found.owners, found.expirations_ms), 3)
+
+    assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 0, 2: 1}
+
+
+def test_a_partition_without_another_replica_in_sync_has_no_leader():
+    alone = Placement("logs", 5, 1, (1, 2), frozenset({1}))
+    headless = Placement("logs", 6, None, (3,), frozenset({3}))
+    found = census(replica([(1, 0)], topic="logs", partition=5), placements=[alone, headless], brokers=[1, 2])
+
+    first, second = failovers(found)
+
+    assert (first.dead, first.leaderless) == (1, (("logs", 5), ("logs", 6)))
+    # Nobody leads what only a broker has that is down.
+    assert (second.dead, second.leaderless) == (2, (("logs", 6),))
+
+
+KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
+"""Active producers of the KIP's example; 200 is what a broker can hold."""
+
+
+def as_the_kip_moves(dead, moved, alive):
+    """Of broker 1's 100 producers, 60 go to broker 2; of where all others go the KIP says nothing."""
+    if dead != 1:
+        return to_the_next(dead, moved, alive)
+    others = [broker for broker in alive if broker != 2]
+    return {2: 60} | spread_evenly(dead, moved - 60, dict.fromkeys(others, 0))
+
+
+def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster():
+    steps = kip_936_cascade(KIP_936, 200, 1, as_the_kip_moves)
+
+    assert steps[0] == {2: 210, 3: 110, 4: 130, 5: 110, 6: 100}
+    assert steps[1] == {3: 320, 4: 130, 5: 110, 6: 100}
+    assert [len(step) for step in steps] == [5, 4, 3, 2, 1, 0]
+
+
+def test_kip_936_s_brokers_survive_if_leadership_spreads_evenly():
+    assert kip_936_cascade(KIP_936, 200, 1, spread_evenly) == [{2: 170, 3: 120, 4: 140, 5: 120, 6: 110}]
+
+
+def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before():
+    # Each broker's partitions have a copy on the next one.
+    replicas, placements = [], []
+    for broker, count in KIP_936.items():
+        follower = broker % 6 + 1
+        entries = [(1000 * broker + pid, 0) for pid in range(count)]
+        replicas.append(replica(entries, broker=broker, partition=broker))
+        replicas.append(replica(entries, broker=follower, partition=broker, leads=False))
+        placements.append(Placement("orders", broker, broker, (broker, follower), frozenset({broker, follower})))
+
+    death = failover(census(*replicas, placements=placements), 1)
+
+    second = next(each for each in death.survivors if each.broker_id == 2)
+    # 2 held 1's producers all the time: that is why its memory must suffice before, not after.
+    assert (second.led_before, second.led_pids, second.held_pids) == (150, 250, 250)

@@ -1,0 +1,147 @@
+"""The views that show the cluster as a whole and a principal over time, on rows made by hand."""
+
+import pytest
+from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
+
+from tables.query.sql_query import query
+
+
+def ask(tables, view, now=NOON):
+    return query(str(tables), f"TABLE {view}", now).records()
+
+
+class TestPrincipalTimeline:
+    def test_an_interval_is_throttled_if_a_throttle_held_at_its_last_change(self, tmp_path):
+        rows = [metrics("User:m", NOON + seconds(60 * minute), admitted_pids=minute) for minute in range(4)]
+        append(tmp_path, "producer_id_metrics", *rows, metrics("User:a", NOON + seconds(60)))
+        held = decision("User:m", NOON + seconds(30), throttled_until=NOON + seconds(150))
+        release = decision("User:m", NOON + seconds(170), action="RELEASE", throttled_until=NOON + seconds(170))
+        append(tmp_path, "throttle_decisions", held, release)
+
+        timeline = ask(tmp_path, "principal_timeline")
+
+        assert [(row["principal"], row["admitted_pids"], row["throttled"]) for row in timeline] == [
+            ("User:a", 0, False),
+            ("User:m", 0, False),
+            ("User:m", 1, True),
+            ("User:m", 2, True),
+            ("User:m", 3, False),
+        ]
+
+    def test_a_throttle_that_began_in_the_tick_of_the_last_change_holds(self, tmp_path):
+        row = metrics("User:m", NOON + seconds(60), as_of=NOON + seconds(20), refused_pids=6)
+        append(tmp_path, "producer_id_metrics", row, metrics("User:m", NOON))
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON + seconds(24)))
+
+        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [False, True]
+
+    def test_a_throttle_renewed_meanwhile_makes_no_second_row(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60)))
+        renewals = [decision("User:m", NOON + seconds(10 * number)) for number in range(3)]
+        append(tmp_path, "throttle_decisions", *renewals)
+
+        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True]
+
+    def test_a_throttle_that_a_raised_quota_ended_sooner_holds_no_longer(self, tmp_path):
+        rows = [metrics("User:m", NOON + seconds(60 * minute)) for minute in range(1, 4)]
+        append(tmp_path, "producer_id_metrics", *rows)
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:m", NOON + seconds(90), throttled_until=NOON + seconds(130), reason="quota_changed"),
+        )
+
+        assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True, True, False]
+
+    def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path):
+        rows = [metrics("User:m", NOON, broker_id=broker) for broker in (1, 2)]
+        append(tmp_path, "producer_id_metrics", *rows)
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON - seconds(1), broker_id=2))
+
+        assert [(row["broker_id"], row["throttled"]) for row in ask(tmp_path, "principal_timeline")] == [
+            (1, False),
+            (2, True),
+        ]
+
+
+class TestPidBudget:
+    def test_shares_are_of_all_new_pids_of_a_day_and_the_greatest_comes_first(self, tmp_path):
+        append(
+            tmp_path,
+            "producer_id_metrics",
+            metrics("User:a", NOON, admitted_pids=25, active_pids=9),
+            metrics("User:m", NOON - seconds(60), admitted_pids=20, refused_pids=30, active_pids=3),
+            metrics(
+                "User:m", NOON, refused_pids=25, new_pids_window=75, active_pids=4, quota=20.0, quota_source="user"
+            ),
+            metrics("User:old", NOON - seconds(86_400), admitted_pids=1000),
+        )
+
+        worst, other = ask(tmp_path, "pid_budget")
+
+        assert (worst["principal"], worst["new_pids"], worst["share"]) == ("User:m", 75, 0.75)
+        assert (worst["active_pids"], worst["quota"], worst["quota_source"]) == (4, 20.0, "user")
+        assert (other["principal"], other["share"]) == ("User:a", 0.25)
+
+    def test_active_pids_of_several_brokers_add_up(self, tmp_path):
+        rows = [metrics("User:a", NOON, broker_id=broker, active_pids=broker) for broker in (1, 2)]
+        append(tmp_path, "producer_id_metrics", *rows)
+
+        assert [(row["active_pids"], row["share"]) for row in ask(tmp_path, "pid_budget")] == [(3, 0)]
+
+
+class TestStreamHealth:
+    @pytest.fixture
+    def tables(self, tmp_path):
+        for name in ("producer_id_metrics", "throttle_decisions", "quarantined_events"):
+            append(tmp_path, name)
+        return tmp_path
+
+    def test_of_empty_tables_it_is_one_row_of_nothing(self, tables):
+        (row,) = ask(tables, "stream_health")
+
+        assert row["newest_row_at"] is row["silent_seconds"] is row["newest_batch_id"] is None
+        assert {name: row[name] for name in row if row[name]} == {}
+
+    def test_it_counts_the_last_hour_and_says_how_long_the_stream_has_been_silent(self, tables):
+        append(
+            tables,
+            "producer_id_metrics",
+            metrics("User:a", NOON, admitted_pids=6, phase="learning", batch_id=8),
+            metrics("User:m", NOON, as_of=NOON - seconds(5), refused_pids=2, late_pids=1, saturated=True, batch_id=7),
+            metrics("User:m", NOON, as_of=NOON - seconds(5), refused_pids=2, late_pids=2, saturated=True, batch_id=8),
+            metrics("unknown", NOON, admitted_pids=2, batch_id=9),
+            metrics("User:old", NOON - seconds(7200), refused_pids=50),
+        )
+        held = decision("User:m", NOON - seconds(10))
+        append(tables, "throttle_decisions", held, decision("User:m", NOON - seconds(4000)))
+        append(tables, "quarantined_events", quarantined(NOON), quarantined(NOON - seconds(4000)))
+
+        (row,) = ask(tables, "stream_health", NOON + seconds(20))
+
+        assert (row["newest_row_at"], row["silent_seconds"], row["newest_batch_id"]) == (NOON, 20, 9)
+        assert (row["principals"], row["saturated_principals"], row["learning_principals"]) == (3, 1, 1)
+        assert (row["unknown_share"], row["refused_hour"], row["late_hour"]) == (0.2, 2, 3)
+        assert (row["throttled_now"], row["decisions_hour"]) == (1, 1)
+        assert (row["quarantined_hour"], row["quarantined_total"]) == (1, 2)
+
+
+class TestEnforcement:
+    def test_a_lease_is_what_its_newest_row_says(self, tmp_path):
+        append(
+            tmp_path,
+            "enforcement_actions",
+            lease_step("held", "applying", NOON - seconds(20), until=NOON + seconds(40)),
+            lease_step("held", "in_force", NOON - seconds(20), until=NOON + seconds(40), sequence=2),
+            lease_step("done", "in_force", NOON - seconds(100)),
+            lease_step("done", "restored", NOON - seconds(40)),
+            lease_step(None, "alert", NOON),
+        )
+
+        leases = ask(tmp_path, "enforcement")
+
+        assert [(row["lease_id"], row["state"], row["in_force_now"], row["seconds_left"]) for row in leases] == [
+            ("held", "in_force", True, 40),
+            ("done", "restored", False, 0),
+        ]

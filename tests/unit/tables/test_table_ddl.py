@@ -1,0 +1,75 @@
+"""The SQL that makes the tables in a catalog, read as Databricks reads it."""
+
+import pytest
+import sqlglot
+from sqlglot import expressions as exp
+
+from tables.ddl import catalog_ddl, column_statements, constraint_statements, create_statement
+from tables.delta import TABLES, spark_type
+
+TABLES_OF = "my-catalog.pid_quota"
+
+
+def parsed(statement: str) -> exp.Expression:
+    return sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
+
+
+@pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
+def test_a_table_gets_its_columns_types_and_comments(spec) -> None:
+    made = parsed(create_statement(spec, TABLES_OF))
+
+    assert isinstance(made, exp.Create)
+    assert made.args["exists"]
+    table = made.find(exp.Table)
+    assert (table.catalog, table.db, table.name) == ("my-catalog", "pid_quota", spec.name)
+    columns = list(made.this.find_all(exp.ColumnDef))
+    assert [column.name for column in columns] == spec.schema.names
+    for column, field in zip(columns, spec.schema, strict=True):
+        assert column.kind == exp.DataType.build(spark_type(field.type), dialect="databricks")
+        assert column.find(exp.CommentColumnConstraint).this.this == field.metadata[b"comment"].decode()
+        assert (column.find(exp.NotNullColumnConstraint) is None) == field.nullable
+    assert made.find(exp.SchemaCommentProperty).this.this == spec.comment
+
+
+@pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
+def test_a_table_is_clustered_by_columns_that_it_has_statistics_of(spec) -> None:
+    clustered = parsed(create_statement(spec, TABLES_OF)).find(exp.ClusterProperty)
+    names = [column.name for column in clustered.expressions] if clustered else []
+    assert names == list(spec.cluster_by)
+    assert len(names) <= 4
+    assert set(names) <= set(spec.schema.names[:32])
+    # No more can be said of it by minimum and maximum.
+    assert not any(spark_type(spec.schema.field(name).type).startswith(("ARRAY", "MAP", "BOOLEAN")) for name in names)
+
+
+def test_every_table_whose_rows_grow_old_has_the_column_that_says_so() -> None:
+    for spec in TABLES.values():
+        if spec.time_column:
+            assert spark_type(spec.schema.field(spec.time_column).type) == "TIMESTAMP"
+            assert spec.keep_days == 0 or spec.keep_days >= spec.least_days >= 1
+    assert TABLES["throttle_decisions"].least_days >= 2
+
+
+def test_constraints_follow_their_table() -> None:
+    statements = catalog_ddl(TABLES_OF)
+    altered = [statement for statement in statements if statement.startswith("ALTER")]
+    assert [statement for statement in statements if statement not in altered] == [
+        create_statement(spec, TABLES_OF) for spec in TABLES.values()
+    ]
+    assert len(altered) == sum(len(spec.constraints) for spec in TABLES.values()) > 0
+    for statement in altered:
+        assert isinstance(parsed(statement), exp.Alter), statement
+        table = statement.split()[2]
+        assert statements.index(statement) > next(
+            number for number, other in enumerate(statements) if f"EXISTS {table} " in other
+        )
+
+
+def test_only_what_is_missing_is_added() -> None:
+    spec = TABLES["producer_id_quotas"]
+    assert column_statements(spec, TABLES_OF, spec.schema.names) == []
+    assert constraint_statements(spec, TABLES_OF, list(spec.constraints)) == []
+
+    (statement,) = column_statements(spec, TABLES_OF, set(spec.schema.names) - {"updated_by"})
+
+    assert [column.name for column in parsed(statement).find_all(exp.ColumnDef)] == ["updated_by"]

@@ -1,0 +1,340 @@
+"""The views of `sql/views` on rows made by hand, at a time of the test's choice."""
+
+import re
+from importlib.resources import files
+
+import pytest
+from table_rows import NOON, append, decision, metrics, seconds, tap_report
+
+from quota.config import QuotaConfig
+from tables.delta import TABLES
+from tables.query.sql_query import query
+from tables.query.views import needed_views, view_statements, views
+
+VIEWS = {
+    "classified_inits",
+    "current_throttles",
+    "enforcement",
+    "init_outcomes",
+    "known_pid_blocks",
+    "occupancy_now",
+    "pid_block_burn",
+    "pid_block_violations",
+    "new_pids_per_day",
+    "new_pids_per_window",
+    "pid_budget",
+    "principal_churn",
+    "principal_metrics",
+    "principal_timeline",
+    "quota_headroom",
+    "recent_inits",
+    "stream_health",
+    "tap_coverage",
+    "top_offenders",
+}
+ONE_ROW = {"stream_health"}
+
+
+def ask(tables, sql, now=NOON, **config):
+    return query(str(tables), sql, now, QuotaConfig(**config)).records()
+
+
+def test_all_views_are_shipped():
+    assert set(views()) == VIEWS
+
+
+def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads():
+    text = (files("sql") / "views.sql").read_text(encoding="utf-8")
+    statements = view_statements(QuotaConfig())
+
+    assert text.endswith(";\n\n".join(statements) + ";\n"), "sql/views.sql is old: run `make views`"
+    names = [statement.split()[4] for statement in statements]
+    assert names[0] == "settings"
+    assert set(names[1:]) == set(views())
+    for number, name in enumerate(names[1:], start=1):
+        assert set(needed_views(views()[name])) <= set(names[:number])
+
+
+@pytest.mark.parametrize("view", sorted(VIEWS - ONE_ROW))
+def test_a_view_of_empty_tables_is_empty(tmp_path, view):
+    append(tmp_path, "throttle_decisions")
+    assert ask(tmp_path, f"TABLE {view}") == []
+
+
+def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path):
+    append(
+        tmp_path,
+        "producer_id_metrics",
+        metrics("User:a", NOON, as_of=NOON - seconds(9), admitted_pids=1, batch_id=7),
+        metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=3, batch_id=9),
+        metrics("User:a", NOON, as_of=NOON - seconds(5), admitted_pids=2, batch_id=8),
+        metrics("User:a", NOON, broker_id=1, admitted_pids=5),
+        metrics("User:a", NOON + seconds(60), admitted_pids=4),
+    )
+    rows = ask(tmp_path, "SELECT window_end, broker_id, admitted_pids FROM principal_metrics ORDER BY admitted_pids")
+    assert [row["admitted_pids"] for row in rows] == [3, 4, 5]
+
+
+class TestCurrentThrottles:
+    def test_a_throttle_holds_until_its_time_has_passed_and_needs_no_release_row(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON))
+
+        def at(passed):
+            (row,) = ask(tmp_path, "SELECT * FROM current_throttles", NOON + seconds(passed))
+            return row["throttled_now"], row["seconds_left"]
+
+        assert at(0) == (True, 60)
+        assert at(59.5) == (True, 0.5)
+        assert at(60) == (False, 0)
+        assert at(86_400) == (False, 0)
+
+    def test_the_latest_decision_counts(self, tmp_path):
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:renewed", NOON, batch_id=1),
+            decision("User:renewed", NOON + seconds(60), refused_pids=9, batch_id=2),
+            decision("User:released", NOON, batch_id=1),
+            decision("User:released", NOON + seconds(60), action="RELEASE", batch_id=3),
+        )
+        rows = ask(tmp_path, "SELECT * FROM current_throttles", NOON + seconds(61))
+        assert [(row["principal"], row["throttled_now"], row["refused_pids"]) for row in rows] == [
+            ("User:renewed", True, 9),
+            ("User:released", False, 1),
+        ]
+
+    def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path):
+        until = NOON + seconds(60)
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", until, action="THROTTLE", batch_id=5),
+            decision("User:m", until, action="RELEASE", throttled_until=until, batch_id=5),
+        )
+        (row,) = ask(tmp_path, "SELECT * FROM current_throttles", until)
+        assert (row["action"], row["throttled_now"]) == ("THROTTLE", True)
+
+    def test_brokers_are_apart(self, tmp_path):
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, broker_id=1),
+            decision("User:m", NOON - seconds(100), broker_id=2),
+        )
+        rows = ask(tmp_path, "SELECT broker_id, throttled_now FROM current_throttles ORDER BY broker_id")
+        assert [row["throttled_now"] for row in rows] == [True, False]
+
+    def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
+
+        def tokens(passed, **config):
+            sql = "SELECT tokens_now FROM current_throttles"
+            return ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"]
+
+        assert tokens(0) == -2
+        assert tokens(120) == 0
+        assert tokens(60, window_seconds=60) == 58
+        assert tokens(1_000_000) == 60
+        assert tokens(1_000_000, burst_windows=2.0) == 120
+
+    def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
+        spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON + seconds(200)}
+        rows = (metrics("User:m", NOON, tokens=9.0), metrics("User:m", NOON + seconds(240), **spent))
+        append(tmp_path, "producer_id_metrics", *rows)
+
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(220))
+        (headroom,) = ask(tmp_path, "TABLE quota_headroom", NOON + seconds(220))
+
+        assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 20 / 60)
+
+    def test_the_metrics_row_of_the_decisions_own_batch_is_as_of_the_begin_of_its_tick(self, tmp_path):
+        released = decision("User:m", NOON + seconds(5), action="RELEASE", quota=60.0, tokens=0.5, batch_id=7)
+        append(tmp_path, "throttle_decisions", released | {"reason": "quota_changed"})
+        spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON, "batch_id": 7}
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60), **spent))
+
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(15))
+        (headroom,) = ask(tmp_path, "TABLE quota_headroom", NOON + seconds(15))
+
+        assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 15 / 60)
+
+    def test_a_metrics_row_of_before_the_decision_says_nothing_of_its_tokens(self, tmp_path):
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON - seconds(60), tokens=9.0, batch_id=-1))
+        (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(30))
+        assert throttle["tokens_now"] == pytest.approx(-0.5)
+
+
+class TestQuotaHeadroom:
+    def test_a_silent_principal_s_tokens_and_window_are_brought_to_now(self, tmp_path):
+        row = metrics("User:a", NOON, as_of=NOON, quota=100.0, tokens=-1.0, new_pids_window=80)
+        append(tmp_path, "producer_id_metrics", row)
+
+        (fresh,) = ask(tmp_path, "SELECT * FROM quota_headroom", NOON)
+        assert (fresh["tokens_now"], fresh["headroom_pids"], fresh["used_share"]) == (-1, 20, 0.8)
+        assert (fresh["throttle_time_ms_now"], fresh["age_seconds"]) == (36_000, 0)
+
+        (silent,) = ask(tmp_path, "SELECT * FROM quota_headroom", NOON + seconds(3600))
+        assert (silent["tokens_now"], silent["headroom_pids"], silent["used_share"]) == (99, 100, 0)
+        assert (silent["throttle_time_ms_now"], silent["age_seconds"]) == (0, 3600)
+
+    def test_without_a_quota_there_is_no_headroom_to_tell(self, tmp_path):
+        row = metrics("User:a", NOON, quota=None, tokens=None, quota_source="none", new_pids_window=80)
+        append(tmp_path, "producer_id_metrics", row, metrics("User:b", NOON, new_pids_window=1))
+        rows = ask(tmp_path, "SELECT * FROM quota_headroom")
+        assert [row["principal"] for row in rows] == ["User:b", "User:a"]
+        assert rows[1]["headroom_pids"] is rows[1]["tokens_now"] is rows[1]["used_share"] is None
+        assert rows[1]["new_pids_window"] == 80
+
+    def test_only_the_newest_interval_counts(self, tmp_path):
+        append(
+            tmp_path,
+            "producer_id_metrics",
+            metrics("User:a", NOON - seconds(60), new_pids_window=1),
+            metrics("User:a", NOON, new_pids_window=2),
+        )
+        assert [row["new_pids_window"] for row in ask(tmp_path, "SELECT * FROM quota_headroom")] == [2]
+
+
+class TestTopOffenders:
+    def test_counts_of_the_intervals_add_up_and_the_worst_comes_first(self, tmp_path):
+        # Twelve were refused in two quanta of a window, none of them twice.
+        append(
+            tmp_path,
+            "producer_id_metrics",
+            metrics("User:good", NOON, admitted_pids=3),
+            metrics("User:bad", NOON - seconds(60), admitted_pids=20, refused_pids=5),
+            metrics("User:bad", NOON, refused_pids=4, new_pids_window=29, batch_id=1),
+            metrics("User:bad", NOON, refused_pids=7, new_pids_window=32, batch_id=2),
+        )
+        append(tmp_path, "throttle_decisions", decision("User:bad", NOON), decision("User:bad", NOON - seconds(300)))
+        rows = ask(tmp_path, "SELECT * FROM top_offenders", NOON + seconds(1))
+        assert [(row["principal"], row["admitted_pids"], row["refused_pids"]) for row in rows] == [
+            ("User:bad", 20, 12),
+            ("User:good", 3, 0),
+        ]
+        assert [(row["throttles"], row["throttled_now"]) for row in rows] == [(2, True), (0, False)]
+
+    def test_nobody_is_throttled_by_what_a_removed_quota_has_ended(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, refused_pids=5))
+        append(
+            tmp_path,
+            "throttle_decisions",
+            decision("User:m", NOON, throttled_until=NOON + seconds(600)),
+            decision("User:m", NOON + seconds(9), throttled_until=NOON + seconds(500), reason="quota_changed"),
+            decision(
+                "User:m",
+                NOON + seconds(10),
+                action="RELEASE",
+                throttled_until=NOON + seconds(10),
+                reason="quota_changed",
+            ),
+        )
+        for view in ("top_offenders", "current_throttles"):
+            (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(11))
+            assert (row["throttled_now"], row.get("throttles", 1)) == (False, 1)
+
+    def test_what_is_older_than_brokers_keep_producer_ids_is_left_out(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
+        append(tmp_path, "throttle_decisions")
+        assert ask(tmp_path, "SELECT * FROM top_offenders") == []
+
+
+QUANTUM_S = 900
+
+
+class TestNewPids:
+    """Who is refused tries again, and counts in each quantum's row again."""
+
+    @staticmethod
+    def rows_of_quanta(principal, quanta):
+        """A row for each quantum since some hours ago: admitted, refused in it, distinct new ones of its window."""
+        begin = NOON - seconds(len(quanta) * QUANTUM_S)
+        return [
+            metrics(
+                principal,
+                begin + seconds((number + 1) * QUANTUM_S),
+                admitted_pids=admitted,
+                refused_pids=refused,
+                new_pids_window=window,
+            )
+            for number, (admitted, refused, window) in enumerate(quanta)
+        ]
+
+    def test_twenty_that_a_quota_of_five_holds_back_for_hours_are_twenty(self, tmp_path):
+        # Given 20 producers that try all the time: 6 get in at once, the rest one by one, every 12 minutes.
+        quanta, left, admitted = [], 14, 6
+        for number in range(12):
+            in_window = sum(each[0] for each in quanta[-3:]) + admitted
+            quanta.append((admitted, left, in_window + (14 if number < 4 else quanta[-3][1])))
+            left, admitted = max(0, left - 1), 1
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
+        append(tmp_path, "throttle_decisions")
+
+        windows = ask(tmp_path, "TABLE new_pids_per_window")
+        (offender,) = ask(tmp_path, "TABLE top_offenders")
+        (budget,) = ask(tmp_path, "TABLE pid_budget")
+
+        assert sum(each[0] + each[1] for each in quanta) == 119
+        assert [row["new_pids"] for row in windows] == [20, 11, 7]
+        assert 14 <= offender["refused_pids"] <= 17
+        assert 20 <= budget["new_pids"] <= 24
+
+    def test_a_flood_of_ever_new_ones_counts_in_full(self, tmp_path):
+        # Given 900 a quantum on a quota of 100, none twice.
+        quanta = [(125 if number == 0 else 25, 775 if number == 0 else 875, 0) for number in range(16)]
+        sums = [sum(map(sum, quanta[max(0, number - 3) : number + 1])) for number in range(16)]
+        quanta = [(admitted, refused, window) for (admitted, refused, _), window in zip(quanta, sums, strict=True)]
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:m", quanta))
+        append(tmp_path, "throttle_decisions")
+
+        (day,) = ask(tmp_path, "TABLE new_pids_per_day")
+
+        assert day["refused_pids"] == sum(refused for _, refused, _ in quanta)
+        # Of those admitted after a refusal nobody knows whether they were refused before.
+        assert day["new_pids"] == pytest.approx(16 * 900, rel=0.03)
+        assert [row["new_pids"] for row in ask(tmp_path, "TABLE new_pids_per_window")] == [
+            pytest.approx(3600, rel=0.03)
+        ] * 4
+
+    def test_who_was_never_refused_is_counted_as_ever(self, tmp_path):
+        append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:a", [(3, 0, 3), (4, 0, 7), (0, 0, 7)]))
+        (row,) = ask(tmp_path, "TABLE new_pids_per_window")
+        assert (row["new_pids"], row["refused_pids"], row["refusals"]) == (7, 0, 0)
+
+
+class TestTapCoverage:
+    def test_a_broker_is_watched_while_its_tap_reports_and_has_not_stopped(self, tmp_path):
+        append(
+            tmp_path,
+            "tap_status",
+            tap_report(1, NOON, batch_id=1),
+            tap_report(2, NOON - seconds(600), batch_id=1),
+            tap_report(3, NOON - seconds(20), batch_id=1),
+            tap_report(3, NOON, stopped=True, batch_id=2),
+        )
+
+        rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM tap_coverage", NOON + seconds(30))
+
+        assert [(row["broker_id"], row["watched_now"], row["silent_seconds"]) for row in rows] == [
+            (2, False, 630),
+            (3, False, 30),
+            (1, True, 30),
+        ]
+
+    def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path):
+        append(tmp_path, "tap_status", tap_report(1, NOON), tap_report(4, None, seen_at=NOON))
+
+        (unseen, _) = ask(tmp_path, "SELECT * FROM tap_coverage")
+
+        assert (unseen["broker_id"], unseen["watched_now"], unseen["reported_at"]) == (4, False, None)
+
+
+def test_principal_metrics_has_every_column_of_its_table():
+    # Named one by one, since DuckDB and Spark leave a column out of `*` by different words.
+    text = (files("sql") / "views" / "principal_metrics.sql").read_text(encoding="utf-8")
+
+    assert [
+        name for name in TABLES["producer_id_metrics"].schema.names if not re.search(rf"(    |AS ){name}\b", text)
+    ] == []
