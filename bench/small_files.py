@@ -26,7 +26,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from broker.process import run_to_end
 from tables.delta import TABLES, create_missing, open_table, table_path
-from tables.upkeep import Plan, keep_up
+from tables.upkeep import UpkeepPlan, keep_up
 
 BATCH_S = 5
 BATCHES_PER_MINUTE = 60 // BATCH_S
@@ -72,7 +72,7 @@ class Day:
             self._date_newest(name)
         self.now += timedelta(seconds=BATCH_S)
 
-    def keep_up(self, plan: Plan) -> None:
+    def keep_up(self, plan: UpkeepPlan) -> None:
         """Count files at the worst moment, and keep all tables up."""
         self.count()
         begin = time.perf_counter()
@@ -207,7 +207,7 @@ def main() -> None:
     options = parser.parse_args()
     batches = round(options.hours * 3600 / BATCH_S)
     every = options.maintain_minutes * BATCHES_PER_MINUTE
-    plan = Plan({name: spec.keep_days for name, spec in TABLES.items()}, vacuum_hours=168)
+    plan = UpkeepPlan({name: spec.keep_days for name, spec in TABLES.items()}, vacuum_hours=168)
     with tempfile.TemporaryDirectory(prefix="pid-quota-small-files-") as folder:
         tables = Path(folder)
         day = Day(tables, datetime.now(timezone.utc) - timedelta(hours=options.hours))

@@ -54,7 +54,7 @@ class ReplicaProducers:
 
 
 @dataclass(frozen=True)
-class Owners:
+class CensusOwners:
     """Whose producer ids are, as columns sorted by producer id.
 
     Attributes:
@@ -109,7 +109,7 @@ class Census:
     taken_at_ms: int
     replicas: tuple[ReplicaProducers, ...]
     placements: tuple[Placement, ...]
-    owners: Owners
+    owners: CensusOwners
     expirations_ms: Mapping[int, int]
     checks_ms: Mapping[int, int] = field(default_factory=dict)
 
@@ -211,7 +211,7 @@ def estimated_bytes(pids: float) -> int:
 
 def owners_of(
     replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]], unknown: str = "unknown"
-) -> Owners:
+) -> CensusOwners:
     """Join producer ids of replicas to who got them.
 
     Args:
@@ -226,4 +226,4 @@ def owners_of(
     told = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]
     codes = np.fromiter((code_of[principal] for principal, _ in told), np.int32, len(told))
     times = np.fromiter((time_ms for _, time_ms in told), np.int64, len(told))
-    return Owners(ids, codes, times, principals)
+    return CensusOwners(ids, codes, times, principals)

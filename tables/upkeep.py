@@ -39,7 +39,7 @@ _COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
 
 
 @dataclass(frozen=True)
-class Plan:
+class UpkeepPlan:
     """What is to be done.
 
     Attributes:
@@ -76,7 +76,7 @@ class Upkeep:
     log_files: int | None
 
 
-def keep_up(tables: str, spec: TableSpec, plan: Plan, now: datetime) -> Upkeep:
+def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
     """Do all that one table needs.
 
     Args:
@@ -149,7 +149,7 @@ def _persist(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") 
     return 0
 
 
-def _delete(table: "DeltaTable", spec: TableSpec, plan: Plan, now: datetime) -> int:
+def _delete(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> int:
     rows = _too_old(table, spec, plan, now)
     if rows is None:
         return 0
@@ -158,7 +158,7 @@ def _delete(table: "DeltaTable", spec: TableSpec, plan: Plan, now: datetime) -> 
     return int(table.delete(rows.as_text(deltalake_literal), **_quietly())["num_deleted_rows"])
 
 
-def _too_old(table: "DeltaTable", spec: TableSpec, plan: Plan, now: datetime) -> OldRows | None:
+def _too_old(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> OldRows | None:
     if spec.name == "producer_id_quotas":
         return replaced_quotas(_newest_of_several(table))
     before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
@@ -193,7 +193,7 @@ def _count(table: "DeltaTable", rows: OldRows) -> int:
     return int(pa.table(found.read_all())["n"][0].as_py())
 
 
-def _merge(table: "DeltaTable", plan: Plan) -> int:
+def _merge(table: "DeltaTable", plan: UpkeepPlan) -> int:
     if plan.dry_run:
         small = sum(size < _SMALL_FILE for size in file_sizes(table))
         return small if small > 1 else 0
@@ -203,7 +203,7 @@ def _merge(table: "DeltaTable", plan: Plan) -> int:
     return merged
 
 
-def _vacuum(table: "DeltaTable", plan: Plan) -> int:
+def _vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
     # Also files of writers that died: only the full vacuum sees them.
     options: dict[str, Any] = {"retention_hours": plan.vacuum_hours, "enforce_retention_duration": False, "full": True}
     return len(table.vacuum(dry_run=plan.dry_run, **options, **_quietly()))

@@ -19,7 +19,7 @@ from broker.enforcer.orphans import orphans
 from broker.enforcer.ports import Clocks, EnforcerPorts
 from broker.errors import BrokerError
 from broker.leases.deadlines import Deadlines
-from broker.leases.lease_plan import EnforcerOptions, Plan, clipped, plan
+from broker.leases.lease_plan import EnforcerOptions, LeasePlan, clipped, plan
 from broker.leases.lease_rules import Lease, LeaseState
 from broker.leases.lease_targets import ThrottleDecision
 
@@ -213,7 +213,7 @@ class Enforcer:
             known = known.with_leases({lease.entity: lease for lease in (*longer, *(lease for lease, _ in new))})
         return fresh, extended
 
-    def _new_leases(self, decision: ThrottleDecision, what: Plan, now_ms: int) -> list[Told]:
+    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[Told]:
         taken = []
         key, value = self._options.lever, self._options.value
         for entity in what.take:

@@ -7,7 +7,7 @@ MAX_SKEW_MS = 5_000
 _EVERY_MS = 5_000
 
 
-class Watch:
+class StreamWatch:
     """Looks now and then; each trouble is told once, when it begins."""
 
     def __init__(

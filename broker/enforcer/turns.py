@@ -8,7 +8,7 @@ from broker.enforcer.enforcer import Enforcer
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import Clocks
-from broker.enforcer.stream_watch import Watch
+from broker.enforcer.stream_watch import StreamWatch
 from broker.errors import BrokerError, EnforceError, LeaseStoreError
 from tables.errors import TableError
 
@@ -26,7 +26,7 @@ CLOCKS = Clocks(now_ms, lambda: time.monotonic_ns() // 1_000_000)
 
 def run(
     enforcer: Enforcer,
-    watch: Watch,
+    watch: StreamWatch,
     stop: threading.Event,
     poll_seconds: float,
     say: Callable[[Notice], None],
@@ -51,7 +51,7 @@ def run(
 
 def _take_turns(
     enforcer: Enforcer,
-    watch: Watch,
+    watch: StreamWatch,
     stop: threading.Event,
     poll_seconds: float,
     say: Callable[[Notice], None],

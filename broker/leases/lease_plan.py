@@ -63,7 +63,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LeasePlan:
     """What a decision asks for now.
 
     Attributes:
@@ -94,15 +94,15 @@ def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -
     return replace(decision, throttled_until_ms=min(decision.throttled_until_ms, now_ms + lasts_ms))
 
 
-def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: Known) -> Plan:
+def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: Known) -> LeasePlan:
     """Say what is to be done about a decision that is in force (and clipped)."""
     if not may_touch(decision.principal, options.never):
-        return Plan(skipped="it is on the list of those that are never touched")
+        return LeasePlan(skipped="it is on the list of those that are never touched")
     if known.holds.covers(decision.principal, now_ms):
-        return Plan(skipped="it was released by order")
+        return LeasePlan(skipped="it was released by order")
     targets = _targets(decision, options, known)
     if not targets.entities:
-        return Plan(skipped=targets.why)
+        return LeasePlan(skipped=targets.why)
 
     own = [lease for lease in known.leases.values() if lease.principal == decision.principal]
     wanted = {*targets.entities} | {lease.entity for lease in own if lease.entity.client_id in decision.client_ids}
@@ -113,7 +113,7 @@ def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, know
     left_alone = [entity for entity in targets.entities if known.hands_off.get(entity, 0) > now_ms]
     if left_alone and not skipped:
         skipped = f"somebody else changed the quota of {left_alone[0]} during a lease"
-    return Plan(extend, take, targets.why, skipped)
+    return LeasePlan(extend, take, targets.why, skipped)
 
 
 def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:

@@ -42,13 +42,13 @@ class OwnerRule:
 
 
 @dataclass(frozen=True)
-class Owners:
+class OwnerPatterns:
     """All entries; the first that fits counts, those of transactional ids before those of topics."""
 
     rules: Sequence[OwnerRule]
 
     @classmethod
-    def load(cls, file: Path) -> Owners:
+    def load(cls, file: Path) -> OwnerPatterns:
         """Read a .yaml, .yml or .csv file.
 
         Raises:

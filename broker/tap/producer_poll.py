@@ -21,7 +21,7 @@ from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
-from broker.tap.poll_owners import Owners
+from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.tap_output import PRODUCER_SETTINGS
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
@@ -85,7 +85,7 @@ class ProducerPoll:
         kafka: KafkaConfig,
         interval_seconds: float,
         *,
-        owners: Owners | None = None,
+        owners: OwnerPatterns | None = None,
         report: Callable[[Sequence[Occupancy]], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
         partitions_per_request: int = PARTITIONS_PER_REQUEST,

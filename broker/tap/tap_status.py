@@ -18,7 +18,7 @@ from wire.topics import TAP_STATUS
 _TIMEOUT_S = 15.0
 
 
-class Watch(str, Enum):
+class WatchState(str, Enum):
     """How a broker is watched."""
 
     WATCHED = "watched"
@@ -40,7 +40,7 @@ class BrokerWatch:
     """
 
     broker_id: int
-    watch: Watch
+    watch: WatchState
     alive: bool
     heartbeat: TapHeartbeat | None = None
     age_s: float | None = None
@@ -48,7 +48,7 @@ class BrokerWatch:
     @property
     def is_blind_spot(self) -> bool:
         """A running broker that nobody watches: whoever produces there is not seen."""
-        return self.alive and self.watch is not Watch.WATCHED
+        return self.alive and self.watch is not WatchState.WATCHED
 
 
 def judge(
@@ -104,7 +104,7 @@ def running_brokers(config: Mapping[str, str], timeout_s: float = _TIMEOUT_S) ->
 
 def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> BrokerWatch:
     if last is None:
-        return BrokerWatch(broker_id, Watch.NEVER, alive)
+        return BrokerWatch(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
-    running = Watch.STALE if age_s > stale_s else Watch.WATCHED
-    return BrokerWatch(broker_id, Watch.STOPPED if last.stopped else running, alive, last, age_s)
+    running = WatchState.STALE if age_s > stale_s else WatchState.WATCHED
+    return BrokerWatch(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)

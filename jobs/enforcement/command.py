@@ -23,7 +23,7 @@ from broker.enforcer.lease_topic import LeaseTopic
 from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
-from broker.enforcer.stream_watch import Watch
+from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer.turns import CLOCKS, now_ms, run
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
 from broker.enforcer_tables.action_rows import DECISIONS
@@ -129,7 +129,7 @@ def enforce(
                 release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, say=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
-        watch = Watch(
+        watch = StreamWatch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
         )
         stack.enter_context(serving(metrics, metrics_port, metrics_host))

@@ -15,7 +15,7 @@ from tables.catalog.answer import Answer
 from tables.delta import TABLES, TableSpec, is_catalog
 from tables.errors import CatalogError, TableError, TableNotFoundError
 from tables.retention import days_to_keep
-from tables.upkeep import Plan, Upkeep, alone, keep_up
+from tables.upkeep import Upkeep, UpkeepPlan, alone, keep_up
 
 _LEAST_VACUUM_HOURS = 1
 _COLUMNS = (
@@ -56,7 +56,7 @@ def maintain(
             "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
         )
         raise typer.BadParameter(msg)
-    plan = Plan(days_to_keep(retention or ()), vacuum_hours, dry_run)
+    plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)
     wanted = form(as_json=as_json, as_csv=as_csv)
     with progress_bar("keeping up the tables") as report:
         done, failed = (_of_catalog if is_catalog(tables) else _of_paths)(tables, plan, report)
@@ -65,7 +65,7 @@ def maintain(
         raise TableError("; ".join(failed))
 
 
-def _of_paths(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
+def _of_paths(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     missing: list[TableNotFoundError] = []
 
@@ -84,7 +84,7 @@ def _of_paths(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], li
     return done, failed
 
 
-def _of_catalog(tables: str, plan: Plan, report: Report) -> tuple[list[Upkeep], list[str]]:
+def _of_catalog(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     with engines.engine(tables) as engine:
         there = [TABLES[name] for name in catalog_tables.existing_tables(engine, tables)]

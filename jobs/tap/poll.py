@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from broker.cluster.kafka_config import KafkaConfig
-from broker.tap.poll_owners import Owners
+from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.producer_poll import Occupancy, ProducerPoll
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
@@ -32,7 +32,7 @@ def poll_producers(
 ) -> None:
     """Count the producer ids of all partitions in rounds, gently; make produce events of what --owners places."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    placed = None if owners is None else Owners.load(owners)
+    placed = None if owners is None else OwnerPatterns.load(owners)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

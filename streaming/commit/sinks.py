@@ -85,7 +85,7 @@ class DeltaSink:
                 return
 
 
-class Watch(Protocol):
+class RecordWatch(Protocol):
     """Looks whether all records of a batch could be read."""
 
     def check(self, batch_id: int) -> None:
@@ -95,7 +95,7 @@ class Watch(Protocol):
         """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
 
 
-class Quotas(Protocol):
+class QuotaPublisher(Protocol):
     """What the tasks of a batch know of quotas."""
 
     def publish(self, spark: SparkSession, batch_id: int) -> None:
@@ -133,8 +133,8 @@ class Commit:
     sink: TableSink
     stream_id: str = ""
     checkpoint: str = ""
-    quotas: Quotas | None = None
-    watch: Watch | None = None
+    quotas: QuotaPublisher | None = None
+    watch: RecordWatch | None = None
     observer: Callable[[BatchSummary], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:

@@ -9,7 +9,7 @@ from tables.facts import ColumnFacts, TableFacts
 from tables.migration import require_version
 from tables.retention import CLOSED, LeaseAge, OldRows, keep_from, old_rows, replaced_quotas
 from tables.specs import TABLES, VERSION_PROPERTY, TableSpec
-from tables.upkeep import Plan, Upkeep
+from tables.upkeep import Upkeep, UpkeepPlan
 
 _FACTS = "SELECT count(*) AS row_count, {oldest} AS oldest, {newest} AS newest FROM {table}"
 _COUNT = "SELECT count(*) AS row_count FROM {table} WHERE {condition}"
@@ -100,7 +100,7 @@ def column_facts(engine: Engine, tables: str, spec: TableSpec) -> list[ColumnFac
     return columns
 
 
-def keep_up(engine: Engine, tables: str, spec: TableSpec, plan: Plan, now: datetime) -> Upkeep:
+def keep_up(engine: Engine, tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
     """Do all that one table needs; what `tables.upkeep.keep_up` is for path tables.
 
     Raises:

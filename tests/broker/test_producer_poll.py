@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from broker.tap.poll_owners import Owners
+from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.producer_poll import Occupancy, ProducerPoll
 
 
@@ -72,10 +72,10 @@ def produce_and_learn(broker: LocalBroker, topic: str) -> int:
     return known[-1]
 
 
-def owners(tmp_path: Path, text: str) -> Owners:
+def owners(tmp_path: Path, text: str) -> OwnerPatterns:
     file = tmp_path / "owners.yaml"
     file.write_text(text, encoding="utf-8")
-    return Owners.load(file)
+    return OwnerPatterns.load(file)
 
 
 def poll_of(broker: LocalBroker, **more: Any) -> ProducerPoll:

@@ -24,7 +24,7 @@ from tables.quotas import quota_catalog
 from tables.quotas.quota_entry import QuotaEntry
 from tables.specs import TABLES
 from tables.times import to_ms
-from tables.upkeep import Plan
+from tables.upkeep import UpkeepPlan
 
 SCHEMA = "spark_catalog.upkeep"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -104,9 +104,9 @@ def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
     spec = TABLES[METRICS]
     for batch_id, age in enumerate((40, 1, 1, 1)):
         append(spark, METRICS, batch_id, {"principal": f"User:{batch_id}", "window_end": NOW - timedelta(days=age)})
-    plan = Plan({name: other.keep_days for name, other in TABLES.items()}, vacuum_hours=168)
+    plan = UpkeepPlan({name: other.keep_days for name, other in TABLES.items()}, vacuum_hours=168)
 
-    told = catalog_tables.keep_up(engine, SCHEMA, spec, Plan(plan.days, 168, dry_run=True), NOW)
+    told = catalog_tables.keep_up(engine, SCHEMA, spec, UpkeepPlan(plan.days, 168, dry_run=True), NOW)
     done = catalog_tables.keep_up(engine, SCHEMA, spec, plan, NOW)
 
     assert (told.deleted_rows, told.after.rows) == (1, 4)
@@ -127,7 +127,7 @@ def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, en
         append(spark, QUOTAS, number, quota | {"updated_at": old + timedelta(days=number)})
 
     for name in ("enforcement_actions", QUOTAS):
-        done = catalog_tables.keep_up(engine, SCHEMA, TABLES[name], Plan(days, 168), NOW)
+        done = catalog_tables.keep_up(engine, SCHEMA, TABLES[name], UpkeepPlan(days, 168), NOW)
         assert (done.deleted_rows, done.after.rows) == (1, 1)
     assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
 

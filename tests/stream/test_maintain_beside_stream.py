@@ -17,13 +17,13 @@ from stream_kit import Stream, event
 from streaming.commit.sinks import DeltaSink
 from tables.appends import append_rows
 from tables.delta import TABLES, open_table, row_schema
-from tables.upkeep import Plan, keep_up
+from tables.upkeep import UpkeepPlan, keep_up
 
 METRICS = "producer_id_metrics"
 BATCHES = 10
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 # The stream's own records are of another day than today: only what is from 2020 is too old here.
-PLAN = Plan(dict.fromkeys(TABLES, 1500), vacuum_hours=1)
+PLAN = UpkeepPlan(dict.fromkeys(TABLES, 1500), vacuum_hours=1)
 
 
 def upkeep(tables: str, name: str = METRICS) -> int:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import OwnersFileError
-from broker.tap.poll_owners import Owners
+from broker.tap.poll_owners import OwnerPatterns
 
 YAML = """
 - topic: orders*
@@ -24,7 +24,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 @pytest.mark.parametrize(("name", "text"), [("o.yaml", YAML), ("o.csv", CSV)])
 def test_the_first_entry_that_fits_counts_transactional_ids_first(name: str, text: str, tmp_path: Path) -> None:
-    owners = Owners.load(write(tmp_path, name, text))
+    owners = OwnerPatterns.load(write(tmp_path, name, text))
 
     assert owners.by_transactional_id
     assert owners.of("orders-eu", None) == "User:shop"
@@ -34,7 +34,7 @@ def test_the_first_entry_that_fits_counts_transactional_ids_first(name: str, tex
 
 
 def test_what_no_entry_fits_has_no_owner(tmp_path: Path) -> None:
-    owners = Owners.load(write(tmp_path, "o.yaml", "- topic: orders\n  principal: User:shop\n"))
+    owners = OwnerPatterns.load(write(tmp_path, "o.yaml", "- topic: orders\n  principal: User:shop\n"))
 
     assert owners.of("orders-eu", "billing-1") is None
     assert not owners.by_transactional_id
@@ -54,9 +54,9 @@ def test_what_no_entry_fits_has_no_owner(tmp_path: Path) -> None:
 )
 def test_a_bad_entry_is_named(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(OwnersFileError, match=said):
-        Owners.load(write(tmp_path, "o.yaml", text))
+        OwnerPatterns.load(write(tmp_path, "o.yaml", text))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(OwnersFileError, match="nowhere"):
-        Owners.load(tmp_path / "nowhere.yaml")
+        OwnerPatterns.load(tmp_path / "nowhere.yaml")

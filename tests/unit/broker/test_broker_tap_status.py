@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from broker.tap.tap_status import Watch, judge
+from broker.tap.tap_status import WatchState, judge
 from wire.heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
 
 
@@ -16,10 +16,10 @@ def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
     watches = judge([1, 2, 3, 4], beats, now_ms=100_000, stale_s=60)
 
     assert [(watch.broker_id, watch.watch, watch.is_blind_spot) for watch in watches] == [
-        (1, Watch.WATCHED, False),
-        (2, Watch.STALE, True),
-        (3, Watch.STOPPED, True),
-        (4, Watch.NEVER, True),
+        (1, WatchState.WATCHED, False),
+        (2, WatchState.STALE, True),
+        (3, WatchState.STOPPED, True),
+        (4, WatchState.NEVER, True),
     ]
 
 
@@ -40,4 +40,4 @@ def test_a_heartbeat_survives_its_encoding(position: Position | None) -> None:
 def test_the_clock_of_a_tap_may_be_ahead() -> None:
     (watch,) = judge([1], {1: heartbeat(1, 5000)}, now_ms=0, stale_s=60)
 
-    assert (watch.watch, watch.age_s) == (Watch.WATCHED, 0.0)
+    assert (watch.watch, watch.age_s) == (WatchState.WATCHED, 0.0)

@@ -6,7 +6,7 @@ import pytest
 from table_rows import NOON, append, decision, metrics, seconds
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.stream_watch import Watch
+from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer_tables.enforcement_tables import STREAM_TABLES
 from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from broker.errors import EnforceError
@@ -167,7 +167,9 @@ class TestWatch:
         self.alerts, skews = [], iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_commit_ms()
         followed = [FollowedTable(str(tables), name) for name in STREAM_TABLES]
-        return Watch(lambda: newest_commit_ms(followed), lambda: next(skews), self.alerts.append, silence_ms=300_000)
+        return StreamWatch(
+            lambda: newest_commit_ms(followed), lambda: next(skews), self.alerts.append, silence_ms=300_000
+        )
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables):
         watch = self.watch(tables, [None] * 9)

@@ -13,7 +13,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from table_rows import metrics
 
 from tables.delta import TABLES, create_missing, open_table, table_path
-from tables.upkeep import Plan
+from tables.upkeep import UpkeepPlan
 
 METRICS = "producer_id_metrics"
 DECISIONS = "throttle_decisions"
@@ -32,9 +32,9 @@ def days_ago(count):
     return now() - timedelta(days=count)
 
 
-def plan(**values) -> Plan:
+def plan(**values) -> UpkeepPlan:
     days = {name: spec.keep_days for name, spec in TABLES.items()}
-    return Plan(**({"days": days, "vacuum_hours": 168} | values))
+    return UpkeepPlan(**({"days": days, "vacuum_hours": 168} | values))
 
 
 def write_batches(tables, count, first=0, name=METRICS, row=None, mark=True):
