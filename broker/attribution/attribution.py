@@ -16,16 +16,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections import deque
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from broker.attribution.attribution_counters import AttributionCounters
-from broker.attribution.learning import LearningTime
-from broker.attribution.owners import Owners, unplaced
+from broker.attribution.batches import Batches
+from broker.attribution.owners import Owners
 from broker.attribution.pending_inits import MAX_AGE_MS, PendingInits
-from broker.attribution.repeats import Repeats
-from broker.attribution.thread_requests import ThreadRequests
 from broker.errors import LogLineError, TapError
 from broker.log.fast_lines import FAST_LINE, STATE_END
 from broker.log.line_order import LineOrder, LinesInOrder
@@ -33,7 +30,6 @@ from broker.log.log_layout import LogLine, line_number, parse_line
 from broker.log.log_lines import (
     CUT,
     MAX_PRODUCER_ID,
-    ProduceRequest,
     ProducerStateUpdate,
     handling_broker,
     is_init,
@@ -44,30 +40,18 @@ from broker.log.log_lines import (
 )
 from broker.log.request_log import LOGGER as REQUEST_LOGGER
 from broker.log.request_log import parse_request_log
-from wire.heartbeat import BorrowedId
-from wire.records import Binding, ProduceEvent, ProducerIdBlock, Record
-from wire.topics import is_own_topic
+from wire.records import ProducerIdBlock, Record
 
 # Only these threads append what a client sends; the others replay or copy what was appended before.
 _HANDLER_THREAD = b"data-plane-kafka-request-handler-"
-_FOLLOWER_THREAD = b"ReplicaFetcherThread"
-_RECOVERY_THREAD = b"log-recovery-"
 
 _TIME = re.compile(rb'\{(?:"sn":\d{1,18},)?"ts":(\d{1,15}),')
-_MAX_TOPICS = 100_000
-_BORROWED_SAMPLES = 16
 # What a thread worked on is kept over a restart of the tap, if it is not unreasonably long.
 _MAX_KEPT_LINE_BYTES = 8 * 1024
 _MAX_KEPT_HELD_BYTES = 256 * 1024
-_BAD_SAMPLES = 8
-_BAD_SAMPLE_BYTES = 200
 
 
-# Stands for the owner of a batch that its thread and its binding give to different principals.
-_DISPUTED = ProduceRequest("", "", "")
-
-
-class Attribution:
+class Attribution(Batches):
     """Remembers, for one broker, what each thread works on."""
 
     def __init__(
@@ -88,26 +72,12 @@ class Attribution:
             every_batch: also send what was sent in the same second already, which changes nothing downstream.
             learn_ms: see `broker.attribution.learning`; 0 marks no event.
         """
-        self.learning = LearningTime()
-        self._learn_ms = learn_ms
-        self.counters = AttributionCounters()
-        self.borrowed: deque[BorrowedId] = deque(maxlen=_BORROWED_SAMPLES)
-        self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
-        self.newest_line_ms: int | None = None
+        super().__init__(broker_id, owners, own_topics=own_topics, every_batch=every_batch, learn_ms=learn_ms)
         self.logging: bool | None = None
         """Whether the broker's log was on when that was asked last."""
-        self.repeated = False
-        """Whether the lines to come may have been sent by a run that crashed."""
-        self._broker_id = broker_id
         self._learns_broker = broker_id is None
-        self._owners = owners
-        self._own_topics = own_topics
-        self._repeats = None if every_batch else Repeats()
         self._order = LineOrder()
-        self._threads = ThreadRequests()
         self._inits = PendingInits()
-        # None for those that are left alone.
-        self._topics: dict[bytes, str | None] = {}
 
     @property
     def broker_id(self) -> int | None:
@@ -199,10 +169,6 @@ class Attribution:
         unsure_ms = math.inf if now_ms is None else now_ms + MAX_AGE_MS
         self._inits.forget_all(unsure_ms if self._order.next else 0)
 
-    def _bad(self, line: bytes) -> None:
-        self.counters.bad_lines += 1
-        self.bad_samples.append(line[:_BAD_SAMPLE_BYTES].decode(errors="replace"))
-
     def _read(self, line: bytes, fast: re.Match[bytes] | None, now_s: float) -> Sequence[Record]:
         if fast is None:
             return self._read_decoded(line, now_s)
@@ -288,24 +254,6 @@ class Attribution:
 
     # Batches
 
-    def _no_client(self, thread: bytes) -> Sequence[Record]:
-        if thread.startswith(_FOLLOWER_THREAD):
-            self.counters.followers += 1
-        elif thread.startswith(_RECOVERY_THREAD):
-            self.counters.recovered += 1
-        else:
-            self.counters.other_threads += 1
-        return ()
-
-    def _followed(self, topic: bytes) -> str | None:
-        if topic in self._topics:
-            return self._topics[topic]
-        if len(self._topics) >= _MAX_TOPICS:
-            self._topics.clear()
-        name = topic.decode()
-        self._topics[topic] = None if is_own_topic(name) or name in self._own_topics else name
-        return self._topics[topic]
-
     def _decoded_batch(self, line: LogLine, raw: bytes, now_s: float) -> Sequence[Record]:
         thread = line.thread.encode()
         if not thread.startswith(_HANDLER_THREAD):
@@ -321,64 +269,6 @@ class Attribution:
             self.counters.markers += 1
             return ()
         return self._appended(line.ts, thread, update, now_s, numbered=line_number(raw) is not None)
-
-    def _appended(
-        self, ts: int, thread: bytes, batch: ProducerStateUpdate, now_s: float, *, numbered: bool
-    ) -> Sequence[Record]:
-        self.newest_line_ms = ts
-        learning = self.learning.is_learning(ts, self._learn_ms)
-        producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
-        owner = self._owner(thread, batch, numbered=numbered)
-        if owner is None or owner is _DISPUTED:
-            if self._was_sent(ts, producer_id, "", ""):
-                return ()
-            self.counters.events += 1
-            event = unplaced(ts, producer_id, epoch, self._broker_id, topic, partition, learning=learning)
-            return self._owners.wait(event, now_s) if owner is None else (event,)
-        if self._was_sent(ts, producer_id, owner.principal, owner.client_id):
-            return ()
-        self.counters.events += 1
-        event = ProduceEvent(
-            ts,
-            owner.principal,
-            producer_id,
-            epoch,
-            self._broker_id,
-            topic,
-            partition,
-            owner.client_id or None,
-            owner.transactional_id if isinstance(owner, Binding) else None,
-            False,
-            self.repeated,
-            learning,
-        )
-        if isinstance(owner, Binding) and self._owners.is_due(owner, ts):
-            return (event, owner)
-        return (event,)
-
-    def _was_sent(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
-        if self._repeats is None or not self._repeats.has(ts, producer_id, principal, client_id):
-            return False
-        self.counters.repeats += 1
-        return True
-
-    def _owner(self, thread: bytes, batch: ProducerStateUpdate, *, numbered: bool) -> Binding | ProduceRequest | None:
-        producer_id = batch.producer_id
-        if batch.transactional:
-            return self._owners.find(producer_id)
-        request = self._threads.take(thread, batch.topic, batch.partition)
-        if request is None:
-            for line in self._threads.take_bad_lines():
-                self._bad(line)
-            return self._owners.find(producer_id)
-        bound = self._owners.find_hot(producer_id)
-        if bound is None or bound.principal == request.principal:
-            return request
-        # Whoever uses the id is charged, not whom it was made for; an operator wants to know.
-        self.counters.borrowed += 1
-        self.borrowed.append(BorrowedId(producer_id, bound.principal, request.principal))
-        # Without numbers nobody can tell whether the line of another request is missing in between.
-        return request if numbered else _DISPUTED
 
     # Producer ids
 
