@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from broker.errors import LogLineError
 from broker.log.log_layout import XML_BEGIN, XML_END, LogLine, parse_line, unwrap
 
-XML = Path(__file__).with_name("broker_lines_3_9.xml").read_bytes()
+XML = Path(__file__).parents[1].joinpath("broker_lines_3_9.xml").read_bytes()
 SAME_AS_JSON = [
-    parse_line(line) for line in Path(__file__).with_name("broker_lines_3_9.jsonl").read_bytes().splitlines()
+    parse_line(line) for line in Path(__file__).parents[1].joinpath("broker_lines_3_9.jsonl").read_bytes().splitlines()
 ]
 LINE = b'{"ts":1,"thread":"t","logger":"KafkaApis","message":"m"}'
 

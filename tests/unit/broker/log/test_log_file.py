@@ -15,9 +15,9 @@ from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoin
 from wire.heartbeat import FilePosition, TopicPosition
 from wire.records import ProduceEvent
 
-XML = Path(__file__).with_name("broker_lines_3_9.xml").read_bytes()
+XML = Path(__file__).parents[1].joinpath("broker_lines_3_9.xml").read_bytes()
 
-RECORDS = len(Path(__file__).with_name("broker_lines_3_9.jsonl").read_bytes().splitlines())
+RECORDS = len(Path(__file__).parents[1].joinpath("broker_lines_3_9.jsonl").read_bytes().splitlines())
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from broker.log.log_lines import (
 LINES = [
     parse_line(line)
     for name in ("broker_lines.jsonl", "broker_lines_3_9.jsonl")
-    for line in Path(__file__).with_name(name).read_bytes().splitlines()
+    for line in Path(__file__).parents[1].joinpath(name).read_bytes().splitlines()
 ]
 MESSAGES = [line.message for line in LINES]
 

@@ -19,9 +19,10 @@ from broker.log.log_lines import is_init, is_init_result, is_produce
 from wire.heartbeat import BorrowedId
 from wire.records import Binding, ProduceEvent, ProducerIdBlock, ProducerInit, Record
 
-RAW_LINES = Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()
+LOGS = Path(__file__).parents[1]
+RAW_LINES = (LOGS / "broker_lines.jsonl").read_bytes().splitlines()
 LINES = [parse_line(line) for line in RAW_LINES]
-OLD_LINES = [parse_line(line) for line in Path(__file__).with_name("broker_lines_3_9.jsonl").read_bytes().splitlines()]
+OLD_LINES = [parse_line(line) for line in (LOGS / "broker_lines_3_9.jsonl").read_bytes().splitlines()]
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from broker.log.log_layout import parse_line, unwrap
 from broker.log.log_lines import parse_init, parse_init_result, parse_produce, parse_state
 from wire.records import ProduceEvent, Record
 
-RECORDED = Path(__file__).with_name("broker_lines.jsonl").read_bytes().splitlines()
-RECORDED_3_9 = [
-    line + b"\r\n" for line in Path(__file__).with_name("broker_lines_3_9.xml").read_bytes().split(b"\r\n\r\n")
-]
+LOGS = Path(__file__).parents[1]
+RECORDED = (LOGS / "broker_lines.jsonl").read_bytes().splitlines()
+RECORDED_3_9 = [line + b"\r\n" for line in (LOGS / "broker_lines_3_9.xml").read_bytes().split(b"\r\n\r\n")]
 
 DAMAGED = st.tuples(
     st.sampled_from(RECORDED + RECORDED_3_9), st.integers(0, 2_000), st.binary(max_size=30), st.integers(0, 2_000)

@@ -11,8 +11,8 @@ from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER
 from broker.local.server_files import LOG_TEMPLATE
 from wire.topics import OWN_TOPICS
 
-DOCS = Path(__file__).parents[3] / "docs" / "broker-logging"
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[4] / "docs" / "broker-logging"
+HERE = Path(__file__).parents[1]
 
 
 def template() -> dict[str, Any]:
