@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
 from streaming.checkpoint.data_loss import Extent, run_through_losses
-from streaming.checkpoint.identity import IDENTITY_FILE, StreamIdentity
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
 from streaming.checkpoint.marks import WRITE_ORDER
 from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
@@ -91,7 +91,7 @@ class Stream:
     topic: str
     batch: int = BATCH
     sink: str | None = os.environ.get("PID_QUOTA_TEST_SINK")
-    state_buckets: int = 0
+    state_buckets: int = DEFAULT_STATE_BUCKETS
 
     @property
     def tables(self) -> str:

@@ -12,6 +12,7 @@ from fault_kit import Stream, committed, drive, kill, new_topic, running_driver,
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 
@@ -19,9 +20,9 @@ STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end
 @pytest.mark.parametrize(
     ("sink", "state_buckets"),
     [
-        ("deltalake", 0),
-        pytest.param("delta-spark", 0, marks=pytest.mark.slow),
-        pytest.param("deltalake", 3, marks=pytest.mark.slow),
+        ("deltalake", DEFAULT_STATE_BUCKETS),
+        pytest.param("delta-spark", DEFAULT_STATE_BUCKETS, marks=pytest.mark.slow),
+        pytest.param("deltalake", 0, marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_state_of_an_undisturbed_run(

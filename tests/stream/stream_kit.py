@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from streaming.commit.sinks import BatchSummary, Commit
 from streaming.pipeline import (
     StreamOptions,
@@ -52,7 +53,7 @@ class Stream:
     root: Path
     deployment: Deployment = field(default_factory=lambda: Deployment(QuotaConfig(), salt=7))
     offset: int = 0
-    state_buckets: int = 0
+    state_buckets: int = DEFAULT_STATE_BUCKETS
     max_principals: int = 50_000
     observer: Callable[[BatchSummary], None] | None = None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from stream_kit import START_MS, Stream, event
 
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.quotas.quota_table import QuotaEntry, set_quota
 
 HOUR_MS = 3_600_000
@@ -13,7 +14,9 @@ TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 
 
 def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_path: Path) -> None:
-    streams = [Stream(spark, tmp_path / str(buckets), state_buckets=buckets) for buckets in (0, 3)]
+    streams = [
+        Stream(spark, tmp_path / str(buckets), state_buckets=buckets) for buckets in (0, 3, DEFAULT_STATE_BUCKETS)
+    ]
     for stream in streams:
         set_quota(stream.tables, QuotaEntry(None, 5.0, datetime.fromtimestamp(0, timezone.utc), "test"))
         for batch, at_ms in enumerate((0, 30_000, 14 * HOUR_MS, 30 * HOUR_MS)):
@@ -22,10 +25,11 @@ def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_p
             stream.batch_at(START_MS + at_ms, *values, b"not an event %d" % batch)
         stream.run()
 
-    each, bucketed = ({table: rows_of(stream, table) for table in TABLES} for stream in streams)
+    each, few, by_default = ({table: rows_of(stream, table) for table in TABLES} for stream in streams)
 
     assert all(each.values())
-    assert bucketed == each
+    assert few == each
+    assert by_default == each
 
 
 def rows_of(stream: Stream, table: str) -> list[str]:
