@@ -1,17 +1,13 @@
-"""Attacks run against real brokers, with the kits of the tests beside this folder."""
+"""What attacks on real brokers share."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, transactional_producer
-from hostile_kit import TapCommand
 
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
-
-for folder in ("broker", "fault", "stream"):
-    sys.path.append(str(Path(__file__).parents[1] / folder))
+from tests.attack.hostile_kit import TapCommand
+from tests.broker_kit import new_topic, transactional_producer
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from broker_kit import LIMIT_S, read_events, wait_until
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.position_file import load_checkpoint
 from broker.tap.tap_status import read_heartbeats
+from tests.broker_kit import LIMIT_S, read_events, wait_until
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS
 

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from broker_kit import end_offset, read_events, wait_until
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
@@ -18,13 +17,14 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
 
 from broker.attribution.bindings import Bindings
 from broker.attribution.owners import Owners
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.binding_topic import BindingTopic
+from tests.attack.hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
+from tests.broker_kit import end_offset, read_events, wait_until
 from wire.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 DENIED = 53

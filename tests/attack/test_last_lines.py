@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from fault_kit import new_topic, send, traffic
-from stream_command_kit import LIMIT_S, StreamCommand, processes_below
 
 from broker.local.local_broker import LocalBroker
+from tests.attack.stream_command_kit import LIMIT_S, StreamCommand, processes_below
+from tests.fault.fault_kit import new_topic, send, traffic
 
 pytestmark = pytest.mark.slow
 

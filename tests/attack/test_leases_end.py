@@ -5,16 +5,16 @@ import time
 from pathlib import Path
 
 import pytest
-from broker_kit import wait_until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
-from enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
+from tests.broker.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
+from tests.broker_kit import wait_until
 from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from fault_kit import new_topic, send, traffic
-from stream_command_kit import StreamCommand
 
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing, row_schema
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tests.attack.stream_command_kit import StreamCommand
+from tests.fault.fault_kit import new_topic, send, traffic
 
 pytestmark = pytest.mark.slow
 

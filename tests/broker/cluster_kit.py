@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from broker_kit import wait_until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -18,6 +17,7 @@ from kafka.structs import TopicPartition as KafkaPartition
 
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_cluster import LocalCluster
+from tests.broker_kit import wait_until
 
 _TIMEOUT_S = 30.0
 _LIMIT_S = 60.0

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from broker_kit import wait_until
 from confluent_kafka import Producer
 from deltalake import write_deltalake
 
@@ -26,6 +25,7 @@ from broker.enforcer.lock import ensure_enforcer_topic
 from broker.enforcer_tables.path_tables import ActionTable
 from broker.local.local_broker import LocalBroker
 from tables.delta import TABLES, table_path
+from tests.broker_kit import wait_until
 
 _DAYS_MS = 2 * 86_400_000
 

@@ -5,10 +5,10 @@ import struct
 from types import TracebackType
 from typing import Any
 
-from broker_kit import wait_until
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
 from lifecycle.init_producer_id import InitDecision, InitRequest
+from tests.broker_kit import wait_until
 
 _VERSION = 4
 _ERRORS = {

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 
-from broker_kit import LIMIT_S, wait_until
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -13,6 +12,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.jars.java import find_java
 from jobs.occupancy.census import TakenCensus, take_census
+from tests.broker_kit import LIMIT_S, wait_until
 
 QUICKLY = 10_000.0
 """Requests a second: nobody else needs this broker."""

@@ -19,12 +19,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from record_lines import HOSTILE_CLIENT_ID, HOSTILE_TRANSACTIONAL_ID, produce
-
 from broker.jars.java import find_java
 from broker.local.local_broker import DEFAULT_USERS
 from broker.local.server_files import HOST, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id, sasl_plain
+from tests.broker.record_lines import HOSTILE_CLIENT_ID, HOSTILE_TRANSACTIONAL_ID, produce
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -9,14 +9,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, read_events, running, wait_until_idle
-from churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.file_tap import Tap
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
 from lifecycle.churn import Churn, Evidence
+from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
+from tests.broker_kit import new_topic, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
 
 LEAST_OF_THE_FASTEST = 160

@@ -6,8 +6,6 @@ import time
 from datetime import datetime, timezone
 
 import pytest
-from broker_kit import new_topic, wait_until
-from enforce_kit import Careless, EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
@@ -15,6 +13,17 @@ from broker.enforcer.broker_clock import BrokerClock
 from broker.enforcer.lock import ensure_enforcer_topic
 from broker.errors import ClientQuotaRefusedError
 from tables.delta import create_missing
+from tests.broker.enforce_kit import (
+    Careless,
+    EnforcerProcess,
+    Steady,
+    actions,
+    decide,
+    end_orders,
+    enforcing,
+    quotas_of,
+)
+from tests.broker_kit import new_topic, wait_until
 
 MALLORY = QuotaEntity("mallory")
 BATCH = QuotaEntity("mallory", "mallory-batch")

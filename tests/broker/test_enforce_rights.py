@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from broker_kit import wait_until
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -12,12 +11,13 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from enforce_kit import EnforcerProcess, actions, decide, quotas_of
-from tls_kit import issue, tls_broker
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE
 from broker.cluster.quota_entity import QuotaEntity
 from tables.delta import create_missing
+from tests.broker.enforce_kit import EnforcerProcess, actions, decide, quotas_of
+from tests.broker_kit import wait_until
+from tests.tls_kit import issue, tls_broker
 
 MALLORY = QuotaEntity("mallory")
 

@@ -6,18 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from broker_kit import (
-    frozen,
-    new_topic,
-    produce,
-    read_events,
-    running,
-    transactional_producer,
-    wait_until,
-    wait_until_idle,
-)
 from confluent_kafka import KafkaError, Producer
-from init_kit import InitClient
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
@@ -36,6 +25,17 @@ from lifecycle.init_producer_id import (
     init_producer_id,
 )
 from lifecycle.producer_id_blocks import Block, find_violations
+from tests.broker.init_kit import InitClient
+from tests.broker_kit import (
+    frozen,
+    new_topic,
+    produce,
+    read_events,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS
 
 # The model can't know the next id: this one stands for it.

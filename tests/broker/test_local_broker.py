@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from broker_kit import end_offset, new_topic, processes_naming, produce, wait_until
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.local.local_broker import LocalBroker
+from tests.broker_kit import end_offset, new_topic, processes_naming, produce, wait_until
 
 
 def test_users_produce_with_idempotence(broker: LocalBroker) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_kit import end_offset, processes_naming, produce, wait_until
-from cluster_kit import in_sync, leader_of, replicated_topic
 
 from broker.errors import LocalBrokerError
 from broker.local.local_cluster import LocalCluster
+from tests.broker.cluster_kit import in_sync, leader_of, replicated_topic
+from tests.broker_kit import end_offset, processes_naming, produce, wait_until
 
 
 @pytest.fixture(scope="module")

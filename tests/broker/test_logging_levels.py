@@ -3,7 +3,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, produce, wait_until
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
@@ -11,6 +10,7 @@ from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER, switch_logging
 from broker.errors import BrokerUnreachableError
 from broker.local.local_broker import LocalBroker
 from broker.tap.log_levels_watch import ask_levels
+from tests.broker_kit import new_topic, produce, wait_until
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, produce, read_events, running, wait_until_idle
-from churn_kit import write_inits
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.file_tap import Tap
 from jobs.cli import run
+from tests.broker.churn_kit import write_inits
+from tests.broker_kit import new_topic, produce, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
 
 METADATA_LOG = "__cluster_metadata-0"

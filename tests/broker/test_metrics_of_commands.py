@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from broker_kit import wait_until
-from enforce_kit import decide
 from prometheus_client.parser import text_string_to_metric_families
-from webhook_kit import Endpoint
 
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
+from tests.broker.enforce_kit import decide
+from tests.broker_kit import wait_until
+from tests.webhook_kit import Endpoint
 
 KEY = "a key of the test"
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_kit import LIMIT_S, processes_naming, wait_until
-from cluster_kit import replicated_topic
 from confluent_kafka.admin import AdminClient
-from occupancy_kit import broker_counts, census_of, fill
 
 from broker.local.local_cluster import LocalCluster
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import make_report
 from lifecycle.failover import failover
+from tests.broker.cluster_kit import replicated_topic
+from tests.broker.occupancy_kit import broker_counts, census_of, fill
+from tests.broker_kit import LIMIT_S, processes_naming, wait_until
 
 PARTITIONS = 6
 LEAST, MORE = 10, 7

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, running, wait_until_idle
 from confluent_kafka import Producer
-from occupancy_kit import census_of
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.file_tap import Tap
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy_rate import Rates, rates_of
+from tests.broker.occupancy_kit import census_of
+from tests.broker_kit import new_topic, running, wait_until_idle
 
 LIVING = 15
 

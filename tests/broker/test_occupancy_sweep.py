@@ -11,7 +11,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from broker_kit import LIMIT_S, new_topic, produce, running, transactional_producer, wait_until, wait_until_idle
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -24,7 +23,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from occupancy_kit import QUICKLY, broker_counts, census_of, fill
 
 from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
@@ -37,6 +35,8 @@ from jobs.occupancy.report import make_report
 from lifecycle.expiration_change import freed_by
 from lifecycle.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
 from tables.query.sql_query import query
+from tests.broker.occupancy_kit import QUICKLY, broker_counts, census_of, fill
+from tests.broker_kit import LIMIT_S, new_topic, produce, running, transactional_producer, wait_until, wait_until_idle
 
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 from confluent_kafka import Producer
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.producer_poll import Occupancy, ProducerPoll
+from tests.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 
 
 class Clock:

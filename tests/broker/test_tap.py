@@ -2,7 +2,15 @@ import threading
 from pathlib import Path
 
 import pytest
-from broker_kit import (
+
+from broker.cluster.topics import ensure_topics
+from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
+from broker.local.local_broker import LocalBroker
+from broker.log.sources import FileSource
+from broker.tap.file_tap import Tap
+from broker.tap.position_file import load_checkpoint
+from broker.tap.source_tap import SourceTap
+from tests.broker_kit import (
     end_offset,
     new_topic,
     produce,
@@ -13,14 +21,6 @@ from broker_kit import (
     wait_until,
     wait_until_idle,
 )
-
-from broker.cluster.topics import ensure_topics
-from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
-from broker.local.local_broker import LocalBroker
-from broker.log.sources import FileSource
-from broker.tap.file_tap import Tap
-from broker.tap.position_file import load_checkpoint
-from broker.tap.source_tap import SourceTap
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS
 

@@ -7,7 +7,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from broker_kit import (
+from confluent_kafka import Producer
+
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.file_tap import Tap
+from tests.broker_kit import (
     end_offset,
     new_topic,
     produce_in_transactions,
@@ -17,11 +22,6 @@ from broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from confluent_kafka import Producer
-
-from broker.cluster.topics import ensure_topics
-from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from wire.topics import PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 FIXTURE = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines(keepends=True)

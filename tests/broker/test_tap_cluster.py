@@ -5,12 +5,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from broker_kit import read_events, running, wait_until, wait_until_idle
-from cluster_kit import KnownProducer, held_pids, in_sync, leader_of, produce_old_pids, reassign, replicated_topic
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_cluster import LocalCluster
 from broker.tap.file_tap import Tap
+from tests.broker.cluster_kit import (
+    KnownProducer,
+    held_pids,
+    in_sync,
+    leader_of,
+    produce_old_pids,
+    reassign,
+    replicated_topic,
+)
+from tests.broker_kit import read_events, running, wait_until, wait_until_idle
 
 USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}
 PARTITIONS = 6

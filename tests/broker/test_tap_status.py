@@ -2,12 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, running, wait_until_idle
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.file_tap import Tap
 from jobs.cli import run
+from tests.broker_kit import new_topic, running, wait_until_idle
 
 
 def test_status_says_which_broker_nobody_watches(

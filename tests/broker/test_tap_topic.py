@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
 from confluent_kafka import Producer
 
 from broker.cluster.topics import ensure_topics
@@ -12,6 +11,7 @@ from broker.errors import TapError
 from broker.local.local_broker import LocalBroker
 from broker.log.log_topic import TopicSource
 from broker.tap.source_tap import SourceTap
+from tests.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
 
 LINES = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines()
 LIVE = [line for line in LINES if b"log-recovery-" not in line]

@@ -3,7 +3,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_kit import wait_until
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AclBinding,
@@ -19,6 +18,7 @@ from broker.enforcer.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
+from tests.broker_kit import wait_until
 from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 
 USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}

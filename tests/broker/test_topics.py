@@ -1,10 +1,10 @@
 import pytest
-from broker_kit import new_topic, wait_until
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from broker.cluster.topics import ensure_topics, require_topic
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.local.local_broker import LocalBroker
+from tests.broker_kit import new_topic, wait_until
 from wire.topics import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, TAP_STATUS
 
 

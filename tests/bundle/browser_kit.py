@@ -6,7 +6,7 @@ import shutil
 import warnings
 from pathlib import Path
 
-from console_kit import wait_for
+from tests.bundle.console_kit import wait_for
 
 WIDE, PHONE = (1200, 800), (390, 844)
 SETTLED = "return document.querySelector('main').dataset.shows === location.hash"

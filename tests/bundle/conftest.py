@@ -1,7 +1,8 @@
 """What the tests on the runtime's own Spark share, since it costs a minute or more to make."""
 
 import pytest
-from runtime_venv_kit import Cluster, cluster
+
+from tests.bundle.runtime_venv_kit import Cluster, cluster
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from databricks_kit import ROOT
 
 from broker.local.local_broker import LocalBroker
+from tests.bundle.databricks_kit import ROOT
 
 _SQL = re.compile(r"^## Change a quota\n.*?^```sql\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

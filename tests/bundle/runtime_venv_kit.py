@@ -13,9 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from databricks_kit import ROOT
-
 from broker.jars.java import find_java
+from tests.bundle.databricks_kit import ROOT
 
 _HERE = Path(__file__).parent / "spark_4_0"
 _RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"

@@ -7,12 +7,12 @@ import os
 import shutil
 from pathlib import Path
 
-import browser_kit
 import pytest
-from browser_kit import PHONE, WIDE
-from console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
 
 from jobs.web.security import Access
+from tests.bundle import browser_kit
+from tests.bundle.browser_kit import PHONE, WIDE
+from tests.bundle.console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
 
 PAGES = {
     "overview": "#/",

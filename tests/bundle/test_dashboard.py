@@ -6,9 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
 import pytest
-from databricks_kit import ROOT, load_bundle
 from deltalake import write_deltalake
-from spark_kit import own_views
 
 from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
@@ -16,6 +14,8 @@ from streaming.session import stream_session
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
+from tests.bundle.databricks_kit import ROOT, load_bundle
+from tests.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)

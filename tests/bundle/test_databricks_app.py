@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import browser_kit
 import httpx2
 import pytest
 import sqlglot
-from console_kit import demo_tables, wait_for
-from databricks_kit import ROOT, load_bundle
 
 from broker.process import start_watched
+from tests.bundle import browser_kit
+from tests.bundle.console_kit import demo_tables, wait_for
+from tests.bundle.databricks_kit import ROOT, load_bundle
 
 CLIENT, SECRET, TOKEN = "11111111-1111-1111-1111-111111111111", "-".join(["not", "real"]), "-".join(["a", "token"])
 USER = "operator@example.org"
@@ -113,9 +113,7 @@ def app(workspace, tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     stand_in = {
-        "PYTHONPATH": os.pathsep.join(
-            str(ROOT / part) for part in ("tests/bundle/app_stand_in", "tests/bundle", "tests/unit/jobs", "")
-        ),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("tests/bundle/app_stand_in", "")),
         "STAND_IN_TABLES": demo_tables(folder / "tables"),
         "STAND_IN_TOKEN": TOKEN,
         "STAND_IN_LOG": str(folder / "statements"),

@@ -18,7 +18,12 @@ from databricks.bundles.jobs import Job
 from databricks.bundles.schemas import Schema
 from databricks.bundles.secret_scopes import SecretScope
 from databricks.bundles.volumes import Volume
-from databricks_kit import (
+
+from jobs import __version__
+from jobs.cli import application
+from streaming.triggers import records_of_a_batch
+from tables.delta import TABLES, is_catalog
+from tests.bundle.databricks_kit import (
     GIVEN,
     REMOTE,
     ROOT,
@@ -31,11 +36,6 @@ from databricks_kit import (
     resolved,
     texts,
 )
-
-from jobs import __version__
-from jobs.cli import application
-from streaming.triggers import records_of_a_batch
-from tables.delta import TABLES, is_catalog
 
 MODELS = {
     "jobs": Job,

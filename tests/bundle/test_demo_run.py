@@ -13,11 +13,11 @@ import threading
 import time
 from pathlib import Path
 
-import browser_kit
 import httpx2
 import pytest
 
 from jobs.demo.processes import MARKER
+from tests.bundle import browser_kit
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 PAGES = {"overview": "", "mallory": "#/principal?name=User%3Amallory&hours=0.1"}

@@ -18,15 +18,15 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from console_kit import wait_for
-from databricks_kit import GIVEN, ROOT, load_bundle
 from deltalake import DeltaTable
-from runtime_kit import LIMIT_S, Runtime
-from runtime_stream_kit import prepared_statements
 
 from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end, start_watched
 from tables.delta import TABLES as TABLE_SPECS
+from tests.bundle.console_kit import wait_for
+from tests.bundle.databricks_kit import GIVEN, ROOT, load_bundle
+from tests.bundle.runtime_kit import LIMIT_S, Runtime
+from tests.bundle.runtime_stream_kit import prepared_statements
 from wire.topics import PRODUCE_EVENTS
 
 pytestmark = pytest.mark.slow

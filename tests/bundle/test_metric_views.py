@@ -4,7 +4,6 @@ Spark knows version 0.1 of Databricks' definition, which has no comments and syn
 """
 
 import pytest
-from console_kit import NOW, SCRIPT, demo_tables
 
 from broker.jars.jar_sets import spark_jars
 from jobs.cli import run
@@ -13,6 +12,7 @@ from tables.catalog import engines
 from tables.delta import TABLES, table_path
 from tables.query.metric_views import metric_view_statement, metric_views, statement
 from tables.query.sql_query import query
+from tests.bundle.console_kit import NOW, SCRIPT, demo_tables
 
 SCHEMA = "metric_views"
 FIELDS = {"name", "expr", "comment", "synonyms"}

@@ -2,13 +2,13 @@
 
 import pytest
 import sqlglot
-from console_kit import NOW, demo_tables
-from databricks_kit import ROOT
-from notebook_kit import as_markdown, cells
 
 from tables.query.metric_views import metric_views
 from tables.query.sql_query import query
 from tables.query.views import views
+from tests.bundle.console_kit import NOW, demo_tables
+from tests.bundle.databricks_kit import ROOT
+from tests.bundle.notebook_kit import as_markdown, cells
 
 CELLS = cells(ROOT / "resources" / "notebooks" / "first_look.sql")
 SETUP = ("CREATE WIDGET", "USE IDENTIFIER")

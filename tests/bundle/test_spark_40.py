@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
-from runtime_kit import Runtime
-from runtime_stream_kit import assert_said, new_topic, prepared_statements
+
+from tests.bundle.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
+from tests.bundle.runtime_kit import Runtime
+from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_statements
 
 PYSPARK = "4.0.1"
 

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-from databricks_kit import ROOT
-from runtime_kit import LIMIT_S, Runtime
-from runtime_stream_kit import assert_said, new_topic, prepared_statements
 
 from broker.jars.jar_sets import spark_jars
 from broker.process import start_watched
+from tests.bundle.databricks_kit import ROOT
+from tests.bundle.runtime_kit import LIMIT_S, Runtime
+from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_statements
 
 
 @contextmanager

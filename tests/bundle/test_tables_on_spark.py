@@ -6,7 +6,6 @@ import pytest
 from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from spark_kit import own_views
 
 from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
@@ -14,6 +13,7 @@ from streaming.session import stream_session
 from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, view_statements, views
+from tests.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

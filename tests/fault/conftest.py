@@ -1,12 +1,12 @@
 from pathlib import Path
 
 import pytest
-from fault_kit import Stream, new_topic, send, traffic
 from pyspark.sql import SparkSession
 
 from broker.jars.jar_sets import spark_jars
 from broker.local.local_broker import LocalBroker
 from streaming.session import stream_session
+from tests.fault.fault_kit import Stream, new_topic, send, traffic
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from fault_kit import Stream
 from pyspark.sql import DataFrame, SparkSession
 
 from broker.jars.jar_sets import jars_folder, spark_jars
@@ -20,6 +19,7 @@ from streaming import pipeline
 from streaming.commit.sinks import Commit, TableSink
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
+from tests.fault.fault_kit import Stream
 
 
 def die() -> None:

@@ -9,12 +9,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from fault_kit import Stream, new_topic, send, traffic
-
 from broker.jars.jar_sets import jars_folder, spark_jars
 from broker.local.local_broker import LocalBroker
 from jobs import __version__
 from streaming.session import stream_session
+from tests.fault.fault_kit import Stream, new_topic, send, traffic
 
 FOLDER = Path(__file__).parents[1] / "golden"
 TOPIC = "produce-events-golden"

@@ -7,7 +7,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
-from fault_kit import (
+from pyspark.sql import SparkSession
+
+from broker.cluster.offsets import ExtentReader
+from broker.local.local_broker import LocalBroker
+from streaming.checkpoint.data_loss import load_book
+from tests.fault.fault_kit import (
     Stream,
     bad_offsets,
     committed,
@@ -19,11 +24,6 @@ from fault_kit import (
     traffic,
     wait_until,
 )
-from pyspark.sql import SparkSession
-
-from broker.cluster.offsets import ExtentReader
-from broker.local.local_broker import LocalBroker
-from streaming.checkpoint.data_loss import load_book
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fault_kit import Stream, bad_offsets, new_topic, send, traffic
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -14,6 +13,7 @@ from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.marks import WRITE_ORDER, holds_rows, newest_mark
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
+from tests.fault.fault_kit import Stream, bad_offsets, new_topic, send, traffic
 
 
 @pytest.fixture(scope="module")

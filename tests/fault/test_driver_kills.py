@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
+from tests.fault.fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from fault_kit import Stream, bad_offsets
-from golden_kit import FOLDER, RECORDS, TOPIC, fill_topic, unpack
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
+from tests.fault.fault_kit import Stream, bad_offsets
+from tests.fault.golden_kit import FOLDER, RECORDS, TOPIC, fill_topic, unpack
 
 METRICS = "producer_id_metrics"
 MOST_BYTES = 300_000

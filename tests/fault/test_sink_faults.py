@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from fault_kit import Stream, set_quota
 from pyspark.sql import SparkSession
 
 from streaming import pipeline
@@ -24,6 +23,7 @@ from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
 from tables.delta import create_missing, open_table, row_schema, spark_ddl
 from tables.errors import TableError
+from tests.fault.fault_kit import Stream, set_quota
 
 METRICS = "producer_id_metrics"
 

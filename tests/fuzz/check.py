@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from history import Counts, History, quota_of
-from rules_oracle import Decision, Oracle, Row, Said
-from world import World
-
 from streaming.operator.rows import Rows, by_kind
+from tests.fuzz.history import Counts, History, quota_of
+from tests.fuzz.rules_oracle import Decision, Oracle, Row, Said
+from tests.fuzz.world import World
 
 EXACT = 1e-6
 EXACTLY = {"refused": 0.02}

@@ -4,8 +4,8 @@ from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
-from history import NOW_MS, Batch, Chance, History, Record
-from rules_oracle import Event, Rules
+from tests.fuzz.history import NOW_MS, Batch, Chance, History, Record
+from tests.fuzz.rules_oracle import Event, Rules
 
 NAMES = (
     "User:a", "User:b", "Group:a", "User:c", "User:ünïcode ☃", "User:\x00quarantine/:x",

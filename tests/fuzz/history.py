@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from random import Random
 
-from rules_oracle import Event, Rules
+from tests.fuzz.rules_oracle import Event, Rules
 
 NOW_MS = 1_790_000_000_000
 

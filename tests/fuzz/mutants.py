@@ -7,15 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-
-sys.path += [str(Path(__file__).parents[1] / "unit" / "streaming"), str(Path(__file__).parents[2])]
-
-from run import run
 
 import state.ledger as ledger_module
 import streaming.decode.forwarded as forwarded_module
@@ -31,6 +26,7 @@ from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
 from streaming.decode.forwarded import Forwarded, PartitionMemory
 from streaming.operator.ledger_group import LedgerGroup
+from tests.fuzz.run import run
 
 MOST = 2000
 Mutant = Callable[[], Any]

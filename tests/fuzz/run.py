@@ -9,14 +9,11 @@ import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
-sys.path += [str(Path(__file__).parents[1] / "unit" / "streaming")]
-
-from check import differences
-from generate import history
-from history import Counts, History
-from shrink import as_test, shrunk
+from tests.fuzz.check import differences
+from tests.fuzz.generate import history
+from tests.fuzz.history import Counts, History
+from tests.fuzz.shrink import as_test, shrunk
 
 PROCESSES = 2
 CHUNK = 50

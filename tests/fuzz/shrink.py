@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from fractions import Fraction
 
-from history import Batch, History, Record
-from rules_oracle import Rules
+from tests.fuzz.history import Batch, History, Record
+from tests.fuzz.rules_oracle import Rules
 
 Fails = Callable[[History], bool]
 

@@ -6,9 +6,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from arbitrary import NOW_MS, huge, value
-from group_state_kit import State
-from history import Chance
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -16,6 +13,9 @@ from streaming.decode.records import Contract, _decode_one_by_one, _parse_block,
 from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
+from tests.fuzz.arbitrary import NOW_MS, huge, value
+from tests.fuzz.history import Chance
+from tests.unit.streaming.group_state_kit import State
 
 CONTRACT = Contract(300_000)
 GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'

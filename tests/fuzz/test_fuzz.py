@@ -3,7 +3,8 @@
 import secrets
 
 import pytest
-from run import run, told
+
+from tests.fuzz.run import run, told
 
 FIXED = 200
 NEW = 40

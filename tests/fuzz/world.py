@@ -11,8 +11,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from group_state_kit import State
-from history import Batch, Chance, History, Record
 
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
@@ -25,6 +23,8 @@ from streaming.decode.records import Contract
 from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
+from tests.fuzz.history import Batch, Chance, History, Record
+from tests.unit.streaming.group_state_kit import State
 
 TOPIC = "produce-events"
 SKEW_MS = 300_000

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from stream_kit import Stream
 
 from broker.jars.jar_sets import jars_folder, spark_jars
 from streaming.session import stream_session
+from tests.stream.stream_kit import Stream
 
 
 @pytest.fixture(scope="session")

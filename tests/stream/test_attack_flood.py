@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from attack_kit import OTHERS, LimitedStream, event, others
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
 from streaming.checkpoint.roster import FOLDER, roster_before
+from tests.stream.attack_kit import OTHERS, LimitedStream, event, others
 
 BATCHES = 3
 

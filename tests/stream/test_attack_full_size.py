@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attack_kit import OTHERS, LimitedStream, event, others
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_ENTRIES
+from tests.stream.attack_kit import OTHERS, LimitedStream, event, others
 
 pytestmark = pytest.mark.slow
 BATCHES = 6

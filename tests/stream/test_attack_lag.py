@@ -3,8 +3,9 @@
 from datetime import datetime, timezone
 from pathlib import Path
 
-from attack_kit import START_MS, LimitedStream, event
 from pyspark.sql import SparkSession
+
+from tests.stream.attack_kit import START_MS, LimitedStream, event
 
 HOUR_MS = 3_600_000
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from attack_kit import event
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from kafka import KafkaAdminClient
-from tls_kit import issue, tls_broker
 
 from broker.cluster.kafka_config import KafkaConfig
+from tests.stream.attack_kit import event
+from tests.tls_kit import issue, tls_broker
 
 PASSWORD = "-".join(["hunter2", "of", "mallory"])
 RECORDS = 450

@@ -4,10 +4,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from stream_kit import START_MS, Stream, event
 
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tests.stream.stream_kit import START_MS, Stream, event
 
 HOUR_MS = 3_600_000
 TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")

@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from stream_kit import START_MS
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
@@ -24,6 +23,7 @@ from streaming.reports.report_queries import REPORTS, CommitReport, start_report
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import TABLES, create_missing
 from tables.query.sql_query import query
+from tests.stream.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS
 
 INITS, BLOCKS = REPORTS["producer-inits"], REPORTS["producer-id-blocks"]

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
-from spark_kit import own_views
 
 from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
+from tests.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(hours=2)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from stream_kit import Stream, event
 
 from streaming.commit.sinks import DeltaSink
 from tables.appends import append_rows
 from tables.delta import TABLES, open_table, row_schema
 from tables.upkeep import UpkeepPlan, keep_up
+from tests.stream.stream_kit import Stream, event
 
 METRICS = "producer_id_metrics"
 BATCHES = 10

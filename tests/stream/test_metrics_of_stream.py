@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 import pytest
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
-from stream_kit import START_MS, Stream, event
 
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -15,6 +14,7 @@ from streaming.listener import ProgressListener
 from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tests.stream.stream_kit import START_MS, Stream, event
 
 NOW_MS = START_MS + 20_000
 

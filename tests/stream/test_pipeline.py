@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
-from stream_kit import START_MS, Stream, event
 
 from quota.config import QuotaConfig
 from state.events import Deployment
 from tables.delta import TABLES, create_missing
+from tests.stream.stream_kit import START_MS, Stream, event
 
 METRICS = "producer_id_metrics"
 

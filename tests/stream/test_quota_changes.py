@@ -2,9 +2,8 @@
 
 from datetime import datetime, timezone
 
-from stream_kit import Stream, event
-
 from tables.quotas.quota_table import QuotaEntry, delete_quota, set_quota
+from tests.stream.stream_kit import Stream, event
 
 
 def change(stream: Stream, name: str | None, rate: float) -> None:

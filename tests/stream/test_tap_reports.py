@@ -3,10 +3,10 @@ from datetime import datetime, timezone
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from stream_kit import START_MS
 
 from streaming.reports.tap_reports import status_rows
 from tables.delta import TABLES
+from tests.stream.stream_kit import START_MS
 
 
 def records(spark: SparkSession, *values: object) -> DataFrame:

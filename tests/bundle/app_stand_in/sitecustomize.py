@@ -11,12 +11,12 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from console_kit import NOON
 from databricks import sql
 from databricks.sql.exc import RequestError
-from warehouse_kit import CATALOG, SCHEMA, FakeWarehouse
 
 from tables.delta import TABLES, open_table
+from tests.bundle.console_kit import NOON
+from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, FakeWarehouse
 
 
 class _Warehouse(FakeWarehouse):

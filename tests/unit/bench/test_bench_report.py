@@ -1,7 +1,8 @@
 import report
-from bench_results_kit import every_part, load, run
 from headline import MEANINGS, headline, meets
 from page import NOT_MEASURED, page
+
+from tests.unit.bench.bench_results_kit import every_part, load, run
 
 ASKED_FOR = {
     "roofline_ratio",

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta, timezone
 
-from table_rows import append
+from tests.unit.jobs.table_rows import append
 
 NOW = datetime.now(timezone.utc).replace(microsecond=0)
 """The commands read the real clock, so their rows are of a moment ago."""

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
-from kip_kit import NOW, ago, append_kip_tables, block_row, failed_block, init
-from table_rows import decision
 
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
+from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, block_row, failed_block, init
+from tests.unit.jobs.table_rows import decision
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import sys
 
 import pyarrow as pa
 import pytest
-import warehouse_kit
 from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
-from table_rows import NOON, decision, metrics, seconds
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
@@ -20,6 +18,8 @@ from tables.delta import TABLES
 from tables.errors import TableError
 from tables.query.views import views
 from tables.times import to_ms
+from tests.unit.jobs import warehouse_kit
+from tests.unit.jobs.table_rows import NOON, decision, metrics, seconds
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")
 NOON_MS = to_ms(NOON)

@@ -9,7 +9,6 @@ from dataclasses import replace
 import httpx2
 import pytest
 from rich.console import Console
-from table_rows import NOON, append, decision, metrics
 
 from jobs.demo.clients import Clients
 from jobs.demo.command import Result, Slowing, linger
@@ -19,6 +18,7 @@ from jobs.demo.processes import MARKER, Child, prepare_folder
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
 from tables.delta import create_missing
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
 class TestFolder:

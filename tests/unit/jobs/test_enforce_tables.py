@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from table_rows import NOON, append, decision, metrics, seconds
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.stream_watch import StreamWatch
@@ -15,6 +14,7 @@ from jobs.enforcement.principal_ips import read_principal_ips
 from tables.delta import create_missing
 from tables.errors import TableError
 from tables.times import to_time
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds
 
 NOON_MS = 1768478400000
 

@@ -8,12 +8,12 @@ from importlib import import_module
 
 import pytest
 import typer
-from kip_kit import NOW, init
 from rich.console import Console
-from table_rows import append, decision, metrics
 
 from jobs import progress
 from jobs.cli import _COMMANDS
+from tests.unit.jobs.kip_kit import NOW, init
+from tests.unit.jobs.table_rows import append, decision, metrics
 
 SILENT = {"stream", "console", "demo-clients"}
 """They print no table."""

@@ -4,10 +4,10 @@ import itertools
 import json
 
 import pytest
-from kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
 from lifecycle.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
 from tables.query.sql_query import query
+from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
 
 def outcomes(tables):

@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from table_rows import append, decision, metrics
-from upkeep_kit import (
+
+from tables.appends import append_rows
+from tables.delta import TABLES, create_missing, open_table
+from tables.log_upkeep import drop_orphaned_checksums
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
+from tables.upkeep import alone, keep_up
+from tests.unit.jobs.table_rows import append, decision, metrics
+from tests.unit.jobs.upkeep_kit import (
     ACTIONS,
     DECISIONS,
     METRICS,
@@ -26,13 +33,6 @@ from upkeep_kit import (
     versions,
     write_batches,
 )
-
-from tables.appends import append_rows
-from tables.delta import TABLES, create_missing, open_table
-from tables.log_upkeep import drop_orphaned_checksums
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import set_quota
-from tables.upkeep import alone, keep_up
 
 DAY = timedelta(days=1)
 STREAM = "pid-quota/s"

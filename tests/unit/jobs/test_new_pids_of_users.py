@@ -5,7 +5,6 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
-from table_rows import append, metrics
 
 from jobs.quotas.suggest import suggestions
 from quota.config import QuotaConfig
@@ -14,6 +13,7 @@ from state.events import CHARGED, Deployment, Events
 from state.hashing import hash_pid
 from state.ledger import Ledger
 from tables.query.sql_query import query
+from tests.unit.jobs.table_rows import append, metrics
 
 HOUR = 3600
 HOURS = 8

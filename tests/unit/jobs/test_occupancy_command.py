@@ -5,8 +5,6 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from table_rows import NOON
-from warehouse_kit import CATALOG, SCHEMA, use
 
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
@@ -16,6 +14,8 @@ from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occup
 from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.times import to_ms
+from tests.unit.jobs.table_rows import NOON
+from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, use
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

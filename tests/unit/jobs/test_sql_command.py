@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from table_rows import NOON, append, decision, metrics
 
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.views import views
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import csv
 import json
 
 import pytest
-from kip_kit import ago, init
-from table_rows import NOON, append, metrics, seconds
+
+from tests.unit.jobs.kip_kit import ago, init
+from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
 
 @pytest.fixture

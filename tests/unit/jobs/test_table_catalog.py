@@ -4,11 +4,11 @@ import json
 
 import pyarrow as pa
 import pytest
-from table_rows import decision, metrics
-from upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease, use_catalog
 
 from tables.ddl import catalog_table
 from tables.delta import TABLES
+from tests.unit.jobs.table_rows import decision, metrics
+from tests.unit.jobs.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease, use_catalog
 
 TABLES_OF = "prod.pid_quota"
 

@@ -5,10 +5,10 @@ import json
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from table_rows import NOON, append, decision, seconds
-from upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 
 from tables.delta import TABLES, create_missing, open_table
+from tests.unit.jobs.table_rows import NOON, append, decision, seconds
+from tests.unit.jobs.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 
 
 def asked(pid_quota, *arguments):

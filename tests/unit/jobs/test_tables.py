@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
-from table_rows import NOON
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
+from tests.unit.jobs.table_rows import NOON
 
 
 @pytest.fixture

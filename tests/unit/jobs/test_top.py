@@ -16,13 +16,13 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 from rich.console import Console
-from table_rows import NOON, append, decision, lease_step, metrics, seconds
 from textual.widgets import DataTable, Input, Static
 
 from jobs.top.app import DetailScreen, TopApp
 from jobs.top.screen import detail_view, rows_table
 from jobs.top.top_rows import SORTS, arranged, read_detail, read_rows
 from quota.config import QuotaConfig
+from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds
 
 CONFIG = QuotaConfig()
 

@@ -12,13 +12,13 @@ from urllib.parse import unquote
 import httpx2
 import pytest
 from starlette.testclient import TestClient
-from table_rows import NOON, append, metrics
 
 from jobs.web import command as web_console
 from jobs.web.command import application
 from jobs.web.databricks_app import ForwardedUser
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, host_name, is_loopback, own_names
+from tests.unit.jobs.table_rows import NOON, append, metrics
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
 OURS = "http://localhost:8080"

@@ -4,15 +4,15 @@ import json
 from datetime import timedelta
 
 import pytest
-import warehouse_kit
-from kip_kit import init
-from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
 
 from jobs.web import relations as web_tables
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from quota.config import QuotaConfig
 from tables.delta import create_missing
+from tests.unit.jobs import warehouse_kit
+from tests.unit.jobs.kip_kit import init
+from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
 
 HOUR = timedelta(hours=1)
 

@@ -3,17 +3,17 @@
 import json
 from datetime import datetime, timezone
 
-import kip_kit
 import numpy as np
 import pytest
-from kip_kit import NOW, ago, append_kip_tables, failed_init, init
-from table_rows import decision, seconds
 
 from jobs.lifecycle import lives
 from jobs.lifecycle.why import diagnosis_of
 from lifecycle.churn import Churn, Evidence
 from lifecycle.churn_fixes import FIXES
 from tables.query.sql_query import query
+from tests.unit.jobs import kip_kit
+from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
+from tests.unit.jobs.table_rows import decision, seconds
 
 
 def rows_of(times, principal="User:m", client_id="app", first=0, **values):

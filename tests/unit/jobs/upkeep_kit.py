@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import sqlglot
-import warehouse_kit
 from databricks import sql
 from deltalake import CommitProperties, Transaction, write_deltalake
-from table_rows import metrics
 
 from tables.delta import TABLES, create_missing, open_table, table_path
 from tables.upkeep import UpkeepPlan
+from tests.unit.jobs import warehouse_kit
+from tests.unit.jobs.table_rows import metrics
 
 METRICS = "producer_id_metrics"
 DECISIONS = "throttle_decisions"

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
-from group_state_kit import State
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from streaming.decode.tally import Tally
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
+from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from group_state_kit import State
 
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
@@ -15,6 +14,7 @@ from streaming.decode.records import Contract
 from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import unpack_rows
+from tests.unit.streaming.group_state_kit import State
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 START_MS = 1_790_000_100_000 // HOUR_MS * HOUR_MS

@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pyarrow as pa
 import pytest
-from group_state_kit import State
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -18,6 +17,7 @@ from streaming.operator.ledger_group import Held, LedgerGroup
 from streaming.operator.ledger_operator import OVERFLOW_BYTES, Operator
 from streaming.operator.rows import unpack_rows
 from tables.specs import TABLES
+from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)

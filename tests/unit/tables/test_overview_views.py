@@ -1,9 +1,9 @@
 """The views that show the cluster as a whole and a principal over time, on rows made by hand."""
 
 import pytest
-from table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
 
 from tables.query.sql_query import query
+from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
 
 
 def ask(tables, view, now=NOON):

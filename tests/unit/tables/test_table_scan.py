@@ -7,11 +7,11 @@ import sys
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from table_rows import NOON, append, decision, seconds
 
 from tables.delta import TABLES, create_missing
 from tables.errors import QueryError
 from tables.query.sql_query import query
+from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 
 DECISIONS = "throttle_decisions"
 

@@ -4,12 +4,12 @@ import re
 from importlib.resources import files
 
 import pytest
-from table_rows import NOON, append, decision, metrics, seconds, tap_report
 
 from quota.config import QuotaConfig
 from tables.delta import TABLES
 from tables.query.sql_query import query
 from tables.query.views import needed_views, view_statements, views
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
     "classified_inits",

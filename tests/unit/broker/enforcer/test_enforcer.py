@@ -1,11 +1,11 @@
 """The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
 
 import pytest
-from enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.errors import ClientQuotaRefusedError
 from broker.leases.lease_rules import Action
+from tests.unit.broker.enforcer.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
 APP = QuotaEntity("mallory", "mallory-app")
 

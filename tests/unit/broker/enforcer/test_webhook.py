@@ -5,11 +5,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from webhook_kit import Endpoint
 
 from broker.enforcer.notices import Notice
 from broker.enforcer.webhook import Webhook
 from broker.errors import WebhookError
+from tests.webhook_kit import Endpoint
 
 KEY = "a key of the test"
 
