@@ -5,8 +5,6 @@ batches are in every checkpoint of a table's log, and its newest offsets in the 
 """
 
 import fcntl
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tables.commits import retry_conflicts
 from tables.delta import open_table, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.facts import TableFacts, file_sizes, table_facts
@@ -33,7 +32,6 @@ _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
 """Of such files, so many are merged to large ones: seldom, since each merge leaves its sources for the vacuum."""
 
-_TRIES = 10
 _LOCK = ".maintain.lock"
 _COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
 
@@ -92,14 +90,14 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
     # Step 1. How it is.
     before = table_facts(spec, open_table(tables, spec.name))
     # Step 2. What is too old goes first: nobody needs it merged.
-    deleted = _persist(tables, spec, lambda table: _delete(table, spec, plan, now))
+    deleted = _commit(tables, spec, lambda table: _delete(table, spec, plan, now))
     # Step 3. Small files become large ones.
-    merged = _persist(tables, spec, lambda table: _merge(table, plan))
+    merged = _commit(tables, spec, lambda table: _merge(table, plan))
     # Step 4. Files that no version needs go.
-    vacuumed = _persist(tables, spec, lambda table: _vacuum(table, plan))
+    vacuumed = _commit(tables, spec, lambda table: _vacuum(table, plan))
     # Step 5. The log gets a checkpoint, and what is before it goes.
     folder = None if "://" in tables else Path(table_path(tables, spec.name))
-    log_files = 0 if plan.dry_run else _persist(tables, spec, lambda table: tidy_log(table, folder, now))
+    log_files = 0 if plan.dry_run else _commit(tables, spec, lambda table: tidy_log(table, folder, now))
     return Upkeep(before, table_facts(spec, open_table(tables, spec.name)), deleted, merged, vacuumed, log_files)
 
 
@@ -132,21 +130,15 @@ def alone(tables: str) -> Iterator[None]:
         yield
 
 
-def _persist(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -> int:
-    """Take a step, again if somebody else's commit was in its way."""
-    from deltalake.exceptions import CommitFailedError, DeltaError
+def _commit(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -> int:
+    from deltalake.exceptions import DeltaError
 
-    for last in (*[False] * (_TRIES - 1), True):
-        try:
-            return step(open_table(tables, spec.name))
-        except (DeltaError, OSError) as error:
-            if last or not isinstance(error, CommitFailedError):
-                reason = first_line(error)
-                msg = f"upkeep of {spec.name} in {tables} failed: {reason}. What was done so far holds; run it again"
-                raise TableError(msg) from error
-            # Those who met once must not meet again in step.
-            time.sleep(random.SystemRandom().uniform(0.05, 0.5))
-    return 0
+    try:
+        return retry_conflicts(lambda: step(open_table(tables, spec.name)))
+    except (DeltaError, OSError) as error:
+        reason = first_line(error)
+        msg = f"upkeep of {spec.name} in {tables} failed: {reason}. What was done so far holds; run it again"
+        raise TableError(msg) from error
 
 
 def _delete(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> int:

@@ -15,7 +15,7 @@ from quota.config import QuotaConfig
 from tables.catalog import engines
 from tables.catalog.answer import Answer
 from tables.delta import TABLES, is_catalog, open_table, table_path
-from tables.errors import QueryError, TableError, TableNotFoundError
+from tables.errors import QueryError, TableError, TableNotFoundError, first_line
 from tables.query.literals import standard_literal
 from tables.query.scan import read_local
 from tables.query.sql_query import lock, prepare
@@ -127,7 +127,7 @@ class _PathRelations:
         try:
             result = self.connection.execute(_MARKER.sub(r"$\1", select), dict(parameters or {}))
         except duckdb.Error as error:
-            reason = next(iter(str(error).splitlines()), "no reason given")
+            reason = first_line(error)
             msg = (
                 f"the tables in {self.tables} can't be queried: {reason}. Let `pid-quota stream` bring them up to date"
             )

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tables.catalog.answer import Answer
+from tables.commits import retry_conflicts
 from tables.ddl import databricks_literal
 from tables.errors import CatalogError, first_line
 
@@ -35,7 +36,7 @@ class Engine(Protocol):
     """Runs statements in Databricks SQL."""
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run one statement and return its rows, if it has any.
+        """Run one statement, retried while it conflicts with another writer's, and return its rows, if it has any.
 
         Args:
             statement: With markers `:name` for the parameters.
@@ -93,10 +94,13 @@ class SparkEngine:
         from pyspark.errors import PySparkException
 
         try:
-            frame = self.spark.sql(_with_literals(statement, parameters or {}))
-            return Answer(tuple(frame.columns), tuple(tuple(map(_aware, row)) for row in frame.collect()))
+            return retry_conflicts(lambda: self._answer(_with_literals(statement, parameters or {})))
         except PySparkException as error:
             raise _failed(error) from error
+
+    def _answer(self, statement: str) -> Answer:
+        frame = self.spark.sql(statement)
+        return Answer(tuple(frame.columns), tuple(tuple(map(_aware, row)) for row in frame.collect()))
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,17 @@ class WarehouseEngine:
         from databricks.sql.exc import Error
 
         try:
-            with self.connection.cursor() as cursor:
-                cursor.execute(statement, dict(parameters or {}))
-                if not cursor.description:
-                    return Answer((), ())
-                columns = tuple(column[0] for column in cursor.description)
-                return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
+            return retry_conflicts(lambda: self._answer(statement, dict(parameters or {})))
         except Error as error:
             raise _failed(error) from error
+
+    def _answer(self, statement: str, parameters: dict[str, Any]) -> Answer:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, parameters)
+            if not cursor.description:
+                return Answer((), ())
+            columns = tuple(column[0] for column in cursor.description)
+            return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
 
 
 def _connect(tables: str) -> Connection:

@@ -10,7 +10,7 @@ from quota.config import QuotaConfig
 from tables.catalog import engines
 from tables.catalog.answer import Answer
 from tables.delta import TABLES, is_catalog
-from tables.errors import QueryError, TableNotFoundError
+from tables.errors import QueryError, TableNotFoundError, first_line
 from tables.query.scan import add_table
 from tables.query.views import SETTINGS, mentioned, needed_views, views, with_views
 
@@ -82,7 +82,7 @@ def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answ
         except duckdb.Error as error:
             if missing:
                 raise missing[0] from error
-            reason = next(iter(str(error).splitlines()), "no reason given")
+            reason = first_line(error)
             msg = f"the query can't be answered: {reason}. Tables and views: {', '.join(relations())}"
             raise QueryError(msg) from error
 

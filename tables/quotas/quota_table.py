@@ -1,7 +1,5 @@
 """The table of quotas: one row per entity, set and deleted by MERGE; by `deltalake`, or in a catalog by SQL."""
 
-import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -11,8 +9,9 @@ import pyarrow as pa
 
 from quota.limits import validate_rate
 from tables.catalog import engines
+from tables.commits import retry_conflicts
 from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
-from tables.errors import NoSuchQuotaError, TableError
+from tables.errors import NoSuchQuotaError, TableError, first_line
 from tables.quotas import quota_catalog
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_rows import judge
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 _TABLE = "producer_id_quotas"
 _SAME_ENTITY = "old.entity_type = new.entity_type AND old.entity_name IS NOT DISTINCT FROM new.entity_name"
-_TRIES = 20
-"""Two admins meet rarely; twenty scripts at once still get through."""
-
-_CONFLICT_WORDS = ("conflict", "concurrent", "commit failed", "transaction failed", "max_commit_attempts")
 
 
 def set_quota(tables: str, entry: QuotaEntry) -> None:
@@ -109,25 +104,18 @@ def entity_words(entity_name: str | None) -> str:
 
 
 def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[TableMerger], TableMerger]") -> None:
-    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.exceptions import DeltaError
 
     rows = [{"entity_type": "user"} | asdict(entry) for entry in entries]
     source = pa.Table.from_pylist(rows, schema=row_schema(_TABLE))
-    for last in (*[False] * (_TRIES - 1), True):
+
+    def commit() -> None:
         merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")
-        try:
-            clauses(merge).execute()
-        except (DeltaError, OSError) as error:
-            if last or not (isinstance(error, CommitFailedError) or _is_conflict(error)):
-                reason = next(iter(str(error).splitlines()), "no reason given")
-                msg = f"can't write {table_path(tables, _TABLE)}: {reason}. Check the folder given by --tables"
-                raise TableError(msg) from error
-            # Those who met once must not meet again in step.
-            time.sleep(random.SystemRandom().uniform(0.01, 0.1))
-        else:
-            return
+        clauses(merge).execute()
 
-
-def _is_conflict(error: Exception) -> bool:
-    text = str(error).lower()
-    return any(words in text for words in _CONFLICT_WORDS)
+    try:
+        retry_conflicts(commit)
+    except (DeltaError, OSError) as error:
+        place = table_path(tables, _TABLE)
+        msg = f"can't write {place}: {first_line(error)}. Check the folder given by --tables"
+        raise TableError(msg) from error

@@ -233,7 +233,8 @@ def test_the_commands_start_without_spark_and_kafka():
 def test_only_the_base_packages_are_imported_outside_spark():
     known = {"confluent_kafka", "datasketches", "deltalake", "duckdb", "msgspec", "numpy", "pandas", "pyarrow"}
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
-    known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "textual", "typing_extensions", "uvicorn"}
+    known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "textual", "uvicorn"}
+    known |= {"typing_extensions"}
     for path in MODULES:
         assert imports(path) <= known, name(path)
 

@@ -3,6 +3,7 @@
 import inspect
 import json
 import sys
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisio
 from broker.leases.lease_rules import Action, Lease
 from jobs.cli import run
 from tables.catalog import engines
+from tables.commits import retry_conflicts
 from tables.delta import TABLES
 from tables.errors import TableError
 from tables.query.views import views
@@ -189,6 +191,21 @@ def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
         answer = engine.execute("SELECT :a", {"a": 1})
     assert asked == ["USE `my-catalog`.`q`", "SELECT 1"]
     assert answer.rows == ((NOON,),)
+
+
+def test_a_statement_that_conflicts_with_another_writer_s_is_run_again(warehouse, engine, monkeypatch):
+    monkeypatch.setattr(engines, "retry_conflicts", partial(retry_conflicts, sleep=lambda _: None))
+    answer, conflicts = warehouse.run, ["[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update."]
+
+    def conflict_once(*asked):
+        if conflicts:
+            raise ServerOperationError(conflicts.pop())
+        return answer(*asked)
+
+    monkeypatch.setattr(warehouse, "run", conflict_once)
+
+    assert engine.execute("SELECT 7 AS n").records() == [{"n": 7}]
+    assert not conflicts
 
 
 def test_a_query_without_the_parser_says_what_to_install(monkeypatch, capsys):

@@ -1,0 +1,57 @@
+"""Commits that lose against another writer's: what a conflict is, and how a commit is retried after one."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+ATTEMPTS = 20
+"""Twenty scripts that set quotas at the same moment all get through."""
+_FIRST_WAIT_S = 0.05
+_LONGEST_WAIT_S = 1.0
+
+# delta-spark raises pyspark's or py4j's errors, a SQL warehouse its connector's: only their text tells.
+_SPARK_CONFLICT = re.compile(
+    r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*"
+)
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+
+def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], None] = time.sleep) -> _Result:
+    """Return the result of a commit, retried with exponential backoff and full jitter while it conflicts.
+
+    Args:
+        commit: Called up to `ATTEMPTS` times; it has to read the table anew each time.
+        sleep: Waits for so many seconds.
+
+    Raises:
+        Exception: What the commit raised, if it is no conflict or was the last attempt.
+    """
+    from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+    attempts = Retrying(
+        retry=retry_if_exception(is_conflict),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
+        before_sleep=before_sleep_log(_log, logging.INFO),
+        sleep=sleep,
+        reraise=True,
+    )
+    return attempts(commit)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Say whether a commit failed because another writer's came first: nothing is written, and it may be retried.
+
+    Examples:
+        >>> is_conflict(RuntimeError("[DELTA_CONCURRENT_APPEND] ConcurrentAppendException: Files were added."))
+        True
+        >>> is_conflict(RuntimeError("[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'."))
+        False
+    """
+    from deltalake.exceptions import CommitFailedError
+
+    return isinstance(error, CommitFailedError) or _SPARK_CONFLICT.search(str(error)) is not None

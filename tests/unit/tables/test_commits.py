@@ -1,0 +1,80 @@
+"""Commits that conflict with another writer's: retried with growing pauses, and only then."""
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from tables.commits import ATTEMPTS, is_conflict, retry_conflicts
+
+
+class Commit:
+    """Fails so many times, then returns how often it was called."""
+
+    def __init__(self, failures, error):
+        self.failures, self.error, self.calls = failures, error, 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise self.error
+        return self.calls
+
+
+CONFLICT = CommitFailedError("Metadata changed since last commit.")
+
+
+def test_a_commit_is_retried_until_no_other_writer_is_first():
+    assert retry_conflicts(Commit(3, CONFLICT), sleep=lambda _: None) == 4
+
+
+def test_a_commit_that_always_conflicts_raises_its_conflict_after_the_last_attempt():
+    commit = Commit(ATTEMPTS, CONFLICT)
+    with pytest.raises(CommitFailedError, match="Metadata changed"):
+        retry_conflicts(commit, sleep=lambda _: None)
+    assert commit.calls == ATTEMPTS
+
+
+def test_an_error_that_is_no_conflict_is_raised_at_once():
+    commit = Commit(1, OSError("disk full"))
+    with pytest.raises(OSError, match="disk full"):
+        retry_conflicts(commit, sleep=lambda _: pytest.fail("slept"))
+    assert commit.calls == 1
+
+
+def test_the_pauses_grow_to_a_second_and_differ_from_writer_to_writer():
+    pauses = []
+    for writer in range(50):
+        pauses.append([])
+        retry_conflicts(Commit(10, CONFLICT), sleep=pauses[writer].append)
+    longest = [max(pause) for pause in zip(*pauses, strict=True)]
+    assert longest[0] <= 0.05
+    assert longest[4] > 0.05
+    assert max(longest) <= 1
+    assert len({pause[0] for pause in pauses}) > 40
+
+
+def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path):
+    # Given two who opened the same version.
+    write_deltalake(tmp_path, pa.table({"a": [1]}))
+    mine, theirs = DeltaTable(tmp_path), DeltaTable(tmp_path)
+    theirs.alter.set_table_properties({"delta.appendOnly": "true"})
+    # When the slower one commits, then it is told so.
+    with pytest.raises(CommitFailedError) as raised:
+        mine.alter.set_table_properties({"delta.appendOnly": "false"})
+    assert is_conflict(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "conflict"),
+    [
+        ("An error occurred while calling o9.save.\n: io.delta.exceptions.MetadataChangedException: it changed", True),
+        ("[DELTA_METADATA_CHANGED] MetadataChangedException: the metadata was changed", True),
+        ("[DELTA_CONCURRENT_DELETE_READ.WITHOUT_HINT] Transaction conflict detected.", True),
+        ("[DELTA_PROTOCOL_CHANGED] ProtocolChangedException: the protocol version was changed", True),
+        ("[DELTA_TABLE_NOT_FOUND] Delta table doesn't exist.", False),
+        ("", False),
+    ],
+)
+def test_spark_and_a_warehouse_are_understood_by_the_text_of_their_errors(text, conflict):
+    assert is_conflict(RuntimeError(text)) is conflict
