@@ -4,20 +4,15 @@ Both writers note a batch as a transaction of the same application in the table'
 the other has written, and a stream may change from one to the other between two batches.
 """
 
-import logging
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from streaming.commit.sinks import application
+from tables.commits import retry_conflicts
 from tables.delta import open_table
 from tables.errors import TableError, first_line
-
-_ATTEMPTS = 20
-"""Appends meet only changes of a table's settings and others' appends: each is tried again at once."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,34 +34,23 @@ class DeltalakeSink:
             TableError: If the table can't be written.
         """
         del spark
-        for attempt in range(1, _ATTEMPTS + 1):
-            if self._holds(table, batch_id):
-                return
-            try:
-                self._write(rows, table, batch_id, mark)
-            except Exception as error:
-                if not _is_conflict(error) or attempt == _ATTEMPTS:
-                    msg = f"can't write table {table} in {self.tables}: {first_line(error)}. Check disk and rights"
-                    raise TableError(msg) from error
-                _log.warning("%s changed while batch %d was appended: once more", table, batch_id)
-            else:
-                return
+        try:
+            retry_conflicts(lambda: self._append_once(rows, table, batch_id, mark))
+        except TableError:
+            raise
+        except Exception as error:
+            msg = f"can't write table {table} in {self.tables}: {first_line(error)}. Check disk and rights"
+            raise TableError(msg) from error
 
-    def _holds(self, table: str, batch_id: int) -> bool:
-        written = open_table(self.tables, table).transaction_version(application(self.stream_id, table))
-        return written is not None and written >= batch_id
-
-    def _write(self, rows: pa.Table, table: str, batch_id: int, mark: str) -> None:
+    def _append_once(self, rows: pa.Table, table: str, batch_id: int, mark: str) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
-        transaction = Transaction(application(self.stream_id, table), batch_id)
+        name = application(self.stream_id, table)
+        opened = open_table(self.tables, table)
+        written = opened.transaction_version(name)
+        if written is not None and written >= batch_id:
+            return
         commit = CommitProperties(
-            custom_metadata={"userMetadata": mark} if mark else None, app_transactions=[transaction]
+            custom_metadata={"userMetadata": mark} if mark else None, app_transactions=[Transaction(name, batch_id)]
         )
-        write_deltalake(open_table(self.tables, table), rows, mode="append", commit_properties=commit)
-
-
-def _is_conflict(error: Exception) -> bool:
-    from deltalake.exceptions import CommitFailedError
-
-    return isinstance(error, CommitFailedError)
+        write_deltalake(opened, rows, mode="append", commit_properties=commit)

@@ -1,7 +1,5 @@
 """From the operator's output to Delta tables, exactly once: a numbered commit per micro-batch."""
 
-import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +13,8 @@ from streaming.checkpoint.marks import WRITE_ORDER, BatchMark
 from streaming.checkpoint.roster import keep_roster
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
+from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path
-
-_ATTEMPTS = 5
-"""Appends conflict with nobody's rows, only with changes of a table's settings, which are rare and short."""
-_CONFLICT = re.compile(r"io\.delta\.exceptions\.\w*Exception|DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED)\w*")
-
-_log = logging.getLogger(__name__)
 
 
 class TableSink(Protocol):
@@ -57,10 +50,7 @@ class DeltaSink:
     stream_id: str
 
     def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
-
-        A conflict with somebody who changes the table's settings at the same moment is tried again.
-        """
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -71,18 +61,8 @@ class DeltaSink:
         )
         if mark:
             writer = writer.option("userMetadata", mark)
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                place = table_path(self.tables, table)
-                writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place)
-            # Of pyspark's class or py4j's, by whether pyspark knows it.
-            except Exception as error:
-                conflict = _CONFLICT.search(str(error))
-                if conflict is None or attempt == _ATTEMPTS:
-                    raise
-                _log.warning("%s changed while batch %d was appended (%s): once more", table, batch_id, conflict[0])
-            else:
-                return
+        place = table_path(self.tables, table)
+        retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
 
 
 class RecordWatch(Protocol):
