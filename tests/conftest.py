@@ -1,4 +1,4 @@
-"""What costs seconds to get and is shared by the whole run: the jars and one real broker."""
+"""What costs seconds to get and is shared by a whole run: the jars, one real broker and one Spark session."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
 
-from broker.jars.jar_sets import ensure_jars, jars_folder
+from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
 from broker.local.local_broker import LocalBroker
+from streaming.session import stream_session
 
 # A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -32,3 +34,11 @@ def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
     """A real Kafka broker with the users alice, mallory and admin; use topics of your own."""
     with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def spark(jars: Path) -> Iterator[SparkSession]:
+    """The session of the stream; a test that changes it changes it back."""
+    session = stream_session(spark_jars(jars))
+    yield session
+    session.stop()

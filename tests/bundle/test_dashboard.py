@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
-from streaming.session import stream_session
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
@@ -83,10 +81,9 @@ def tables(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def spark(jars, tables):
+def spark(spark, tables):
     """A session with the tables and views of the same moment under their names."""
-    # Not stopped: other tests of this process may hold the same session.
-    with own_views(stream_session(spark_jars(jars))) as session:
+    with own_views(spark) as session:
         for name in TABLES:
             session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
         session.sql(

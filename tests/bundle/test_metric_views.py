@@ -5,9 +5,7 @@ Spark knows version 0.1 of Databricks' definition, which has no comments and syn
 
 import pytest
 
-from broker.jars.jar_sets import spark_jars
 from jobs.cli import run
-from streaming.session import stream_session
 from tables.catalog import engines
 from tables.delta import TABLES, table_path
 from tables.query.metric_views import metric_view_statement, metric_views, statement
@@ -24,15 +22,14 @@ def tables(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def spark(jars, tables, tmp_path_factory):
-    session = stream_session(spark_jars(jars))
-    session.sql(f"CREATE DATABASE {SCHEMA} LOCATION '{tmp_path_factory.mktemp('schema')}'")
+def spark(spark, tables, tmp_path_factory):
+    spark.sql(f"CREATE DATABASE {SCHEMA} LOCATION '{tmp_path_factory.mktemp('schema')}'")
     for name in TABLES:
-        session.sql(f"CREATE TABLE {SCHEMA}.{name} USING delta LOCATION '{table_path(tables, name)}'")
+        spark.sql(f"CREATE TABLE {SCHEMA}.{name} USING delta LOCATION '{table_path(tables, name)}'")
     for name, definition in metric_views().items():
-        session.sql(statement(name, version_01(definition), f"spark_catalog.{SCHEMA}"))
-    yield session
-    session.sql(f"DROP DATABASE {SCHEMA} CASCADE")
+        spark.sql(statement(name, version_01(definition), f"spark_catalog.{SCHEMA}"))
+    yield spark
+    spark.sql(f"DROP DATABASE {SCHEMA} CASCADE")
 
 
 def version_01(definition):

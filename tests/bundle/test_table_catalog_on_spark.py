@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,10 +10,8 @@ from pyspark.sql import SparkSession
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from broker.jars.jar_sets import spark_jars
 from broker.leases.lease_rules import Action, Lease
 from streaming.commit.sinks import DeltaSink
-from streaming.session import stream_session
 from tables.catalog import catalog_tables
 from tables.catalog.answer import Answer
 from tables.catalog.engines import SparkEngine
@@ -44,15 +41,13 @@ class WithoutAnalyze:
 
 
 @pytest.fixture(scope="module")
-def spark(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    # Not stopped: other tests of this process may hold the same session.
-    session = stream_session(spark_jars(jars))
+def spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # VACUUM would list each folder by so many tasks.
-    session.conf.set(LISTING, 2)
-    session.sql(f"CREATE SCHEMA {SCHEMA} LOCATION '{tmp_path_factory.mktemp('upkeep')}'")
-    yield session
-    session.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
-    session.conf.unset(LISTING)
+    spark.conf.set(LISTING, 2)
+    spark.sql(f"CREATE SCHEMA {SCHEMA} LOCATION '{tmp_path_factory.mktemp('upkeep')}'")
+    yield spark
+    spark.sql(f"DROP SCHEMA {SCHEMA} CASCADE")
+    spark.conf.unset(LISTING)
 
 
 @pytest.fixture(scope="module")

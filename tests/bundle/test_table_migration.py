@@ -9,9 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
-from broker.jars.jar_sets import spark_jars
 from streaming.commit.sinks import DeltaSink
-from streaming.session import stream_session
 from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
 from tables.errors import TableVersionError
 from tables.specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
@@ -20,12 +18,6 @@ GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 ADDED_LATER = {"producer_id_metrics": ["saturated", "as_of"], "throttle_decisions": ["client_ids", "quota_updated_at"]}
 """Columns that a table of a version before them lacks: of each kind of type that a table has."""
-
-
-@pytest.fixture(scope="module")
-def spark(jars: Path) -> SparkSession:
-    # Not stopped: other tests of this process may hold the same session.
-    return stream_session(spark_jars(jars))
 
 
 def rows(tables: str, name: str) -> list[dict[str, object]]:

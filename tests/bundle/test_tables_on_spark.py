@@ -7,9 +7,7 @@ from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from broker.jars.jar_sets import spark_jars
 from quota.config import QuotaConfig
-from streaming.session import stream_session
 from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, view_statements, views
@@ -19,9 +17,8 @@ NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
 @pytest.fixture(scope="module")
-def spark(jars):
-    # Not stopped: other tests of this process may hold the same session.
-    with own_views(stream_session(spark_jars(jars))) as session:
+def spark(spark):
+    with own_views(spark) as session:
         yield session
 
 

@@ -3,16 +3,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.jars.jar_sets import spark_jars
 from broker.local.local_broker import LocalBroker
-from streaming.session import stream_session
 from tests.fault.fault_kit import Stream, new_topic, send, traffic
-
-
-@pytest.fixture(scope="session")
-def spark(jars: Path) -> SparkSession:
-    # Not stopped: other tests of this process may hold the same session.
-    return stream_session(spark_jars(jars))
 
 
 @pytest.fixture(scope="session")
