@@ -12,6 +12,7 @@ import pytest
 from tables.delta import create_missing
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
 
 
 def run(*command, cwd):
@@ -73,15 +74,22 @@ def test_data_files_are_in_the_wheel(wheel):
 def test_nothing_but_our_packages_is_in_the_wheel(wheel):
     with zipfile.ZipFile(wheel) as content:
         top = {name.partition("/")[0] for name in content.namelist() if ".dist-info/" not in name}
-    assert top == {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
+    assert top == PACKAGES
+
+
+def test_the_wheel_says_that_every_package_is_typed(wheel):
+    with zipfile.ZipFile(wheel) as content:
+        marked = {name.partition("/")[0] for name in content.namelist() if name.endswith("/py.typed")}
+    assert marked == PACKAGES
+    assert "Typing :: Typed" in metadata(wheel).get_all("Classifier")
 
 
 def test_the_modules_come_from_the_wheel(fresh):
     python = fresh / "venv" / "bin" / "python"
-    packages = "wire, quota, lifecycle, state, tables, broker, streaming, jobs, sql, jvm"
+    packages = ", ".join(sorted(PACKAGES))
     code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
     files = run(python, "-E", "-c", code, cwd=fresh).split()
-    assert len(files) == 10
+    assert len(files) == len(PACKAGES)
     assert all(file.startswith(str(fresh)) for file in files)
 
 
