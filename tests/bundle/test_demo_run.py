@@ -1,6 +1,6 @@
 """The demo as users run it: a real broker, real producers, the tap, the stream, the enforcer and the console.
 
-`PID_QUOTA_SCREENSHOTS=docs/img` renews the README's pictures, which takes a minute longer.
+`PID_QUOTA_SCREENSHOTS=docs/img` renews the README's picture, which takes a minute longer.
 """
 
 import json
@@ -20,7 +20,7 @@ from jobs.demo.processes import MARKER
 from tests.bundle import browser_kit
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
-PAGES = {"overview": "", "mallory": "#/principal?name=User%3Amallory&hours=0.1"}
+MALLORYS_PAGE = "#/principal?name=User%3Amallory&hours=0.1"
 
 
 @pytest.fixture
@@ -66,12 +66,11 @@ def until(condition, reader, wanted_s=200):
     return condition()
 
 
-def take_pictures(address, profile):
+def take_picture(address, profile):
     with browser_kit.chromium(profile) as browser:
         browser.look()
-        for name, page in PAGES.items():
-            browser.open(f"{address}{page}")
-            browser.picture(WISHED / f"demo-{name}.png")
+        browser.open(f"{address}{MALLORYS_PAGE}")
+        browser.picture(WISHED / "demo-mallory.png")
 
 
 def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environment, tmp_path):
@@ -98,7 +97,7 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environm
             page = until(slowed, reader)
             if WISHED:
                 until(lambda: re.search(r"\] [12]?\d s of traffic left", lines[-1]), reader)
-                take_pictures(address, tmp_path / "profile")
+                take_picture(address, tmp_path / "profile")
         err = running.stderr.read()
         reader.join()
         running.wait(60)

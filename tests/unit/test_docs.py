@@ -1,0 +1,89 @@
+"""The pages: their links, the files they name, and the tables that repeat what the code says."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from jobs.stream.command import stream
+from tables.specs import TABLES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+GENERATED = DOCS / "performance.md"
+FOLDERS = "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|sql|bench|tests|docs|resources"
+
+
+def text_of(page: Path) -> str:
+    """Return the page without its code blocks, in which a # begins a comment."""
+    return re.sub(r"^\s*```.*?^\s*```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the page's headings."""
+    headings = re.findall(r"^#+ +(.+)$", text_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def relative_links(page: Path) -> list[str]:
+    found = re.findall(r"\]\(([^)\s]+)\)", text_of(page))
+    return [link for link in found if not re.match(r"[a-z]+:", link)]
+
+
+def first_column(page: Path, heading: str) -> set[str]:
+    """Return the names in code style in the first column of the table below a heading."""
+    section = page.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
+    broken = []
+    for link in relative_links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+\.\w+)`", text_of(page))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", sorted(set(DOCS.rglob("*.md")) - {GENERATED}), ids=lambda page: page.stem)
+def test_every_page_opens_with_whom_it_is_for(page: Path) -> None:
+    title, blank, reader = page.read_text(encoding="utf-8").splitlines()[:3]
+    assert title.startswith("# ")
+    assert blank == ""
+    assert re.fullmatch(r"\*For .+\*", reader)
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = DOCS / "index.md"
+    linked = {(DOCS / link).resolve() for link in relative_links(index)}
+    assert set(DOCS.rglob("*.md")) - {index} <= linked
+
+
+def test_every_picture_is_shown_or_linked() -> None:
+    used = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in relative_links(page)}
+    assert {path for path in (DOCS / "img").iterdir() if path not in used} == set()
+
+
+def test_the_reference_lists_every_option_of_the_stream() -> None:
+    app = typer.Typer(add_completion=False)
+    app.command()(stream)
+    options = {name for option in typer.main.get_command(app).params for name in option.opts}
+    assert first_column(DOCS / "reference.md", "Options of the stream") - {"PID_QUOTA_TABLES"} == options | {
+        "producer_id_quotas"
+    }
+
+
+def test_the_reference_lists_every_column_of_the_metrics() -> None:
+    columns = set(TABLES["producer_id_metrics"].schema.names)
+    assert first_column(DOCS / "reference.md", "Metrics") == columns
