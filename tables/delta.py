@@ -9,7 +9,14 @@ import pyarrow as pa
 
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.migration import bring_up_to_date
-from tables.specs import TABLES, TableSpec
+from tables.specs import (
+    LOG_RETENTION,
+    LOG_RETENTION_PROPERTY,
+    TABLES,
+    TABLES_VERSION,
+    VERSION_PROPERTY,
+    TableSpec,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -95,7 +102,7 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def create_missing(root: str) -> None:
-    """Make the path tables that are not there yet; to those of an earlier version add the columns that they lack.
+    """Make the path tables that are not there yet, and add the columns that those of an earlier version lack.
 
     Only what `deltalake` reads and writes is used: no deletion vectors, clustering or row tracking.
 
@@ -104,7 +111,7 @@ def create_missing(root: str) -> None:
 
     Raises:
         TableError: If the folder is not writable.
-        TableVersionError: If a table is there that this version can't write.
+        TableVersionError: If a newer version made a table.
     """
     from deltalake.exceptions import DeltaError
 
@@ -147,13 +154,20 @@ def _create(spec: TableSpec, path: str) -> None:
 
     if not DeltaTable.is_deltatable(path):
         try:
-            DeltaTable.create(path, spec.schema, mode="ignore", name=spec.name, description=spec.comment)
+            DeltaTable.create(
+                path,
+                spec.schema,
+                mode="ignore",
+                name=spec.name,
+                description=spec.comment,
+                configuration={LOG_RETENTION_PROPERTY: LOG_RETENTION, VERSION_PROPERTY: str(TABLES_VERSION)},
+                # The version is no property that Delta knows.
+                raise_if_key_not_exists=False,
+            )
         except DeltaError:
             # Another process may have won the race for version 0: then the table is there.
             if not DeltaTable.is_deltatable(path):
                 raise
-    # A process that died after the first commit leaves a table without its settings, and an earlier version one
-    # without some columns: heal it.
     bring_up_to_date(spec, path)
 
 

@@ -84,17 +84,12 @@ def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
     ]
 
 
-def spec_columns(spec: TableSpec) -> list[Any]:
-    """Return the columns of this version, as deltalake's fields."""
+def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
+    """Return the columns, as deltalake's fields, that a table of an earlier version lacks."""
     from deltalake.schema import Schema
 
-    return list(Schema.from_arrow(spec.schema).fields)
-
-
-def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
-    """Return those that a table does not have, as deltalake's fields: an earlier version made it."""
     have = {column.name for column in table.schema().fields}
-    return [column for column in spec_columns(spec) if column.name not in have]
+    return [column for column in Schema.from_arrow(spec.schema).fields if column.name not in have]
 
 
 def type_words(kind: Any) -> str:

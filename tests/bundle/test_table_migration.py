@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from streaming.commit.sinks import DeltaSink
 from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
 from tables.errors import TableVersionError
-from tables.specs import LOG_RETENTION_PROPERTY, VERSION_PROPERTY
+from tables.specs import VERSION_PROPERTY
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -71,7 +71,6 @@ def test_tables_that_an_earlier_version_wrote_open_and_take_what_this_one_writes
     for name, spec in TABLES.items():
         table = open_table(tables, name)
         assert {column.name for column in table.schema().fields} >= set(spec.schema.names)
-        assert {LOG_RETENTION_PROPERTY, VERSION_PROPERTY} <= set(table.metadata().configuration)
     for name in ("throttle_decisions", "producer_id_metrics"):
         append_as_the_stream_does(spark, tables, name)
         assert len(rows(tables, name)) == len(before.get(name, ())) + 1
@@ -99,20 +98,12 @@ def test_columns_that_are_missing_are_added_and_written(spark: SparkSession, tmp
     }
 
 
-def test_a_migration_is_done_once(tmp_path: Path) -> None:
+def test_a_table_that_lacks_nothing_is_left_alone(tmp_path: Path) -> None:
     tables = without("throttle_decisions", ["client_ids"], tmp_path)
     create_missing(tables)
     version = open_table(tables, "throttle_decisions").version()
     create_missing(tables)
     assert open_table(tables, "throttle_decisions").version() == version
-
-
-def test_a_column_of_another_type_is_refused_before_anything_is_changed(tmp_path: Path) -> None:
-    DeltaTable.create(str(tmp_path / "tap_status"), pa.schema([("broker_id", pa.string())]))
-    with pytest.raises(TableVersionError, match=r"broker_id of table .* is string, and this version writes integer"):
-        create_missing(str(tmp_path))
-    table = open_table(str(tmp_path), "tap_status")
-    assert table.version() == 0
 
 
 def test_tables_of_a_newer_version_are_refused_with_both_versions(tmp_path: Path) -> None:
@@ -121,14 +112,3 @@ def test_tables_of_a_newer_version_are_refused_with_both_versions(tmp_path: Path
     open_table(str(tmp_path), "tap_status").alter.set_table_properties(newer, raise_if_not_exists=False)
     with pytest.raises(TableVersionError, match="is of version 99, and this pid-quota knows versions up to 1"):
         create_missing(str(tmp_path))
-
-
-def test_who_has_set_how_long_the_log_is_kept_keeps_that(tmp_path: Path) -> None:
-    DeltaTable.create(
-        str(tmp_path / "tap_status"),
-        TABLES["tap_status"].schema,
-        configuration={LOG_RETENTION_PROPERTY: "interval 30 days"},
-    )
-    create_missing(str(tmp_path))
-    configuration = open_table(str(tmp_path), "tap_status").metadata().configuration
-    assert configuration[LOG_RETENTION_PROPERTY] == "interval 30 days"

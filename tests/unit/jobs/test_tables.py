@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
-from tables.errors import TableError, TableNotFoundError, TableVersionError
+from tables.errors import TableError, TableNotFoundError
 from tests.unit.jobs.table_rows import NOON
 
 
@@ -104,12 +104,6 @@ def test_tables_of_a_catalog_are_not_made_as_files(tmp_path, monkeypatch):
     with pytest.raises(TableError, match="catalog"):
         create_missing("main.pid_quota")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_table_that_lacks_what_can_t_be_empty_is_named(tmp_path):
-    write_deltalake(tmp_path / "producer_id_quotas", pa.table({"entity_name": ["a"]}))
-    with pytest.raises(TableVersionError, match=r"producer_id_quotas lacks entity_type"):
-        create_missing(str(tmp_path))
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path):
