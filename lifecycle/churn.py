@@ -40,8 +40,6 @@ RETURN_SECONDS = 600.0
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
 """Who takes its transactional id again so often, sooner than that, restarts in a loop or has a rival."""
-STEP_SECONDS = 45.0
-"""A pause so long ends a step of a roll-out; written into the view."""
 MIN_STEP_PIDS = 3.0
 KEPT_SHARE = 0.8
 MIN_LEAKED_PIDS = 50

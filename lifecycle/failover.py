@@ -1,13 +1,12 @@
 """Who leads and holds producers after a broker dies.
 
-In Kafka as it is, followers hold the producers of what they replicate, so a death moves leadership and no memory:
-`led_pids` of the survivors grow, `held_pids` only when partitions are reassigned. KIP-936 tells it differently, with
-producers that move with leadership; its arithmetic is here under a name of its own, as a comparison.
+Followers hold the producers of what they replicate, so a death moves leadership and no memory: `led_pids` of the
+survivors grow, `held_pids` only when partitions are reassigned. (KIP-936 assumes that producers move with leadership.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lifecycle.occupancy import Census, Placement
@@ -90,51 +89,3 @@ def failover(census: Census, dead: int) -> Failover:
 
 def _brokers(census: Census) -> list[int]:
     return sorted({*census.expirations_ms, *(replica.broker_id for replica in census.replicas)})
-
-
-# KIP-936's arithmetic
-
-
-Moves = Callable[[int, int, Mapping[int, int]], Mapping[int, int]]
-"""Who gets how many producers of a dead broker: its id, its producers, and those of the survivors by id."""
-
-
-def kip_936_cascade(producers: Mapping[int, int], capacity: int, first: int, moves: Moves) -> list[dict[int, int]]:
-    """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
-
-    This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already, see `failover`.
-
-    Args:
-        producers: In memory, by broker.
-        capacity: A broker with more runs out of memory.
-        first: The broker that dies at the start.
-        moves: Who gets the producers of a dead broker.
-
-    Returns:
-        Producers by living broker after each death; empty at the end if the cluster is down.
-    """
-    alive, steps = dict(producers), []
-    dead: int | None = first
-    while dead is not None:
-        moved = alive.pop(dead)
-        for broker, count in moves(dead, moved, alive).items():
-            alive[broker] += count
-        steps.append(dict(alive))
-        dead = next((broker for broker, count in alive.items() if count > capacity), None)
-    return steps
-
-
-def spread_evenly(_dead: int, moved: int, alive: Mapping[int, int]) -> dict[int, int]:
-    """All survivors get the same share; the first ones what does not divide."""
-    if not alive:
-        return {}
-    share, rest = divmod(moved, len(alive))
-    return {broker: share + (number < rest) for number, broker in enumerate(alive)}
-
-
-def to_the_next(dead: int, moved: int, alive: Iterable[int]) -> dict[int, int]:
-    """The broker with the next higher id gets them all; after the last one, the first."""
-    brokers = sorted(alive)
-    if not brokers:
-        return {}
-    return {next((broker for broker in brokers if broker > dead), brokers[0]): moved}

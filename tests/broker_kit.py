@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.cluster.whole_topic import bounds
 from broker.local.local_broker import LocalBroker
+from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap
 
 # Only a limit for what went wrong; a healthy run waits for milliseconds.
@@ -86,6 +87,18 @@ def read_events(broker: LocalBroker, topic: str) -> list[tuple[str, dict[str, An
         events.append(((message.key() or b"").decode(), json.loads(message.value() or b"")))
     consumer.close()
     return events
+
+
+def file_tap(log_file: Path, broker_id: int, kafka_config: Mapping[str, str], **options: Any) -> SourceTap:
+    """A tap of one broker's log file; `from_end` goes to its source, the other options to the tap."""
+    source = FileSource(log_file, broker_id, from_end=options.pop("from_end", False))
+    return SourceTap(source, kafka_config, **options)
+
+
+def restart(broker: LocalBroker) -> None:
+    """Stop the broker, if it runs, and start it again: same ports, same data."""
+    broker.stop()
+    broker.start()
 
 
 @contextmanager

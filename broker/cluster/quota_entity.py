@@ -19,16 +19,6 @@ class QuotaEntity:
     client_id: str | None = None
     ip: str | None = None
 
-    @property
-    def kind(self) -> str:
-        """What it is, in Kafka's words.
-
-        Examples:
-            >>> QuotaEntity("alice").kind, QuotaEntity("alice", "app").kind, QuotaEntity(ip="10.0.0.1").kind
-            ('user', 'user,client-id', 'ip')
-        """
-        return ",".join(kind for kind, _ in self.parts())
-
     def parts(self) -> list[tuple[str, str]]:
         """Return the entity as pairs of type and name, as the protocol has it."""
         named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))

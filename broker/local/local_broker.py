@@ -2,7 +2,7 @@
 
 Broker and controller in one JVM, SASL/PLAIN for the users, a plain listener for ourselves, and the log that the tap
 reads. It listens on the loopback address only and is gone when the `with` block ends, however that happens (see
-`broker.watchdog`). Several of them as one cluster: `broker.local.local_cluster`.
+`broker.watchdog`).
 """
 
 from __future__ import annotations
@@ -146,11 +146,6 @@ class LocalBroker:
     def kill(self) -> None:
         """SIGKILL, as a crash would: for fault tests."""
         self._server.kill()
-
-    def restart(self) -> None:
-        """Stop, if it runs, and start again: same ports, same data."""
-        self.stop()
-        self.start()
 
     def _known_ports(self) -> Ports:
         if self._ports is None:

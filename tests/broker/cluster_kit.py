@@ -16,7 +16,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaPartition
 
 from broker.cluster.raw_admin import RawAdmin
-from broker.local.local_cluster import LocalCluster
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import wait_until
 
 _TIMEOUT_S = 30.0

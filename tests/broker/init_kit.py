@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse
 
-from lifecycle.init_producer_id import InitDecision, InitRequest
 from tests.broker_kit import wait_until
+from tests.init_rules_kit import InitDecision, InitRequest
 
 _VERSION = 4
 _ERRORS = {

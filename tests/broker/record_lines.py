@@ -44,7 +44,7 @@ def main() -> None:
         java = ["java", "-cp", kafka_classpath(), str(java_client)]
         subprocess.run([*java, broker.bootstrap_servers, "alice", DEFAULT_USERS["alice"]], check=True)
         broker.kill()
-        broker.restart()
+        broker.start()
         LINES.write_bytes(broker.log_file.read_bytes())
 
 

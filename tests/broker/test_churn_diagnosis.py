@@ -12,11 +12,10 @@ import pytest
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
 from lifecycle.churn import Churn, Evidence
 from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
-from tests.broker_kit import new_topic, read_events, running, wait_until_idle
+from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
 
 LEAST_OF_THE_FASTEST = 160
@@ -37,7 +36,7 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
 ) -> None:
     ensure_topics(own.admin_config())
     clients = labelled_clients()
-    with running(Tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)) as tap:
+    with running(file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)) as tap:
         wait_until_idle(tap)
         with running_clients(clients, own, new_topic(own, "work", partitions=4)):
             time.sleep(SECONDS)

@@ -14,8 +14,21 @@ from broker.cluster.logging_levels import switch_logging
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.metadata_blocks import read_metadata_blocks
-from broker.tap.file_tap import Tap
-from lifecycle.init_producer_id import (
+from lifecycle.producer_id_blocks import Block, find_violations
+from tests.broker.init_kit import InitClient
+from tests.broker_kit import (
+    file_tap,
+    frozen,
+    new_topic,
+    produce,
+    read_events,
+    restart,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
+from tests.init_rules_kit import (
     MAX_EPOCH,
     InitDecision,
     InitRequest,
@@ -23,18 +36,6 @@ from lifecycle.init_producer_id import (
     TransactionalState,
     classify,
     init_producer_id,
-)
-from lifecycle.producer_id_blocks import Block, find_violations
-from tests.broker.init_kit import InitClient
-from tests.broker_kit import (
-    frozen,
-    new_topic,
-    produce,
-    read_events,
-    running,
-    transactional_producer,
-    wait_until,
-    wait_until_idle,
 )
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS
 
@@ -171,7 +172,7 @@ def bump_by_an_error(own: LocalBroker, producer: Producer, topic: str) -> None:
 def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(own.admin_config())
     settings, orders, mark = own.client_config("alice"), new_topic(own, "orders"), uuid.uuid4().hex[:8]
-    tap = Tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)
+    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)
     with running(tap):
         wait_until_idle(tap)
         produce(settings, orders, **{"client.id": f"plain-{mark}"})
@@ -214,7 +215,7 @@ def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker,
 
 def test_blocks_of_the_request_log_are_those_of_the_metadata_log(own: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(own.admin_config())
-    tap = Tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"))
+    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"))
     with InitClient(own.admin_servers) as client:
         # Past the ninth tenth of a block, the broker asks for the next.
         for _ in range(1000):
@@ -237,7 +238,7 @@ def test_blocks_of_the_request_log_are_those_of_the_metadata_log(own: LocalBroke
 def test_a_restarted_broker_takes_a_new_block_under_a_new_epoch(own: LocalBroker) -> None:
     with InitClient(own.admin_servers) as client:
         before = client.ask_until_ready(InitRequest()).producer_id
-    own.restart()
+    restart(own)
     with InitClient(own.admin_servers) as client:
         after = client.ask_until_ready(InitRequest()).producer_id
 

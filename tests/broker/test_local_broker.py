@@ -9,7 +9,7 @@ import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import end_offset, new_topic, processes_naming, produce, wait_until
+from tests.broker_kit import end_offset, new_topic, processes_naming, produce, restart, wait_until
 
 
 def test_users_produce_with_idempotence(broker: LocalBroker) -> None:
@@ -52,7 +52,7 @@ def test_data_survives_a_crash_and_nothing_survives_the_block(jars: Path, tmp_pa
             produce(broker.client_config("alice"), topic)
             broker.kill()
             assert broker.pid is None
-            broker.restart()
+            restart(broker)
             assert broker.bootstrap_servers == address
             assert end_offset(broker, topic) == 1
             assert broker.pid in processes_naming(folder)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.errors import LocalBrokerError
-from broker.local.local_cluster import LocalCluster
 from tests.broker.cluster_kit import in_sync, leader_of, replicated_topic
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import end_offset, processes_naming, produce, wait_until
 
 
@@ -80,11 +80,12 @@ def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
 def test_all_nodes_die_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     program = (
-        "import pathlib, sys, time; from broker.local.local_cluster import LocalCluster\n"
+        "import pathlib, sys, time; from tests.broker.local_cluster import LocalCluster\n"
         "with LocalCluster(pathlib.Path(sys.argv[1]), nodes=2, jars=pathlib.Path(sys.argv[2])):\n"
         "    print('up', flush=True); time.sleep(600)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program, folder, jars], stdout=subprocess.PIPE)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = subprocess.Popen([sys.executable, "-c", program, folder, jars], stdout=subprocess.PIPE, env=environment)
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"up\n"
     assert len(processes_naming(folder)) >= 3

@@ -10,7 +10,7 @@ from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER, switch_logging
 from broker.errors import BrokerUnreachableError
 from broker.local.local_broker import LocalBroker
 from broker.tap.log_levels_watch import ask_levels
-from tests.broker_kit import new_topic, produce, wait_until
+from tests.broker_kit import new_topic, produce, restart, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_what_is_on_already_is_not_changed(admin: ClusterAdmin) -> None:
 
 def test_a_controller_logs_the_blocks_it_hands_out_and_nothing_else(quiet: LocalBroker) -> None:
     # A broker asks for a block when a producer comes and it has none: after its start.
-    quiet.restart()
+    restart(quiet)
 
     with ClusterAdmin(KafkaConfig.load(quiet.admin_servers).kafka_python()) as admin:
         (on,) = switch_logging(admin, on=True, controller=True)

@@ -7,10 +7,9 @@ import pytest
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from jobs.cli import run
 from tests.broker.churn_kit import write_inits
-from tests.broker_kit import new_topic, produce, read_events, running, wait_until_idle
+from tests.broker_kit import file_tap, new_topic, produce, read_events, restart, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
 
 METADATA_LOG = "__cluster_metadata-0"
@@ -18,7 +17,7 @@ METADATA_LOG = "__cluster_metadata-0"
 
 def produce_under_a_tap(broker: LocalBroker, topic: str, producers: int, events: str) -> list[int]:
     """Returns all ids that alice got so far, as taps saw it."""
-    with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         for _ in range(producers):
             produce(broker.client_config("alice"), topic)
@@ -35,7 +34,7 @@ def test_ids_that_a_restart_lost_are_not_said_to_be_issued(
         ensure_topics(broker.admin_config())
         topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
         before = produce_under_a_tap(broker, topic, 3, events)
-        broker.restart()
+        restart(broker)
         after = produce_under_a_tap(broker, topic, 2, events)[len(before) :]
         write_inits(tables, [record for _, record in read_events(broker, PRODUCER_INITS)])
         (log,) = broker.server_log.parent.rglob(METADATA_LOG)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.local.local_cluster import LocalCluster
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import make_report
 from lifecycle.failover import failover
 from tests.broker.cluster_kit import replicated_topic
+from tests.broker.local_cluster import LocalCluster
 from tests.broker.occupancy_kit import broker_counts, census_of, fill
 from tests.broker_kit import LIMIT_S, processes_naming, wait_until
 

@@ -11,11 +11,10 @@ from confluent_kafka import Producer
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy_rate import Rates, rates_of
 from tests.broker.occupancy_kit import census_of
-from tests.broker_kit import new_topic, running, wait_until_idle
+from tests.broker_kit import file_tap, new_topic, running, wait_until_idle
 
 LIVING = 15
 
@@ -26,7 +25,7 @@ def flooded(jars: Path, folder: Path, expiration_ms: int) -> Iterator[LocalBroke
     with LocalBroker(folder, jars=jars, **settings) as broker:
         ensure_topics(broker.admin_config())
         topic, events = new_topic(broker, "orders", partitions=3), new_topic(broker, "events")
-        with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+        with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
             wait_until_idle(tap)
             stop = threading.Event()
             clients = [threading.Thread(target=client, args=(broker, topic, stop)) for client in (living, flood)]

@@ -28,15 +28,23 @@ from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from jobs.cli import run
 from jobs.occupancy.census import TakenCensus
 from jobs.occupancy.report import make_report
 from lifecycle.expiration_change import freed_by
-from lifecycle.expiry import DEFAULT_EXPIRATION_MS, PartitionProducers
 from tables.query.sql_query import query
 from tests.broker.occupancy_kit import QUICKLY, broker_counts, census_of, fill
-from tests.broker_kit import LIMIT_S, new_topic, produce, running, transactional_producer, wait_until, wait_until_idle
+from tests.broker_kit import (
+    LIMIT_S,
+    file_tap,
+    new_topic,
+    produce,
+    running,
+    transactional_producer,
+    wait_until,
+    wait_until_idle,
+)
+from tests.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
 
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200
@@ -181,7 +189,7 @@ def test_the_command_names_owners_that_a_tap_has_seen_and_keeps_the_sweep(
 ) -> None:
     ensure_topics(broker.admin_config())
     topic, events = new_topic(broker, "orders"), new_topic(broker, "events")
-    with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         for user, producers in (("alice", 2), ("mallory", 5)):
             for _ in range(producers):

@@ -7,15 +7,16 @@ from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
-from broker.tap.file_tap import Tap
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import (
     end_offset,
+    file_tap,
     new_topic,
     produce,
     produce_in_transactions,
     read_events,
+    restart,
     running,
     transactional_producer,
     wait_until,
@@ -32,13 +33,15 @@ def events_topic(broker: LocalBroker) -> str:
 
 
 @pytest.fixture
-def tap(broker: LocalBroker, events_topic: str) -> Tap:
-    return Tap(
+def tap(broker: LocalBroker, events_topic: str) -> SourceTap:
+    return file_tap(
         broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True, every_batch=True
     )
 
 
-def test_each_batch_is_one_event_of_the_user_who_sent_it(broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+def test_each_batch_is_one_event_of_the_user_who_sent_it(
+    broker: LocalBroker, tap: SourceTap, events_topic: str
+) -> None:
     orders = new_topic(broker, "orders")
     with running(tap):
         wait_until_idle(tap)
@@ -65,7 +68,7 @@ def test_each_batch_is_one_event_of_the_user_who_sent_it(broker: LocalBroker, ta
 
 
 def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
-    broker: LocalBroker, tap: Tap, events_topic: str
+    broker: LocalBroker, tap: SourceTap, events_topic: str
 ) -> None:
     orders = new_topic(broker, "orders")
     with running(tap):
@@ -102,7 +105,7 @@ def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
         "[ProducerStateManager partition=produce-events-0] Updated producer 1 state to",
     ],
 )
-def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: SourceTap, events_topic: str) -> None:
     orders = new_topic(broker, "orders")
     with running(tap):
         wait_until_idle(tap)
@@ -117,7 +120,9 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
 def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(broker.admin_config())
     position_file = tmp_path / "position"
-    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file, every_batch=True)
+    tap = file_tap(
+        broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file, every_batch=True
+    )
     with running(tap):
         produce(broker.client_config("alice"), new_topic(broker, "orders"), messages=3)
         wait_until(lambda: tap.counters.events >= 3, "events of the client")
@@ -135,7 +140,7 @@ def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tm
         assert end_offset(broker, PRODUCE_EVENTS) == stood_at
 
 
-def test_a_topic_of_any_name_makes_no_events_of_its_own(broker: LocalBroker, tap: Tap, events_topic: str) -> None:
+def test_a_topic_of_any_name_makes_no_events_of_its_own(broker: LocalBroker, tap: SourceTap, events_topic: str) -> None:
     with running(tap):
         wait_until_idle(tap)
         produce(broker.client_config("alice"), new_topic(broker, "orders"))
@@ -146,8 +151,8 @@ def test_a_topic_of_any_name_makes_no_events_of_its_own(broker: LocalBroker, tap
 
 
 def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
-    def next_tap() -> Tap:
-        return Tap(
+    def next_tap() -> SourceTap:
+        return file_tap(
             broker.log_file,
             broker.broker_id,
             broker.admin_config(),
@@ -184,13 +189,13 @@ def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         ensure_topics(broker.admin_config())
         orders = new_topic(broker, "orders")
-        tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), every_batch=True)
+        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), every_batch=True)
         with running(tap):
             produce(broker.client_config("alice"), orders, messages=3)
             wait_until(lambda: tap.counters.events == 3, "events before the crash")
             wait_until_idle(tap)
             broker.kill()
-            broker.restart()
+            restart(broker)
             wait_until(lambda: tap.counters.recovered >= 3, "the replay")
             produce(broker.client_config("mallory"), orders)
             wait_until(lambda: tap.counters.events == 4, "the event after the crash")
@@ -203,9 +208,11 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
     ensure_topics(broker.admin_config())
     narrow = new_topic(broker, "events", max_message_bytes="50")
 
-    def next_tap(topic: str) -> Tap:
+    def next_tap(topic: str) -> SourceTap:
         position_file = tmp_path / "position"
-        return Tap(broker.log_file, 1, broker.admin_config(), topic=topic, from_end=True, position_file=position_file)
+        return file_tap(
+            broker.log_file, 1, broker.admin_config(), topic=topic, from_end=True, position_file=position_file
+        )
 
     def run_until_refused() -> None:
         ended = threading.Event()
@@ -227,7 +234,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
 def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.tap.source_tap._NEW_TOPIC_S", 0.1)
-    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
+    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' is not on 127\.0\.0\.1"), running(tap):
         pass
@@ -235,7 +242,7 @@ def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.Monke
 
 def test_an_unreachable_broker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.cluster.topics.require_topic.__defaults__", (0.5,))
-    tap = Tap(tmp_path / "log", 1, {"bootstrap.servers": "127.0.0.1:1"})
+    tap = file_tap(tmp_path / "log", 1, {"bootstrap.servers": "127.0.0.1:1"})
 
     with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"), running(tap):
         pass
@@ -247,7 +254,7 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
     position_file = tmp_path / "position"
 
     def produced() -> None:
-        tap = Tap(
+        tap = file_tap(
             broker.log_file,
             1,
             broker.admin_config(),
@@ -305,7 +312,7 @@ def test_an_empty_position_file_of_a_machine_that_went_down_ends_no_tap(
 ) -> None:
     position_file = tmp_path / "position"
     position_file.touch()
-    tap = Tap(
+    tap = file_tap(
         broker.log_file,
         broker.broker_id,
         broker.admin_config(),

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from tests.broker_kit import (
     end_offset,
+    file_tap,
     new_topic,
     produce_in_transactions,
     read_events,
@@ -63,8 +63,8 @@ def test_a_tap_places_transactions_whose_ids_another_broker_handed_out(
     broker: LocalBroker, events_topic: str, tmp_path: Path, pid: int
 ) -> None:
     first_log, second_log = tmp_path / "1.log", tmp_path / "2.log"
-    with running(Tap(first_log, 1, broker.admin_config(), topic=events_topic)) as first:
-        second = Tap(second_log, 2, broker.admin_config(), topic=events_topic, wait_s=600)
+    with running(file_tap(first_log, 1, broker.admin_config(), topic=events_topic)) as first:
+        second = file_tap(second_log, 2, broker.admin_config(), topic=events_topic, wait_s=600)
         with running(second):
             # The batch is there before anybody knows its owner.
             append(second_log, batch_line(pid))
@@ -73,7 +73,7 @@ def test_a_tap_places_transactions_whose_ids_another_broker_handed_out(
             wait_until(lambda: second.counters.placed_late == 1, "the binding came")
         wait_until_idle(first)
     # Long after: it is in the topic, and nothing of it in the log of this broker.
-    with running(Tap(tmp_path / "3.log", 3, broker.admin_config(), topic=events_topic)) as third:
+    with running(file_tap(tmp_path / "3.log", 3, broker.admin_config(), topic=events_topic)) as third:
         append(tmp_path / "3.log", batch_line(pid))
         wait_until(lambda: third.counters.events == 1, "the batch")
         wait_until_idle(third)
@@ -99,7 +99,7 @@ def test_a_binding_that_comes_too_late_makes_one_correction(
     broker: LocalBroker, events_topic: str, tmp_path: Path, pid: int
 ) -> None:
     log = tmp_path / "log"
-    tap = Tap(log, 1, broker.admin_config(), topic=events_topic, wait_s=0)
+    tap = file_tap(log, 1, broker.admin_config(), topic=events_topic, wait_s=0)
     with running(tap):
         append(log, batch_line(pid))
         wait_until(lambda: tap.counters.unplaced == 1, "unknown")
@@ -118,7 +118,7 @@ def test_a_batch_that_waits_survives_a_crash_of_the_tap(
     broker: LocalBroker, events_topic: str, tmp_path: Path, pid: int
 ) -> None:
     log, position_file = tmp_path / "log", tmp_path / "position"
-    first = Tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file, wait_s=600)
+    first = file_tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file, wait_s=600)
     append(log, batch_line(pid))
     with running(first):
         wait_until(lambda: position_file.exists() and b'"waiting":[{' in position_file.read_bytes(), "saved")
@@ -126,7 +126,7 @@ def test_a_batch_that_waits_survives_a_crash_of_the_tap(
     # As if it had been killed: what it did at its end did not happen.
     position_file.write_bytes(saved)
     before = end_offset(broker, events_topic)
-    second = Tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file, wait_s=600)
+    second = file_tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file, wait_s=600)
     with running(second):
         append(log, init_lines(pid))
         wait_until(lambda: second.counters.placed_late == 1, "placed")
@@ -146,7 +146,7 @@ def test_events_that_a_killed_tap_may_have_sent_are_marked(
     saves: list[bytes] = []
     lines = b"".join(line for line in FIXTURE[:6])
     append(log, lines)
-    with running(Tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file)) as first:
+    with running(file_tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file)) as first:
         wait_until_idle(first)
     assert json.loads(position_file.read_bytes())["sent_up_to"] is None
     saved = json.loads(position_file.read_bytes())
@@ -155,7 +155,7 @@ def test_events_that_a_killed_tap_may_have_sent_are_marked(
         json.dumps({**saved, "sent_up_to": saved["position"], "position": {**saved["position"], "offset": 0}}).encode()
     )
     position_file.write_bytes(saves[0])
-    with running(Tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file)) as second:
+    with running(file_tap(log, 1, broker.admin_config(), topic=events_topic, position_file=position_file)) as second:
         wait_until(lambda: second.counters.events == 1, "again")
         append(log, lines.replace(b"127952389", b"127952390"))
         wait_until(lambda: second.counters.lines == 12, "new lines")
@@ -171,7 +171,7 @@ def test_a_real_transaction_that_began_before_the_tap_is_placed_when_its_binding
 ) -> None:
     orders = new_topic(broker, "orders")
     with running(
-        Tap(broker.log_file, 1, broker.admin_config(), topic=new_topic(broker, "other"), from_end=True)
+        file_tap(broker.log_file, 1, broker.admin_config(), topic=new_topic(broker, "other"), from_end=True)
     ) as other:
         wait_until_idle(other)
         producer: Producer = transactional_producer(broker.client_config("alice"), f"{orders}-a")
@@ -183,7 +183,7 @@ def test_a_real_transaction_that_began_before_the_tap_is_placed_when_its_binding
 
         wait_until(is_announced, "the binding")
     # This one never sees the producer id handed out.
-    with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events_topic, from_end=True)) as tap:
+    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events_topic, from_end=True)) as tap:
         wait_until_idle(tap)
         produce_in_transactions(producer, orders)
         wait_until(lambda: tap.counters.events >= 1, "the event")
@@ -195,7 +195,7 @@ def test_a_real_transaction_that_began_before_the_tap_is_placed_when_its_binding
 
 def test_each_broker_has_a_heartbeat_and_a_last_one(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
     node = uuid.uuid4().int % 10**6 + 1000
-    with running(Tap(tmp_path / "log", node, broker.admin_config(), topic=events_topic)) as tap:
+    with running(file_tap(tmp_path / "log", node, broker.admin_config(), topic=events_topic)) as tap:
         wait_until_idle(tap)
         wait_until(lambda: any(key == str(node) for key, _ in read_events(broker, TAP_STATUS)), "a heartbeat")
 

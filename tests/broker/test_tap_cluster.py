@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from broker.cluster.topics import ensure_topics
-from broker.local.local_cluster import LocalCluster
-from broker.tap.file_tap import Tap
 from tests.broker.cluster_kit import (
     KnownProducer,
     held_pids,
@@ -18,7 +16,8 @@ from tests.broker.cluster_kit import (
     reassign,
     replicated_topic,
 )
-from tests.broker_kit import read_events, running, wait_until, wait_until_idle
+from tests.broker.local_cluster import LocalCluster
+from tests.broker_kit import file_tap, read_events, running, wait_until, wait_until_idle
 
 USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}
 PARTITIONS = 6
@@ -58,7 +57,7 @@ def known(producers: list[KnownProducer]) -> set[tuple[str, int]]:
 def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cluster: LocalCluster) -> None:
     topic = replicated_topic(cluster, "orders", PARTITIONS)
     events = replicated_topic(cluster, "events", 4)
-    taps = [Tap(cluster.log_file(node), node, cluster.admin_config(), topic=events) for node in cluster.node_ids]
+    taps = [file_tap(cluster.log_file(node), node, cluster.admin_config(), topic=events) for node in cluster.node_ids]
     with ExitStack() as stack:
         for tap in taps:
             stack.enter_context(running(tap))
@@ -97,7 +96,9 @@ def test_old_producer_ids_of_a_partition_that_moves_or_of_a_log_that_recovers_ar
     topic = replicated_topic(cluster, "old", 1, replicas=1)
     produce_old_pids(cluster, topic, 5000)
     events = replicated_topic(cluster, "events", 4)
-    taps = [Tap(cluster.log_file(n), n, cluster.admin_config(), topic=events, from_end=True) for n in cluster.node_ids]
+    taps = [
+        file_tap(cluster.log_file(n), n, cluster.admin_config(), topic=events, from_end=True) for n in cluster.node_ids
+    ]
     with ExitStack() as stack:
         for tap in taps:
             stack.enter_context(running(tap))

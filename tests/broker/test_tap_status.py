@@ -5,9 +5,8 @@ import pytest
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
 from jobs.cli import run
-from tests.broker_kit import new_topic, running, wait_until_idle
+from tests.broker_kit import file_tap, new_topic, running, wait_until_idle
 
 
 def test_status_says_which_broker_nobody_watches(
@@ -17,7 +16,7 @@ def test_status_says_which_broker_nobody_watches(
     servers = ["--bootstrap-servers", broker.admin_servers]
     events = new_topic(broker, "events")
 
-    with running(Tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
+    with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:
         wait_until_idle(tap)
         while_watched = run(["tap", "status", *servers])
         watched = capsys.readouterr().out

@@ -16,13 +16,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.tap.file_tap import Tap
+from broker.tap.source_tap import SourceTap
 from streaming.commit.sinks import DeltaSink
 from streaming.pipeline import StreamOptions, start
 from streaming.reports.report_queries import REPORTS, CommitReport, start_reports
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import TABLES, create_missing
 from tables.query.sql_query import query
+from tests.broker_kit import file_tap
 from tests.stream.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS
 
@@ -115,10 +116,10 @@ def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path
 
 
 @contextmanager
-def tapped(broker: LocalBroker, events: str) -> Iterator[Tap]:
+def tapped(broker: LocalBroker, events: str) -> Iterator[SourceTap]:
     ensure_topics(broker.admin_config())
     stop = threading.Event()
-    tap = Tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events, from_end=True)
+    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events, from_end=True)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(tap.run, stop)
         try:
@@ -136,7 +137,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def wait_until_all_is_read(tap: Tap) -> None:
+def wait_until_all_is_read(tap: SourceTap) -> None:
     # Idle from now on, not only until now.
     idle_before = tap.idle_rounds
     wait_until(lambda: not idle_before <= tap.idle_rounds <= idle_before + 2)

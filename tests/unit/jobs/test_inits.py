@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from lifecycle.init_producer_id import NEW_PID, InitDecision, InitRequest, classify
 from tables.query.sql_query import query
+from tests.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle.expiry import CHECK_INTERVAL_MS, DEFAULT_EXPIRATION_MS, PartitionProducers, expired, is_expired
+from lifecycle.expiry import CHECK_INTERVAL_MS, expired
+from tests.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers, is_expired
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

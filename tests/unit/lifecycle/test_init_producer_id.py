@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifecycle.init_producer_id import (
+from tests.init_rules_kit import (
     MAX_EPOCH,
     NEW_PID,
     InitDecision,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
-from lifecycle.expiry import PartitionProducers
-from lifecycle.failover import failover, failovers, kip_936_cascade, spread_evenly, to_the_next
+from lifecycle.failover import failover, failovers
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy import (
     BYTES_PER_PID,
@@ -19,6 +18,7 @@ from lifecycle.occupancy import (
     owners_of,
 )
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
+from tests.expiry_kit import PartitionProducers
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -396,6 +396,33 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader():
 
 KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
 """Active producers of the KIP's example; 200 is what a broker can hold."""
+
+
+def kip_936_cascade(producers, capacity, first, moves):
+    """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
+
+    This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already.
+    """
+    alive, steps = dict(producers), []
+    dead = first
+    while dead is not None:
+        moved = alive.pop(dead)
+        for broker, count in moves(dead, moved, alive).items():
+            alive[broker] += count
+        steps.append(dict(alive))
+        dead = next((broker for broker, count in alive.items() if count > capacity), None)
+    return steps
+
+
+def spread_evenly(_dead, moved, alive):
+    share, rest = divmod(moved, len(alive))
+    return {broker: share + (number < rest) for number, broker in enumerate(alive)}
+
+
+def to_the_next(dead, moved, alive):
+    """The broker with the next higher id gets them all; after the last one, the first."""
+    brokers = sorted(alive)
+    return {next((broker for broker in brokers if broker > dead), brokers[0]): moved} if brokers else {}
 
 
 def as_the_kip_moves(dead, moved, alive):

@@ -10,7 +10,6 @@ from lifecycle.producer_id_blocks import (
     BLOCK_LENGTH,
     CLOCK_TOLERANCE_MS,
     MAX_PRODUCER_ID,
-    Allocator,
     Block,
     Consequence,
     Loss,
@@ -20,6 +19,7 @@ from lifecycle.producer_id_blocks import (
     lost_at_restarts,
     pids_per_hour,
 )
+from tests.unit.lifecycle.allocator_kit import Allocator
 
 HOUR_MS = 3_600_000
 
