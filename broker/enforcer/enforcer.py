@@ -7,23 +7,19 @@ ever ends.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.book import EnforcerBook
+from broker.enforcer.lease_planner import LeasePlanner
 from broker.enforcer.lease_steps import LeaseSteps, Told
-from broker.enforcer.notices import Notice, NoticeKind, value_text
+from broker.enforcer.notices import Notice, NoticeKind
 from broker.enforcer.orphans import orphans
 from broker.enforcer.ports import Clocks, EnforcerPorts
-from broker.errors import BrokerError
 from broker.leases.deadlines import Deadlines
-from broker.leases.lease_plan import EnforcerOptions, LeasePlan, clipped, plan
+from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_rules import Lease, LeaseState
-from broker.leases.lease_targets import ThrottleDecision
-
-_MAX_SAID = 10_000
 
 _KINDS: dict[LeaseState, NoticeKind] = {
     "in_force": "throttled",
@@ -61,8 +57,7 @@ class Enforcer:
         self._deadlines = Deadlines(clocks.steady_ms)
         self._active: bool | None = None
         self._is_new = False
-        self._pending: dict[str, ThrottleDecision] = {}
-        self._said: set[tuple[str, str]] = set()
+        self._planner = LeasePlanner(self._book, self._steps, self._deadlines, options, clocks.wall_ms, say)
 
     @property
     def leases(self) -> dict[QuotaEntity, Lease]:
@@ -107,7 +102,7 @@ class Enforcer:
     def end_all(self, why: str) -> list[Lease]:
         """Restore every quota now, as before a stop; returns the leases that could not be ended."""
         if self._active and self._lock.is_held():
-            self._pending.clear()
+            self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._book.leases.values()], why)
         return list(self._book.leases.values())
 
@@ -134,7 +129,7 @@ class Enforcer:
             self._say(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
         self._active = False
         self._book.forget()
-        self._pending.clear()
+        self._planner.clear()
 
     def _take_over(self) -> None:
         self._book.load()
@@ -150,9 +145,9 @@ class Enforcer:
         now_ms = self._clock_ms()
         if self._is_new:
             self._alert_of_orphans(found)
-        self._receive(self._decisions.in_force(now_ms, again=self._is_new), now_ms)
+        self._planner.receive(self._decisions.in_force(now_ms, again=self._is_new), now_ms)
         self._is_new = False
-        fresh, longer = self._plan(now_ms)
+        fresh, longer = self._planner.plan(now_ms)
         if not (fresh or longer) or not self._lock.confirm():
             # Lost, or Kafka does not answer: the next turn will see.
             return []
@@ -168,81 +163,6 @@ class Enforcer:
         for why in orphans(self._quotas, self._options, self._book.leases):
             self.alert(why)
 
-    def _receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> None:
-        ends_ms: dict[str, int] = {}
-        sooner = []
-        for decision in decisions:
-            kept = self._pending.get(decision.decision_id) or clipped(decision, now_ms, self._options)
-            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
-            if kept.throttled_until_ms > now_ms:
-                self._pending[kept.decision_id] = kept
-            if kept.ends_sooner:
-                sooner.append(kept.principal)
-        for principal in dict.fromkeys(sooner):
-            self._end_sooner(principal, ends_ms[principal], now_ms)
-
-    def _end_sooner(self, principal: str, until_ms: int, now_ms: int) -> None:
-        for name, decision in self._pending.items():
-            if decision.principal == principal and decision.throttled_until_ms > until_ms:
-                self._pending[name] = replace(decision, throttled_until_ms=until_ms)
-        leases = [
-            replace(lease, until_ms=until_ms, set_ms=now_ms)
-            for lease in self._book.leases.values()
-            if lease.principal == principal and lease.until_ms > until_ms
-        ]
-        why = "its quota was raised or removed"
-        self._book.note([(lease, why) for lease in leases], now_ms)
-        for lease in leases:
-            self._say(Notice.of(lease, now_ms, "shortened", why))
-
-    def _plan(self, now_ms: int) -> tuple[list[Told], list[Lease]]:
-        known = self._book.known()
-        fresh: list[Told] = []
-        extended: list[Lease] = []
-        for decision in list(self._pending.values()):
-            if self._deadlines.is_past(decision.decision_id, decision.throttled_until_ms, now_ms):
-                del self._pending[decision.decision_id]
-                continue
-            what = plan(decision, now_ms, self._options, known)
-            if what.skipped:
-                self._say_once(decision, what.skipped)
-            longer = [what.longer(lease, decision, now_ms) for lease in what.extend]
-            new = self._new_leases(decision, what, now_ms)
-            extended = [lease for lease in extended if lease.entity not in {other.entity for other in longer}] + longer
-            fresh += new
-            known = known.with_leases({lease.entity: lease for lease in (*longer, *(lease for lease, _ in new))})
-        return fresh, extended
-
-    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[Told]:
-        taken = []
-        key, value = self._options.lever, self._options.value
-        for entity in what.take:
-            if not self._steps.may_try(entity):
-                continue
-            try:
-                previous, wider = self._steps.holding(entity, key, decision.client_ids)
-            except BrokerError:
-                continue
-            # A quota for a client id hides the user's own, and one for a user the default: ours must not be the looser.
-            tightest = min((each for each in (previous, wider) if each is not None), default=None)
-            if tightest is not None and tightest <= value:
-                self._say_once(decision, f"the {key} that holds for {entity} is {value_text(tightest)} already")
-                continue
-            lease = Lease(
-                uuid.uuid4().hex,
-                decision.principal,
-                entity,
-                key,
-                previous,
-                value,
-                decision.throttled_until_ms,
-                decision.decision_id,
-                set_ms=now_ms,
-            )
-            quota = "" if decision.quota is None else f", quota {decision.quota:g}"
-            taken.append((lease, f"{decision.refused_pids} PIDs refused{quota}; {what.why}"))
-        return taken
-
     def _settle(self, promised: list[Told]) -> None:
         """Take the next step of what was promised, of what is due, and of what nobody has looked at yet."""
         now_ms = self._clock_ms()
@@ -252,7 +172,7 @@ class Enforcer:
         changed = [lease for lease in rest if lease.state != "in_force" or lease.entity in self._steps.unchecked]
         if promised or changed:
             self._work(promised, changed)
-        self._deadlines.keep({*self._pending, *(lease.lease_id for lease in self._book.leases.values())})
+        self._deadlines.keep({*self._planner.decision_ids, *(lease.lease_id for lease in self._book.leases.values())})
 
     def _ended_if_due(self, lease: Lease, now_ms: int) -> Lease:
         if self._book.known().holds.covers(lease.principal, now_ms):
@@ -290,14 +210,6 @@ class Enforcer:
             self._book.tell()
         except Exception:  # the next turn tries again, and says what is wrong
             return
-
-    def _say_once(self, decision: ThrottleDecision, why: str) -> None:
-        if (decision.decision_id, why) in self._said:
-            return
-        if len(self._said) >= _MAX_SAID:
-            self._said.clear()
-        self._said.add((decision.decision_id, why))
-        self._say(Notice(self._clock_ms(), "skipped", why, decision.principal, decision_id=decision.decision_id))
 
 
 def _reason(lease: Lease, now_ms: int) -> str:

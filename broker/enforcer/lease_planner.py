@@ -1,0 +1,140 @@
+"""Decisions in force, and the leases that they ask for: new ones, and later ends of open ones."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.book import EnforcerBook
+from broker.enforcer.lease_steps import LeaseSteps, Told
+from broker.enforcer.notices import Notice, value_text
+from broker.errors import BrokerError
+from broker.leases.deadlines import Deadlines
+from broker.leases.lease_plan import EnforcerOptions, LeasePlan, clipped, plan
+from broker.leases.lease_rules import Lease
+from broker.leases.lease_targets import ThrottleDecision
+
+_MAX_SAID = 10_000
+
+
+class LeasePlanner:
+    """Remembers the decisions that are not past."""
+
+    def __init__(
+        self,
+        book: EnforcerBook,
+        steps: LeaseSteps,
+        deadlines: Deadlines,
+        options: EnforcerOptions,
+        clock_ms: Callable[[], int],
+        say: Callable[[Notice], None],
+    ) -> None:
+        """Start without decisions.
+
+        Args:
+            book: What is known of leases.
+            steps: Looks up the quotas that hold.
+            deadlines: Ends of decisions and leases.
+            options: What the enforcer may do.
+            clock_ms: Tells the time, in milliseconds since the epoch.
+            say: Takes a notice of each decision that is skipped or shortened.
+        """
+        self._book, self._steps, self._deadlines = book, steps, deadlines
+        self._options, self._clock_ms, self._say = options, clock_ms, say
+        self._pending: dict[str, ThrottleDecision] = {}
+        self._said: set[tuple[str, str]] = set()
+
+    @property
+    def decision_ids(self) -> Collection[str]:
+        """Of the decisions that are not past."""
+        return self._pending.keys()
+
+    def clear(self) -> None:
+        """Drop all decisions."""
+        self._pending.clear()
+
+    def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> None:
+        """Take decisions in force; leases of a principal whose throttle now ends sooner are shortened."""
+        ends_ms: dict[str, int] = {}
+        sooner = []
+        for decision in decisions:
+            kept = self._pending.get(decision.decision_id) or clipped(decision, now_ms, self._options)
+            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
+            if kept.throttled_until_ms > now_ms:
+                self._pending[kept.decision_id] = kept
+            if kept.ends_sooner:
+                sooner.append(kept.principal)
+        for principal in dict.fromkeys(sooner):
+            self._shorten(principal, ends_ms[principal], now_ms)
+
+    def plan(self, now_ms: int) -> tuple[list[Told], list[Lease]]:
+        """Return the leases to take, with reasons, and the open ones with their later ends."""
+        known = self._book.known()
+        fresh: list[Told] = []
+        extended: list[Lease] = []
+        for decision in list(self._pending.values()):
+            if self._deadlines.is_past(decision.decision_id, decision.throttled_until_ms, now_ms):
+                del self._pending[decision.decision_id]
+                continue
+            what = plan(decision, now_ms, self._options, known)
+            if what.skipped:
+                self._say_once(decision, what.skipped)
+            longer = [what.longer(lease, decision, now_ms) for lease in what.extend]
+            new = self._new_leases(decision, what, now_ms)
+            extended = [lease for lease in extended if lease.entity not in {other.entity for other in longer}] + longer
+            fresh += new
+            known = known.with_leases({lease.entity: lease for lease in (*longer, *(lease for lease, _ in new))})
+        return fresh, extended
+
+    def _shorten(self, principal: str, until_ms: int, now_ms: int) -> None:
+        for name, decision in self._pending.items():
+            if decision.principal == principal and decision.throttled_until_ms > until_ms:
+                self._pending[name] = replace(decision, throttled_until_ms=until_ms)
+        leases = [
+            replace(lease, until_ms=until_ms, set_ms=now_ms)
+            for lease in self._book.leases.values()
+            if lease.principal == principal and lease.until_ms > until_ms
+        ]
+        why = "its quota was raised or removed"
+        self._book.note([(lease, why) for lease in leases], now_ms)
+        for lease in leases:
+            self._say(Notice.of(lease, now_ms, "shortened", why))
+
+    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[Told]:
+        quota = "" if decision.quota is None else f", quota {decision.quota:g}"
+        why = f"{decision.refused_pids} PIDs refused{quota}; {what.why}"
+        leases = (self._new_lease(decision, entity, now_ms) for entity in what.take if self._steps.may_try(entity))
+        return [(lease, why) for lease in leases if lease is not None]
+
+    def _new_lease(self, decision: ThrottleDecision, entity: QuotaEntity, now_ms: int) -> Lease | None:
+        key, value = self._options.lever, self._options.value
+        try:
+            previous, wider = self._steps.holding(entity, key, decision.client_ids)
+        except BrokerError:
+            return None
+        # A quota for a client id hides the user's own, and one for a user the default: ours must not be the looser.
+        tightest = min((each for each in (previous, wider) if each is not None), default=None)
+        if tightest is not None and tightest <= value:
+            self._say_once(decision, f"the {key} that holds for {entity} is {value_text(tightest)} already")
+            return None
+        return Lease(
+            uuid.uuid4().hex,
+            decision.principal,
+            entity,
+            key,
+            previous,
+            value,
+            decision.throttled_until_ms,
+            decision.decision_id,
+            set_ms=now_ms,
+        )
+
+    def _say_once(self, decision: ThrottleDecision, why: str) -> None:
+        if (decision.decision_id, why) in self._said:
+            return
+        if len(self._said) >= _MAX_SAID:
+            self._said.clear()
+        self._said.add((decision.decision_id, why))
+        self._say(Notice(self._clock_ms(), "skipped", why, decision.principal, decision_id=decision.decision_id))
