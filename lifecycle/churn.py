@@ -72,7 +72,7 @@ HARMLESS = frozenset({Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class ChurnEvidence:
     """What is known of a client.
 
     Attributes:
@@ -188,11 +188,11 @@ class Diagnosis:
         return HARMLESS.issuperset(fitting)
 
 
-def diagnose(evidence: Evidence) -> Diagnosis:
+def diagnose(evidence: ChurnEvidence) -> Diagnosis:
     """Say what a client does.
 
     Examples:
-        >>> diagnose(Evidence(client="app", new_pids=9000, span_seconds=900, median_life_seconds=0.1)).kind.value
+        >>> diagnose(ChurnEvidence(client="app", new_pids=9000, span_seconds=900, median_life_seconds=0.1)).kind.value
         'producer per message/batch'
     """
     found = _without_rhythm(evidence)
@@ -202,7 +202,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return _by_requests(evidence) if lives is None else _by_lives(evidence, lives)
 
 
-def _without_rhythm(evidence: Evidence) -> Diagnosis | None:
+def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
     seconds, returns = evidence.instance_seconds, evidence.returns >= MIN_RETURNS
     at_once = seconds is None or seconds < RETURN_SECONDS
     if (returns and at_once) or (evidence.fenced_answers >= 2 and evidence.instances >= MIN_RETURNS):
@@ -221,7 +221,7 @@ def _without_rhythm(evidence: Evidence) -> Diagnosis | None:
     return Diagnosis(Churn.ON_ERROR) if evidence.errors_before_share >= ERROR_SHARE else None
 
 
-def _by_requests(evidence: Evidence) -> Diagnosis:
+def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
     """What requests alone tell: nobody knows whether an id is still in use."""
     if evidence.is_fleet:
         return Diagnosis(Churn.SCALE_OUT, (Churn.PER_MESSAGE,) if evidence.goes_on else ())
@@ -244,7 +244,7 @@ def _by_requests(evidence: Evidence) -> Diagnosis:
     return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT))
 
 
-def _by_lives(evidence: Evidence, lives: Lives) -> Diagnosis:
+def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     if lives.kept_share >= KEPT_SHARE:
         return _of_kept(evidence)
     if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
@@ -255,7 +255,7 @@ def _by_lives(evidence: Evidence, lives: Lives) -> Diagnosis:
     return _of_ended(evidence, lives)
 
 
-def _of_kept(evidence: Evidence) -> Diagnosis:
+def _of_kept(evidence: ChurnEvidence) -> Diagnosis:
     if evidence.is_fleet or not evidence.goes_on:
         at_once = evidence.span_seconds <= START_SECONDS and not evidence.is_fleet
         return Diagnosis(Churn.HEALTHY if at_once else Churn.SCALE_OUT)
@@ -264,7 +264,7 @@ def _of_kept(evidence: Evidence) -> Diagnosis:
     return Diagnosis(Churn.CANT_TELL, (Churn.LEAK, Churn.SCALE_OUT))
 
 
-def _of_ended(evidence: Evidence, lives: Lives) -> Diagnosis:
+def _of_ended(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     works = lives.used_seconds >= WORK_SECONDS
     if evidence.counts_up:
         return Diagnosis(Churn.PER_MESSAGE)

@@ -159,7 +159,7 @@ def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued:
 
 
 @dataclass(frozen=True)
-class Loss:
+class BlockLoss:
     """A block whose broker came back before it was used up: a broker keeps its block in memory only.
 
     Attributes:
@@ -173,7 +173,7 @@ class Loss:
     is_exact: bool
 
 
-def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[Loss]:
+def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
     """Estimate what was lost when brokers restarted: the rest of the block in use, and one that was fetched ahead.
 
     Args:
@@ -191,7 +191,7 @@ def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) 
     return sorted((loss for loss in losses if loss.pids), key=lambda loss: loss.block)
 
 
-def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> Iterator[Loss]:
+def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> Iterator[BlockLoss]:
     for later, block in enumerate(reversed(held)):
         yield _loss(block, later, newest_issued)
         if block.first in newest_issued:
@@ -199,13 +199,13 @@ def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> 
             return
 
 
-def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> Loss:
+def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> BlockLoss:
     if block.first in newest_issued:
-        return Loss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
+        return BlockLoss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
     if later == 0:
-        return Loss(block, block.length, is_exact=False)
+        return BlockLoss(block, block.length, is_exact=False)
     # The next one was asked for when so much of this was used; with two behind it, it was used up.
-    return Loss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
+    return BlockLoss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
 
 
 def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:

@@ -35,7 +35,7 @@ _FLUSH_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
-class Occupancy:
+class LedProducers:
     """How many producer ids a broker holds for a topic it leads partitions of.
 
     Attributes:
@@ -86,7 +86,7 @@ class ProducerPoll:
         interval_seconds: float,
         *,
         owners: OwnerPatterns | None = None,
-        report: Callable[[Sequence[Occupancy]], None] = lambda _: None,
+        report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
         partitions_per_request: int = PARTITIONS_PER_REQUEST,
         requests_per_second: float = REQUESTS_PER_SECOND,
@@ -251,7 +251,9 @@ class ProducerPoll:
             self._failure = error
 
 
-def _occupancy(found: Sequence[ActiveProducer]) -> list[Occupancy]:
+def _occupancy(found: Sequence[ActiveProducer]) -> list[LedProducers]:
     producers = Counter((each.broker_id, each.topic) for each in found)
     open_ones = Counter((each.broker_id, each.topic) for each in found if each.in_transaction)
-    return [Occupancy(broker, topic, count, open_ones[broker, topic]) for (broker, topic), count in producers.items()]
+    return [
+        LedProducers(broker, topic, count, open_ones[broker, topic]) for (broker, topic), count in producers.items()
+    ]

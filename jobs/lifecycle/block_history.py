@@ -12,9 +12,9 @@ from jobs.progress import progress_bar
 from lifecycle.producer_id_blocks import (
     NONE,
     Block,
+    BlockLoss,
     Consequence,
     Fate,
-    Loss,
     Violation,
     consequence,
     fate,
@@ -124,7 +124,7 @@ class History:
         """What breaks a promise of KIP-730."""
         return find_violations(self.blocks)
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[BlockLoss]:
         """What restarts cost."""
         return lost_at_restarts(self.blocks, self.newest_issued)
 
@@ -134,7 +134,7 @@ class History:
         ids = {*rates, *(row["broker_id"] for row in self.answers)}
         return [self._broker(broker_id, rates.get(broker_id, 0.0), losses) for broker_id in sorted(ids)]
 
-    def _broker(self, broker_id: int, rate: float, losses: Sequence[Loss]) -> BrokerBlocks:
+    def _broker(self, broker_id: int, rate: float, losses: Sequence[BlockLoss]) -> BrokerBlocks:
         given = [block for block in self.blocks if block.broker_id == broker_id]
         answers = [row for row in self.answers if row["broker_id"] == broker_id]
         return BrokerBlocks(

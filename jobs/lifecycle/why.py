@@ -13,7 +13,7 @@ from jobs.errors import WhyError
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
-from lifecycle.churn import HARMLESS, MIN_NEW_PIDS, Churn, Diagnosis, Evidence, diagnose, what_decides
+from lifecycle.churn import HARMLESS, MIN_NEW_PIDS, Churn, ChurnEvidence, Diagnosis, diagnose, what_decides
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
 from tables.query.literals import literal
@@ -92,8 +92,8 @@ def clients_of(
 
 def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
     """Diagnose a row of the view `principal_churn`; without lives that is what the row says."""
-    evidence = {each.name: row[each.name] for each in fields(Evidence) if each.name != "lives"}
-    return diagnose(Evidence(**evidence, lives=lives))
+    evidence = {each.name: row[each.name] for each in fields(ChurnEvidence) if each.name != "lives"}
+    return diagnose(ChurnEvidence(**evidence, lives=lives))
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.producer_poll import Occupancy, ProducerPoll
+from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from wire.topics import PRODUCE_EVENTS
@@ -44,7 +44,7 @@ def poll_producers(
         output().print(", ".join(f"{name} {count}" for name, count in asdict(poll.counters).items()), markup=False)
 
 
-def _show(counts: Sequence[Occupancy], as_json: bool) -> None:
+def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
     for each in counts:
         if as_json:
             typer.echo(json.dumps(asdict(each)))

@@ -13,7 +13,7 @@ import pytest
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
-from lifecycle.churn import Churn, Evidence
+from lifecycle.churn import Churn, ChurnEvidence
 from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
@@ -80,7 +80,7 @@ def keep(told: dict[str, list[DiagnosedClient]]) -> None:
         {
             "name": name,
             "kinds": kinds[name],
-            "evidence": {field.name: each.row[field.name] for field in fields(Evidence) if field.name != "lives"},
+            "evidence": {field.name: each.row[field.name] for field in fields(ChurnEvidence) if field.name != "lives"},
             "lives": each.lives and asdict(each.lives),
         }
         for name, found in told.items()

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.producer_poll import Occupancy, ProducerPoll
+from broker.tap.producer_poll import LedProducers, ProducerPoll
 from tests.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 
 
@@ -140,10 +140,10 @@ def test_without_owners_the_producer_ids_are_only_counted(broker: LocalBroker) -
     orders = new_topic(broker, "orders", partitions=3)
     for _ in range(2):
         produce(broker.client_config("alice"), orders)
-    rounds: list[Sequence[Occupancy]] = []
+    rounds: list[Sequence[LedProducers]] = []
 
     with polling(poll_of(broker, report=rounds.append, partitions_per_request=1)) as poll:
         next_rounds(poll)
 
-    assert Occupancy(1, orders, 2, 0) in rounds[-1]
+    assert LedProducers(1, orders, 2, 0) in rounds[-1]
     assert poll.counters.events == 0

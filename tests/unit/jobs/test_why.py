@@ -8,7 +8,7 @@ import pytest
 
 from jobs.lifecycle import lives
 from jobs.lifecycle.why import diagnosis_of
-from lifecycle.churn import Churn, Evidence
+from lifecycle.churn import Churn, ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
@@ -221,7 +221,7 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
         diagnosis = diagnosis_of(row)
         could_be = ", ".join(kind.value for kind in diagnosis.could_be) or None
         assert (row["kind"], row["could_be"]) == (diagnosis.kind.value, could_be), row
-        evidence = Evidence(client="", new_pids=row["new_pids"], span_seconds=row["span_seconds"])
+        evidence = ChurnEvidence(client="", new_pids=row["new_pids"], span_seconds=row["span_seconds"])
         assert row["pids_per_hour"] == pytest.approx(evidence.pids_per_hour)
 
 

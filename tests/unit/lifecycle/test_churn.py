@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.churn import Churn, Diagnosis, Evidence, diagnose, what_decides
+from lifecycle.churn import Churn, ChurnEvidence, Diagnosis, diagnose, what_decides
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Life, Lives, lives_of
 
 # One new producer id every 3 s, without pattern.
-CHURN = Evidence(
+CHURN = ChurnEvidence(
     client="app",
     new_pids=300,
     span_seconds=900,
@@ -196,7 +196,7 @@ def test_a_clock_s_step_is_kept_and_that_of_a_wait_is_not():
 
 @pytest.mark.parametrize("each", RECORDED, ids=lambda each: each["name"])
 def test_what_real_clients_did_is_told(each):
-    requests, kinds = Evidence(**each["evidence"]), set(each["kinds"])
+    requests, kinds = ChurnEvidence(**each["evidence"]), set(each["kinds"])
     found = diagnose(replace(requests, lives=Lives(**each["lives"])) if each["lives"] else requests)
     alone = diagnose(requests)
     fitting = found.could_be if found.kind is Churn.CANT_TELL else (found.kind,)
@@ -206,7 +206,9 @@ def test_what_real_clients_did_is_told(each):
 
 
 def test_of_what_real_clients_did_little_is_left_open():
-    told = [diagnose(Evidence(**each["evidence"], lives=each["lives"] and Lives(**each["lives"]))) for each in RECORDED]
+    told = [
+        diagnose(ChurnEvidence(**each["evidence"], lives=each["lives"] and Lives(**each["lives"]))) for each in RECORDED
+    ]
     assert sum(found.kind is Churn.CANT_TELL for found in told) <= 3
     assert len({each["name"].rpartition("-")[0] for each in RECORDED}) >= 15
 

@@ -11,8 +11,8 @@ from lifecycle.producer_id_blocks import (
     CLOCK_TOLERANCE_MS,
     MAX_PRODUCER_ID,
     Block,
+    BlockLoss,
     Consequence,
-    Loss,
     consequence,
     find_violations,
     hours_left,
@@ -127,13 +127,13 @@ class TestPromises:
 class TestLostAtRestarts:
     def test_the_rest_of_the_block_in_use_is_lost(self):
         blocks = [block(0, broker_epoch=5), block(1, broker_epoch=5), block(2, broker_epoch=9)]
-        assert lost_at_restarts(blocks, {1000: 1249}) == [Loss(blocks[1], 750, is_exact=True)]
+        assert lost_at_restarts(blocks, {1000: 1249}) == [BlockLoss(blocks[1], 750, is_exact=True)]
 
     def test_a_block_that_was_fetched_ahead_is_lost_whole_with_the_rest_of_the_one_in_use(self):
         blocks = [block(0, broker_epoch=5), block(1, broker_epoch=5), block(2, broker_epoch=9)]
         assert lost_at_restarts(blocks, {0: 949}) == [
-            Loss(blocks[0], 50, is_exact=True),
-            Loss(blocks[1], 1000, is_exact=False),
+            BlockLoss(blocks[0], 50, is_exact=True),
+            BlockLoss(blocks[1], 1000, is_exact=False),
         ]
 
     def test_without_any_id_seen_it_is_the_most_that_it_can_be(self):
