@@ -13,7 +13,8 @@ from jobs.errors import WhyError
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
-from lifecycle.churn import HARMLESS, MIN_NEW_PIDS, Churn, ChurnEvidence, Diagnosis, diagnose, what_decides
+from lifecycle.churn import HARMLESS, Churn, Diagnosis, diagnose, what_decides
+from lifecycle.churn_evidence import MIN_NEW_PIDS, ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
 from tables.query.literals import literal

@@ -13,7 +13,8 @@ import pytest
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
-from lifecycle.churn import Churn, ChurnEvidence
+from lifecycle.churn import Churn
+from lifecycle.churn_evidence import ChurnEvidence
 from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS

@@ -8,7 +8,8 @@ import pytest
 
 from jobs.lifecycle import lives
 from jobs.lifecycle.why import diagnosis_of
-from lifecycle.churn import Churn, ChurnEvidence
+from lifecycle.churn import Churn
+from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit

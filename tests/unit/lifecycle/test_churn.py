@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.churn import Churn, ChurnEvidence, Diagnosis, diagnose, what_decides
+from lifecycle.churn import Churn, Diagnosis, diagnose, what_decides
+from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Life, Lives, lives_of
 
