@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from tables.errors import TableError
 from tables.specs import TABLES, TableSpec
 
-CLOSED = ("restored", "let_go", "failed")
+CLOSED = ("restored", "relinquished", "failed")
 """A lease with a row of such a state is over."""
 
 _MARKER = re.compile(r":(\w+)")

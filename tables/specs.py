@@ -157,7 +157,7 @@ _QUARANTINE = TableSpec(
 _ENFORCEMENT = TableSpec(
     "enforcement_actions",
     "A step of the enforcer: each lease (a client quota of ours) has a row per state, written before the step and "
-    "after it. A lease that has no row restored, let_go or failed is open.",
+    "after it. A lease that has no row restored, relinquished or failed is open.",
     pa.schema(
         [
             _column("recorded_at", _TIME, "When the row was written."),
@@ -165,7 +165,7 @@ _ENFORCEMENT = TableSpec(
             _column(
                 "state",
                 pa.string(),
-                "applying and restoring (intents), in_force, restored, failed, let_go (somebody else changed the "
+                "applying and restoring (intents), in_force, restored, failed, relinquished (somebody else changed the "
                 "quota); hold (an order to leave principals alone), alert.",
             ),
             _column("principal", pa.string(), "KafkaPrincipal; null in a hold means everybody."),

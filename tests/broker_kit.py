@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.cluster.whole_topic import bounds
+from broker.cluster.topic_reader import bounds
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap

@@ -8,8 +8,8 @@ belong to whom their producer id was handed out, which the INIT_PRODUCER_ID line
 
 What neither rule can place waits for a binding (see `broker.attribution.owners`).
 
-Nothing is guessed: where a line is missing (`broker.log.line_order`), cut or damaged, what is known of its thread is
-forgotten, or of all threads if it can't be told which. A batch of such a thread goes by its binding or as `unknown`.
+Nothing is guessed: a line that is missing (`broker.log.reorder_buffer`), cut or damaged clears what is known of its
+thread, or of all threads if the thread can't be told. A batch of such a thread goes by its binding or as `unknown`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from broker.attribution.owners import Owners
 from broker.attribution.pending_inits import MAX_AGE_MS, PendingInits
 from broker.errors import LogLineError, TapError
 from broker.log.fast_lines import FAST_LINE, STATE_END
-from broker.log.line_order import LineOrder, LinesInOrder
 from broker.log.log_layout import LogLine, line_number, parse_line
 from broker.log.log_lines import (
     CUT,
@@ -38,6 +37,7 @@ from broker.log.log_lines import (
     parse_init,
     parse_state,
 )
+from broker.log.reorder_buffer import ReorderBuffer, ReorderState
 from broker.log.request_log import LOGGER as REQUEST_LOGGER
 from broker.log.request_log import parse_request_log
 from wire.records import ProducerIdBlock, Record
@@ -76,7 +76,7 @@ class Attribution(Batches):
         self.logging: bool | None = None
         """Whether the broker's log was on when that was asked last."""
         self._learns_broker = broker_id is None
-        self._order = LineOrder()
+        self._order = ReorderBuffer()
         self._inits = PendingInits()
 
     @property
@@ -103,19 +103,19 @@ class Attribution(Batches):
         if number is not None:
             number = int(number)
             if number != order.next or order.waits:
-                return self._in_order(order.arrived(number, line, now_s), now_s)
+                return self._in_order(order.push(number, line, now_s), now_s)
             order.next = number + 1
         return self._read(line, fast, now_s)
 
     def expire(self, now_s: float) -> Sequence[Record]:
         """Go on without lines that were waited for long enough."""
-        return self._in_order(self._order.expired(now_s), now_s)
+        return self._in_order(self._order.flush_expired(now_s), now_s)
 
     def heard(self, line: bytes) -> None:
         """Take note of the newest line of a batch: also one that makes no event says that the log is on."""
         when = _time(line)
         if when is not None:
-            self.learning.saw(when, self._learn_ms)
+            self.learning.observe(when, self._learn_ms)
 
     def damaged(self, line: bytes) -> None:
         """Count a line that makes no sense; whose it was is not known."""
@@ -128,15 +128,15 @@ class Attribution(Batches):
         """Lines that the next run has to know to go on as if there had been no end: for its `restore`."""
         return [line for line in (*self._threads.lines(), *self._inits.lines()) if len(line) <= _MAX_KEPT_LINE_BYTES]
 
-    def kept_order(self) -> LinesInOrder | None:
+    def kept_order(self) -> ReorderState | None:
         """What the next run has to know of the lines' numbers; None if they have none."""
         held = self._order.held()
         if sum(map(len, held)) > _MAX_KEPT_HELD_BYTES:
             held = []
         kept = sum(len(line) <= _MAX_KEPT_LINE_BYTES for line in self._inits.lines())
-        return LinesInOrder(self._order.next, held, self._inits.unsure_until_ms(kept)) if self._order.next else None
+        return ReorderState(self._order.next, held, self._inits.unsure_until_ms(kept)) if self._order.next else None
 
-    def restore(self, kept_lines: list[bytes], order: LinesInOrder | None, now_s: float) -> None:
+    def restore(self, kept_lines: list[bytes], order: ReorderState | None, now_s: float) -> None:
         """Take what the last run kept."""
         for line in kept_lines:
             self._read(line, FAST_LINE.match(line), now_s)
@@ -144,7 +144,7 @@ class Attribution(Batches):
             self._order.next = order.next
             self._inits.be_unsure(order.unsure_until_ms)
             for line in order.held:
-                self._order.arrived(int(line_number(line) or 0), line, now_s)
+                self._order.push(int(line_number(line) or 0), line, now_s)
         self.counters = AttributionCounters()
 
     def _in_order(self, lines: list[bytes | None], now_s: float) -> Sequence[Record]:
@@ -220,14 +220,14 @@ class Attribution(Batches):
         if broker is None:
             if is_init_result(message):
                 return self._answered(line)
-            self._moved_on(thread)
+            self._abandon(thread)
             if message.endswith(CUT):
                 self._bad(raw)
             return ()
         if self._learns_broker:
             self._learn_broker(broker)
         # Whatever comes next on this thread is not of the request before.
-        self._moved_on(thread)
+        self._abandon(thread)
         if is_produce(message):
             self._threads.arrived(thread, raw)
         elif is_init(message):
@@ -238,9 +238,9 @@ class Attribution(Batches):
                 self._inits.asked(thread, line.ts, raw, request)
         return ()
 
-    def _moved_on(self, thread: bytes) -> None:
+    def _abandon(self, thread: bytes) -> None:
         self._threads.ended(thread)
-        self._inits.moved_on(thread)
+        self._inits.abandon(thread)
 
     def _learn_broker(self, broker_id: int) -> None:
         if self._broker_id is None:

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from broker.attribution.attribution_counters import AttributionCounters
+from broker.attribution.deduplicator import Deduplicator
 from broker.attribution.learning import LearningTime
 from broker.attribution.owners import Owners, unplaced
-from broker.attribution.repeats import Repeats
 from broker.attribution.thread_requests import ThreadRequests
 from broker.log.log_lines import ProduceRequest, ProducerStateUpdate
 from wire.heartbeat import BorrowedId
@@ -57,7 +57,7 @@ class Batches:
         self._broker_id = broker_id
         self._owners = owners
         self._own_topics = own_topics
-        self._repeats = None if every_batch else Repeats()
+        self._deduplicator = None if every_batch else Deduplicator()
         self._threads = ThreadRequests()
         # None for those that are left alone.
         self._topics: dict[bytes, str | None] = {}
@@ -92,12 +92,12 @@ class Batches:
         producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
         owner = self._owner(thread, batch, numbered=numbered)
         if owner is None or owner is _DISPUTED:
-            if self._was_sent(ts, producer_id, "", ""):
+            if self._is_duplicate(ts, producer_id, "", ""):
                 return ()
             self.counters.events += 1
             event = unplaced(ts, producer_id, epoch, self._broker_id, topic, partition, learning=learning)
             return self._owners.wait(event, now_s) if owner is None else (event,)
-        if self._was_sent(ts, producer_id, owner.principal, owner.client_id):
+        if self._is_duplicate(ts, producer_id, owner.principal, owner.client_id):
             return ()
         self.counters.events += 1
         event = ProduceEvent(
@@ -118,8 +118,8 @@ class Batches:
             return (event, owner)
         return (event,)
 
-    def _was_sent(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
-        if self._repeats is None or not self._repeats.has(ts, producer_id, principal, client_id):
+    def _is_duplicate(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
+        if self._deduplicator is None or not self._deduplicator.is_duplicate(ts, producer_id, principal, client_id):
             return False
         self.counters.repeats += 1
         return True

@@ -63,7 +63,7 @@ class Bindings(Closing):
         self._generation = stored
         self._young = 0
         self._unwritten: dict[int, Binding] = {}
-        _remove_left_behind(Path(folder or tempfile.gettempdir()))
+        _remove_stale(Path(folder or tempfile.gettempdir()))
         with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
             self._store = sqlite3.connect(Path(name) / "bindings", isolation_level=None, check_same_thread=False)
             # Nothing here outlives the process: no journal, no syncing, and, once it is open, no name.
@@ -88,7 +88,7 @@ class Bindings(Closing):
             return hot
         stored = self._find_stored(producer_id)
         if stored is not None:
-            self._heat(stored)
+            self._promote(stored)
         return stored
 
     def find_hot(self, producer_id: int) -> Binding | None:
@@ -114,12 +114,12 @@ class Bindings(Closing):
         if known is not None and not binding.is_newer_than(known):
             return False
         if hot or binding.producer_id in self._hot:
-            self._heat(binding)
+            self._promote(binding)
         if binding.transactional_id is not None:
             self._keep(binding)
         return True
 
-    def _heat(self, binding: Binding) -> None:
+    def _promote(self, binding: Binding) -> None:
         hot = self._hot
         hot.pop(binding.producer_id, None)
         hot[binding.producer_id] = binding
@@ -161,7 +161,7 @@ class Bindings(Closing):
             self._young = 0
 
 
-def _remove_left_behind(folder: Path) -> None:
+def _remove_stale(folder: Path) -> None:
     """Remove what killed taps left; another one that runs has its file open and does not need the name."""
     for left in folder.glob(f"{_PREFIX}*"):
         try:

@@ -41,10 +41,10 @@ class LearningTime(msgspec.Struct):
             timestamp_ms: broker time of the line, ms since the epoch.
             learn_ms: how long a watch learns, and the longest silence it outlives; 0 turns learning off.
         """
-        self.saw(timestamp_ms, learn_ms)
+        self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
-    def saw(self, timestamp_ms: int, learn_ms: int) -> None:
+    def observe(self, timestamp_ms: int, learn_ms: int) -> None:
         """Take note of a line of any kind."""
         if self.since_ms < 0 or self.lost:
             self.since_ms = self.newest_ms = timestamp_ms
@@ -57,11 +57,11 @@ class LearningTime(msgspec.Struct):
             self.before_ms, self.since_ms = self.since_ms, timestamp_ms
         self.newest_ms = max(self.newest_ms, timestamp_ms)
 
-    def was_on(self, for_ms: int) -> None:
+    def extend(self, for_ms: int) -> None:
         """Take note that the log was on, and at its end, for so long since this was said last."""
         if self.newest_ms >= 0:
             self.newest_ms += for_ms
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Take note that lines were lost, or that the log was off: the next line begins a new watch."""
         self.lost = True

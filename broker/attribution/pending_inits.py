@@ -152,7 +152,7 @@ class PendingInits:
         self._by_key.clear()
         self.held_bytes = 0
 
-    def moved_on(self, thread: bytes) -> None:
+    def abandon(self, thread: bytes) -> None:
         """The thread works on something else: what it did not answer by now, it does not answer."""
         before = self._on_thread.pop(thread, None)
         if before is not None and before.is_plain and before.number in self._all:
@@ -160,7 +160,7 @@ class PendingInits:
 
     def asked(self, thread: bytes, timestamp_ms: int, line: bytes, request: InitProducerIdRequest) -> None:
         """Note a request that arrived."""
-        self.moved_on(thread)
+        self.abandon(thread)
         self._expire(timestamp_ms)
         key: _Key | None = None
         lengths: set[tuple[int, int]] = set()

@@ -70,7 +70,7 @@ class ClientQuotas(Closing):
         components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
 
-    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return the value that holds for an entity where it has none of its own: by its user, or by defaults.
 
         A value for the entity hides that one, and so may loosen it.

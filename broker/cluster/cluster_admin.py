@@ -62,7 +62,7 @@ class ClusterAdmin(Closing):
         limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
         self._admin: RawAdmin | None = None
         try:
-            _knock(self._servers, timeout_ms / 1000)
+            _probe(self._servers, timeout_ms / 1000)
             self._admin = RawAdmin(**{"client_id": "pid-quota", **settings, **limits})
         except (KafkaError, OSError) as error:
             raise self._unreachable(error) from error
@@ -175,7 +175,7 @@ class ClusterAdmin(Closing):
         )
 
 
-def _knock(servers: str, timeout_s: float) -> None:
+def _probe(servers: str, timeout_s: float) -> None:
     """Make sure that somebody listens: the library would try on and on, and leave a socket behind each time."""
     for index, server in enumerate(addresses := servers.split(","), start=1):
         host, _, port = server.strip().rpartition(":")

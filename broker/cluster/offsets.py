@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.whole_topic import bounds
+from broker.cluster.topic_reader import bounds
 from broker.errors import BrokerUnreachableError
 
 _TIMEOUT_S = 15.0

@@ -26,9 +26,9 @@ class DryRunQuotas:
         """As `ClientQuotas.describe_all`, without our changes."""
         return self._quotas.describe_all()
 
-    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """As `ClientQuotas.beneath`, without our changes."""
-        return self._quotas.beneath(entity, key, client_ids)
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """As `ClientQuotas.inherited`, without our changes."""
+        return self._quotas.inherited(entity, key, client_ids)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Remember the changes."""

@@ -1,4 +1,4 @@
-"""Carries decisions out as client quotas and takes these back in time: one `turn` after another, until it is stopped.
+"""Carries decisions out as client quotas and takes these back in time: one `reconcile` after another.
 
 Every change is written down before the broker hears of it and again when it is done (`broker.leases.lease_rules`), on
 the brokers and in the table, so a new enforcer finds what a killed one left behind. Whatever goes wrong, a lease only
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.book import EnforcerBook
 from broker.enforcer.lease_planner import LeasePlanner
-from broker.enforcer.lease_steps import LeaseSteps, Told
+from broker.enforcer.lease_registry import LeaseRegistry
+from broker.enforcer.lease_steps import LeaseReason, LeaseSteps
 from broker.enforcer.notices import Notice, NoticeKind
 from broker.enforcer.orphans import orphans
 from broker.enforcer.ports import Clocks, EnforcerPorts
@@ -24,7 +24,7 @@ from broker.leases.lease_rules import Lease, LeaseState
 _KINDS: dict[LeaseState, NoticeKind] = {
     "in_force": "throttled",
     "restored": "restored",
-    "let_go": "let go",
+    "relinquished": "relinquished",
     "failed": "failed",
 }
 
@@ -52,24 +52,24 @@ class Enforcer:
         """
         self._decisions, self._quotas, self._lock = ports.decisions, ports.quotas, ports.lock
         self._options, self._clock_ms, self._say = options, clocks.wall_ms, say
-        self._book = EnforcerBook(ports.log, ports.leases, name, options.hands_off_ms)
+        self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)
         self._steps = LeaseSteps(ports.quotas, clocks, say)
         self._deadlines = Deadlines(clocks.steady_ms)
         self._active: bool | None = None
         self._is_new = False
-        self._planner = LeasePlanner(self._book, self._steps, self._deadlines, options, clocks.wall_ms, say)
+        self._planner = LeasePlanner(self._registry, self._steps, self._deadlines, options, clocks.wall_ms, say)
 
     @property
     def leases(self) -> dict[QuotaEntity, Lease]:
         """Open leases by entity."""
-        return dict(self._book.leases)
+        return dict(self._registry.leases)
 
     @property
     def is_active(self) -> bool:
         """Whether we held the lock in the last turn."""
         return bool(self._active)
 
-    def turn(self) -> None:
+    def reconcile(self) -> None:
         """Do all there is to do now; waits for Kafka and the tables only. Leases that are due end first of all errors.
 
         Raises:
@@ -80,37 +80,37 @@ class Enforcer:
         if not self._holds_lock():
             return
         trouble: Exception | None = None
-        promised: list[Told] = []
+        promised: list[LeaseReason] = []
         try:
-            self._book.hear()
-            promised = self._promise_leases()
+            self._registry.read_orders()
+            promised = self._write_ahead()
         except Exception as error:  # of whatever the tables are: nobody's lease waits for it
             trouble = error
-        self._settle(promised)
+        self._advance(promised)
         if trouble is not None:
             raise trouble
 
     def end_due(self) -> None:
-        """End what is due, with the brokers alone: between turns that wait for tables; raises as `turn`."""
+        """End what is due, with the brokers alone: between turns that wait for tables; raises as `reconcile`."""
         if not self._holds_lock():
             return
         try:
-            self._book.hear()
+            self._registry.read_orders()
         finally:
-            self._settle([])
+            self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
         """Restore every quota now, as before a stop; returns the leases that could not be ended."""
         if self._active and self._lock.is_held():
             self._planner.clear()
-            self._work([], [lease.to("restoring") for lease in self._book.leases.values()], why)
-        return list(self._book.leases.values())
+            self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
+        return list(self._registry.leases.values())
 
     def alert(self, why: str, principal: str | None = None) -> None:
         """Write a warning down and say it."""
         now_ms = self._clock_ms()
         if self._active:
-            self._book.note_alert(why, principal, now_ms)
+            self._registry.record_alert(why, principal, now_ms)
         self._say(Notice(now_ms, "alert", why, principal))
 
     # Steps of a turn
@@ -128,20 +128,22 @@ class Enforcer:
             lost = "lost the lock" if self._active else "another enforcer holds the lock, or it is not given yet"
             self._say(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
         self._active = False
-        self._book.forget()
+        self._registry.clear()
         self._planner.clear()
 
     def _take_over(self) -> None:
-        self._book.load()
+        self._registry.load()
         # What is open may have been left in the middle of a step.
-        self._steps.unchecked = set(self._book.leases)
+        self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
-        self._say(Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._book.leases)}"))
+        self._say(
+            Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._registry.leases)}")
+        )
 
-    def _promise_leases(self) -> list[Told]:
+    def _write_ahead(self) -> list[LeaseReason]:
         """Write down the leases that the decisions ask for, new and longer ones; returns them with the reasons."""
-        found = self._book.refresh()
-        self._steps.unchecked |= {lease.entity for lease in found}
+        found = self._registry.refresh()
+        self._steps.unverified |= {lease.entity for lease in found}
         now_ms = self._clock_ms()
         if self._is_new:
             self._alert_of_orphans(found)
@@ -152,7 +154,7 @@ class Enforcer:
             # Lost, or Kafka does not answer: the next turn will see.
             return []
         told = [*fresh, *((lease, "still over its quota") for lease in longer)]
-        self._book.promise(told, now_ms)
+        self._registry.write_ahead(told, now_ms)
         for lease in longer:
             self._say(Notice.of(lease, now_ms, "extended", "still over its quota"))
         return told
@@ -160,54 +162,56 @@ class Enforcer:
     def _alert_of_orphans(self, found: list[Lease]) -> None:
         if found:
             self._say(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
-        for why in orphans(self._quotas, self._options, self._book.leases):
+        for why in orphans(self._quotas, self._options, self._registry.leases):
             self.alert(why)
 
-    def _settle(self, promised: list[Told]) -> None:
+    def _advance(self, promised: list[LeaseReason]) -> None:
         """Take the next step of what was promised, of what is due, and of what nobody has looked at yet."""
         now_ms = self._clock_ms()
         names = {lease.entity for lease, _ in promised}
-        rest = [lease for lease in self._book.leases.values() if lease.entity not in names]
+        rest = [lease for lease in self._registry.leases.values() if lease.entity not in names]
         rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.entity)]
-        changed = [lease for lease in rest if lease.state != "in_force" or lease.entity in self._steps.unchecked]
+        changed = [lease for lease in rest if lease.state != "in_force" or lease.entity in self._steps.unverified]
         if promised or changed:
             self._work(promised, changed)
-        self._deadlines.keep({*self._planner.decision_ids, *(lease.lease_id for lease in self._book.leases.values())})
+        self._deadlines.retain(
+            {*self._planner.decision_ids, *(lease.lease_id for lease in self._registry.leases.values())}
+        )
 
     def _ended_if_due(self, lease: Lease, now_ms: int) -> Lease:
-        if self._book.known().holds.covers(lease.principal, now_ms):
+        if self._registry.known().holds.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.is_past(lease.lease_id, lease.until_ms, now_ms):
             # By the steady clock its time may be over before the other one says so: it must not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
-    def _work(self, promised: list[Told], changed: list[Lease], order: str = "") -> None:
+    def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
         """Do the steps on the broker, and write down what they are and what became of them, if that is possible."""
         if not self._lock.confirm():
             return
         now_ms = self._clock_ms()
         # Step 1. Intents to end. They need nobody's leave: what can't be written down now is written down later.
         news = [
-            (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._book.leases.values()
+            (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._registry.leases.values()
         ]
-        self._book.note(news, now_ms)
-        self._try_to_tell()
+        self._registry.record(news, now_ms)
+        self._try_to_flush()
         # Step 2. The broker.
         outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
         # Step 3. Outcomes.
         reasons = {lease.lease_id: why for lease, why in (*promised, *news)}
         told = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
-        self._book.note(told, self._clock_ms())
-        self._try_to_tell()
+        self._registry.record(told, self._clock_ms())
+        self._try_to_flush()
         for lease, why in told:
             self._say(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
 
     # Helpers
 
-    def _try_to_tell(self) -> None:
+    def _try_to_flush(self) -> None:
         try:
-            self._book.tell()
+            self._registry.flush()
         except Exception:  # the next turn tries again, and says what is wrong
             return
 

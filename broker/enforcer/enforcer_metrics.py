@@ -30,17 +30,17 @@ class EnforcerMetrics(Collector):
         self._actions: Counter[str] = Counter(dict.fromkeys(get_args(NoticeKind), 0))
         self._leases: Counter[str] = Counter()
         self._is_active = False
-        self._turn_ms: int | None = None
+        self._reconciled_ms: int | None = None
         self._decision_ms: int | None = None
 
-    def note(self, notice: Notice) -> None:
+    def observe(self, notice: Notice) -> None:
         """Take a notice of something done, or not done."""
         with self._lock:
             self._actions[notice.kind] += 1
             if notice.kind in ("throttled", "extended"):
                 self._decision_ms = notice.at_ms
 
-    def turned(self, leases: Collection[Lease], *, is_active: bool) -> None:
+    def reconciled(self, leases: Collection[Lease], *, is_active: bool) -> None:
         """Take how a turn ended.
 
         Args:
@@ -49,13 +49,13 @@ class EnforcerMetrics(Collector):
         """
         with self._lock:
             self._leases = Counter(lease.state for lease in leases)
-            self._is_active, self._turn_ms = is_active, self._clock_ms()
+            self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def collect(self) -> Iterator[Metric]:
         """Tell everything, as of now."""
         with self._lock:
             actions, leases, now_ms = dict(self._actions), dict(self._leases), self._clock_ms()
-            is_active, turn_ms, decision_ms = self._is_active, self._turn_ms, self._decision_ms
+            is_active, reconciled_ms, decision_ms = self._is_active, self._reconciled_ms, self._decision_ms
         counter = CounterMetricFamily("pid_quota_enforcer_actions", "Notices, by what was done.", labels=["action"])
         for action, count in actions.items():
             counter.add_metric([action], count)
@@ -66,7 +66,7 @@ class EnforcerMetrics(Collector):
         yield open_leases
         yield GaugeMetricFamily("pid_quota_enforcer_active", "This enforcer holds the lock.", int(is_active))
         for name, text, at_ms in (
-            ("turn", "Since the last turn that ended well.", turn_ms),
+            ("turn", "Since the last turn that ended well.", reconciled_ms),
             ("decision", "Since a decision was last carried out.", decision_ms),
         ):
             if at_ms is not None:

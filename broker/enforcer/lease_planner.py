@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.book import EnforcerBook
-from broker.enforcer.lease_steps import LeaseSteps, Told
+from broker.enforcer.lease_registry import LeaseRegistry
+from broker.enforcer.lease_steps import LeaseReason, LeaseSteps
 from broker.enforcer.notices import Notice, value_text
 from broker.errors import BrokerError
 from broker.leases.deadlines import Deadlines
@@ -24,7 +24,7 @@ class LeasePlanner:
 
     def __init__(
         self,
-        book: EnforcerBook,
+        registry: LeaseRegistry,
         steps: LeaseSteps,
         deadlines: Deadlines,
         options: EnforcerOptions,
@@ -34,14 +34,14 @@ class LeasePlanner:
         """Start without decisions.
 
         Args:
-            book: What is known of leases.
+            registry: What is known of leases.
             steps: Looks up the quotas that hold.
             deadlines: Ends of decisions and leases.
             options: What the enforcer may do.
             clock_ms: Tells the time, in milliseconds since the epoch.
             say: Takes a notice of each decision that is skipped or shortened.
         """
-        self._book, self._steps, self._deadlines = book, steps, deadlines
+        self._registry, self._steps, self._deadlines = registry, steps, deadlines
         self._options, self._clock_ms, self._say = options, clock_ms, say
         self._pending: dict[str, ThrottleDecision] = {}
         self._said: set[tuple[str, str]] = set()
@@ -69,10 +69,10 @@ class LeasePlanner:
         for principal in dict.fromkeys(sooner):
             self._shorten(principal, ends_ms[principal], now_ms)
 
-    def plan(self, now_ms: int) -> tuple[list[Told], list[Lease]]:
+    def plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
         """Return the leases to take, with reasons, and the open ones with their later ends."""
-        known = self._book.known()
-        fresh: list[Told] = []
+        known = self._registry.known()
+        fresh: list[LeaseReason] = []
         extended: list[Lease] = []
         for decision in list(self._pending.values()):
             if self._deadlines.is_past(decision.decision_id, decision.throttled_until_ms, now_ms):
@@ -94,15 +94,15 @@ class LeasePlanner:
                 self._pending[name] = replace(decision, throttled_until_ms=until_ms)
         leases = [
             replace(lease, until_ms=until_ms, set_ms=now_ms)
-            for lease in self._book.leases.values()
+            for lease in self._registry.leases.values()
             if lease.principal == principal and lease.until_ms > until_ms
         ]
         why = "its quota was raised or removed"
-        self._book.note([(lease, why) for lease in leases], now_ms)
+        self._registry.record([(lease, why) for lease in leases], now_ms)
         for lease in leases:
             self._say(Notice.of(lease, now_ms, "shortened", why))
 
-    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[Told]:
+    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[LeaseReason]:
         quota = "" if decision.quota is None else f", quota {decision.quota:g}"
         why = f"{decision.refused_pids} PIDs refused{quota}; {what.why}"
         leases = (self._new_lease(decision, entity, now_ms) for entity in what.take if self._steps.may_try(entity))
@@ -111,7 +111,7 @@ class LeasePlanner:
     def _new_lease(self, decision: ThrottleDecision, entity: QuotaEntity, now_ms: int) -> Lease | None:
         key, value = self._options.lever, self._options.value
         try:
-            previous, wider = self._steps.holding(entity, key, decision.client_ids)
+            previous, wider = self._steps.effective_quotas(entity, key, decision.client_ids)
         except BrokerError:
             return None
         # A quota for a client id hides the user's own, and one for a user the default: ours must not be the looser.

@@ -13,7 +13,7 @@ from broker.leases.lease_rules import Lease, next_step
 
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 
-Told = tuple[Lease, str]
+LeaseReason = tuple[Lease, str]
 """A lease and why it is as it is."""
 
 
@@ -31,29 +31,31 @@ class LeaseSteps:
         self._quotas, self._clocks, self._say = quotas, clocks, say
         self._failures: dict[QuotaEntity, int] = {}
         self._retry_at: dict[QuotaEntity, int] = {}
-        self.unchecked: set[QuotaEntity] = set()
+        self.unverified: set[QuotaEntity] = set()
         """Entities of leases that were found, whose quota nobody has looked at yet."""
 
     def may_try(self, entity: QuotaEntity) -> bool:
         """Whether an entity's pause after a failure is over."""
         return self._retry_at.get(entity, 0) <= self._clocks.steady_ms()
 
-    def holding(self, entity: QuotaEntity, key: str, client_ids: Collection[str]) -> tuple[float | None, float | None]:
+    def effective_quotas(
+        self, entity: QuotaEntity, key: str, client_ids: Collection[str]
+    ) -> tuple[float | None, float | None]:
         """Return the quota of an entity, and the one that holds for it without its own.
 
         Raises:
             BrokerError: If Kafka does not tell; it is said, and has its pause.
         """
         try:
-            return self._quotas.describe(entity).get(key), self._quotas.beneath(entity, key, client_ids)
+            return self._quotas.describe(entity).get(key), self._quotas.inherited(entity, key, client_ids)
         except BrokerError as error:
-            self._failed(entity, None, error)
+            self._back_off(entity, None, error)
             raise
 
-    def take(self, leases: Sequence[Lease], now_ms: int) -> list[Told]:
+    def take(self, leases: Sequence[Lease], now_ms: int) -> list[LeaseReason]:
         """Take the next step of each lease; returns those that are in another state now."""
         changes: dict[QuotaEntity, tuple[Lease, QuotaChange, str]] = {}
-        outcomes: list[Told] = []
+        outcomes: list[LeaseReason] = []
         for lease in leases:
             try:
                 found = self._quotas.describe(lease.entity).get(lease.quota_key)
@@ -62,20 +64,20 @@ class LeaseSteps:
                     why = "a wider quota is tighter: the lease would loosen it"
                     step = "close" if step == "apply" else "restore"
             except BrokerError as error:
-                self._failed(lease.entity, lease.principal, error)
+                self._back_off(lease.entity, lease.principal, error)
                 continue
-            self.unchecked.discard(lease.entity)
+            self.unverified.discard(lease.entity)
             if step in ("apply", "restore"):
                 value = lease.enforced if step == "apply" else lease.previous
                 changes[lease.entity] = (lease, QuotaChange(lease.entity, lease.quota_key, value), why)
                 continue
-            self._calm(lease.entity)
+            self._reset_backoff(lease.entity)
             if step == "confirm":
                 outcomes.append((lease.to("in_force"), "found in force"))
             elif step == "close":
                 outcomes.append((lease.to("restored"), why))
-            elif step == "let_go":
-                outcomes.append((lease.to("let_go"), f"somebody else made it {value_text(found)}, which stays"))
+            elif step == "relinquish":
+                outcomes.append((lease.to("relinquished"), f"somebody else made it {value_text(found)}, which stays"))
         if changes:
             errors = self._quotas.alter([change for _, change, _ in changes.values()])
             for entity, (lease, change, why) in changes.items():
@@ -83,24 +85,26 @@ class LeaseSteps:
         return outcomes
 
     def _loosens(self, lease: Lease) -> bool:
-        wider = self._quotas.beneath(lease.entity, lease.quota_key)
+        wider = self._quotas.inherited(lease.entity, lease.quota_key)
         return wider is not None and wider < lease.enforced
 
-    def _outcome(self, lease: Lease, change: QuotaChange, error: ClientQuotaError | None, why: str) -> list[Told]:
+    def _outcome(
+        self, lease: Lease, change: QuotaChange, error: ClientQuotaError | None, why: str
+    ) -> list[LeaseReason]:
         applying = change.value == lease.enforced
         if error is None:
-            self._calm(lease.entity)
+            self._reset_backoff(lease.entity)
             return [(lease.to("in_force" if applying else "restored"), why)]
         if applying and isinstance(error, ClientQuotaRefusedError):
             return [(lease.to("failed"), str(error))]
-        self._failed(lease.entity, lease.principal, error)
+        self._back_off(lease.entity, lease.principal, error)
         return []
 
-    def _calm(self, entity: QuotaEntity) -> None:
+    def _reset_backoff(self, entity: QuotaEntity) -> None:
         self._failures.pop(entity, None)
         self._retry_at.pop(entity, None)
 
-    def _failed(self, entity: QuotaEntity, principal: str | None, error: BrokerError) -> None:
+    def _back_off(self, entity: QuotaEntity, principal: str | None, error: BrokerError) -> None:
         failures = self._failures.get(entity, 0)
         self._failures[entity] = failures + 1
         wait_ms = _BACKOFF_MS[min(failures, len(_BACKOFF_MS) - 1)]

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
-from broker.cluster.whole_topic import WholeTopic
+from broker.cluster.topic_reader import TopicReader
 from broker.enforcer.lock import LOCK_PARTITION
 from broker.errors import BrokerError, LeaseStoreError
 from broker.leases.lease_rules import Action
@@ -42,7 +42,7 @@ class LeaseTopic(Closing):
         # Not idempotent: an enforcer has no producer id.
         more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}
         self._producer = Producer({**settings, **more, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
-        self._topic: WholeTopic | None = None
+        self._topic: TopicReader | None = None
         self._newest: dict[str, Action] = {}
         self.bad_records = 0
 
@@ -65,10 +65,10 @@ class LeaseTopic(Closing):
             self._forget()
         try:
             if self._topic is None:
-                self._topic = WholeTopic(self._settings, ENFORCER_TOPIC, group=ENFORCER_TOPIC)
-                self._learn(self._topic.until_end())
+                self._topic = TopicReader(self._settings, ENFORCER_TOPIC, group=ENFORCER_TOPIC)
+                self._learn(self._topic.read_to_end())
             else:
-                self._learn(self._topic.news())
+                self._learn(self._topic.poll())
         except (BrokerError, KafkaException) as error:
             self._forget()
             msg = f"leases can't be read from topic {ENFORCER_TOPIC!r}: {error}"

@@ -14,7 +14,7 @@ NoticeKind = Literal[
     "extended",
     "shortened",
     "restored",
-    "let go",
+    "relinquished",
     "failed",
     "skipped",
     "trying again",
@@ -110,6 +110,6 @@ def value_text(value: float | None) -> str:
 def _values(kind: NoticeKind, lease: Lease) -> str:
     if kind in ("restored", "failed"):
         return f"is {value_text(lease.previous)}"
-    if kind == "let go":
+    if kind == "relinquished":
         return f"no longer {value_text(lease.enforced)}"
     return f"{value_text(lease.enforced)}, was {value_text(lease.previous)}"

@@ -58,7 +58,7 @@ class QuotaStore(Protocol):
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         """Return the quotas of all named entities."""
 
-    def beneath(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
         """Return what holds for an entity by wider quotas than its own."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:

@@ -32,7 +32,7 @@ class StreamWatch:
         self._next_ms = 0
         self._is_silent = self._is_skewed = False
 
-    def look(self, now_ms: int) -> None:
+    def check(self, now_ms: int) -> None:
         """Look, if it is time to.
 
         Raises:
@@ -41,10 +41,10 @@ class StreamWatch:
         if self._next_ms - _EVERY_MS <= now_ms < self._next_ms:
             return
         self._next_ms = now_ms + _EVERY_MS
-        self._look_at_stream(now_ms)
-        self._look_at_clock()
+        self._check_stream(now_ms)
+        self._check_clock()
 
-    def _look_at_stream(self, now_ms: int) -> None:
+    def _check_stream(self, now_ms: int) -> None:
         silent_ms = now_ms - self._newest_write_ms()
         if silent_ms > self._silence_ms and not self._is_silent:
             self._alert(
@@ -55,7 +55,7 @@ class StreamWatch:
             self._alert("the stream writes again")
         self._is_silent = silent_ms > self._silence_ms
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         skew_ms = self._skew_ms()
         is_skewed = skew_ms is not None and abs(skew_ms) > MAX_SKEW_MS
         if is_skewed and not self._is_skewed:

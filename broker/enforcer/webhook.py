@@ -32,7 +32,7 @@ EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
     {
         "throttled": "THROTTLE",
         "restored": "RELEASE",
-        "let go": "RELEASE",
+        "relinquished": "RELEASE",
         "failed": "FAIL_OPEN",
         "skipped": "FAIL_OPEN",
         "alert": "ALERT",
@@ -110,7 +110,7 @@ class Webhook:
         """Notices that were not sent, and never will be."""
         return self._dropped
 
-    def note(self, notice: Notice) -> None:
+    def enqueue(self, notice: Notice) -> None:
         """Take a notice; returns at once."""
         event = EVENTS.get(notice.kind)
         if event is None:

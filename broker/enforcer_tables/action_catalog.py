@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
-from broker.enforcer_tables.action_rows import ACTIONS, action_of, action_row, standing
+from broker.enforcer_tables.action_rows import ACTIONS, action_of, action_row, decisions_in_force
 from broker.leases.lease_rules import Action
 from broker.leases.lease_targets import ThrottleDecision
 from tables.catalog import engines
@@ -27,7 +27,7 @@ _ALL_ACTIONS = "SELECT * FROM enforcement_actions ORDER BY recorded_at, sequence
 _COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
 
 
-class LaterEngine:
+class LazyEngine:
     """A connection that is made when it is first needed, and again after an error: leases end without it."""
 
     def __init__(self, tables: str) -> None:
@@ -74,7 +74,7 @@ class CatalogDecisions:
             TableError: If the table can't be read.
         """
         del again
-        return standing(_ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)}), now_ms)
+        return decisions_in_force(_ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)}), now_ms)
 
 
 class CatalogActions:

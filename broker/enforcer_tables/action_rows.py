@@ -40,7 +40,7 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
     )
 
 
-def standing(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
+def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
     """Return the decisions that hold, of the rows since the earliest that may.
 
     Of each principal and broker the newest row counts, whatever an earlier one promised. One that is past is left out,

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from broker.enforcer.ports import ActionLog, DecisionSource
-from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, LaterEngine, newest_write_ms
+from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, LazyEngine, newest_write_ms
 from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from tables.delta import is_catalog
 
@@ -31,7 +31,7 @@ class EnforcementTables:
     def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
         """Say where the tables are; none is read yet, and a connection to a catalog is closed with `stack`."""
         if is_catalog(tables):
-            engine = LaterEngine(tables)
+            engine = LazyEngine(tables)
             stack.callback(engine.close)
             return cls(
                 lambda: CatalogDecisions(engine),

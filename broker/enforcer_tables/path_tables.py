@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from broker.enforcer_tables.action_rows import ACTIONS, DECISION_COLUMNS, DECISIONS, action_of, action_row, standing
+from broker.enforcer_tables.action_rows import (
+    ACTIONS,
+    DECISION_COLUMNS,
+    DECISIONS,
+    action_of,
+    action_row,
+    decisions_in_force,
+)
 from broker.leases.lease_rules import Action
 from broker.leases.lease_targets import ThrottleDecision
 from tables.appends import append_rows
@@ -48,7 +55,7 @@ class FollowedTable:
             self._table = open_table(self._tables, self.name)
         return self._table
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Go to the newest version; returns whether it is another than before.
 
         Raises:
@@ -147,7 +154,7 @@ class DecisionTable:
         Raises:
             TableError: If the table can't be read.
         """
-        if not (self._followed.look() or self._is_new or again):
+        if not (self._followed.refresh() or self._is_new or again):
             return []
         now = to_time(now_ms)
         rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
@@ -156,7 +163,7 @@ class DecisionTable:
         rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
         # Only now: rows that could not be read are wanted again.
         self._is_new = False
-        return standing(rows, now_ms)
+        return decisions_in_force(rows, now_ms)
 
 
 class ActionTable:
@@ -187,7 +194,7 @@ class ActionTable:
             path = table_path(self._tables, ACTIONS)
             msg = f"can't write {path} ({first_line(error)}): no quota is changed without it. Check the folder"
             raise TableError(msg) from error
-        self._followed.look()
+        self._followed.refresh()
         if self._followed.table.version() != before + 1:
             # Somebody wrote in between.
             self._has_changed = True
@@ -198,7 +205,7 @@ class ActionTable:
         Raises:
             TableError: If they can't be read.
         """
-        self._followed.look()
+        self._followed.refresh()
         rows = self._followed.rows()
         self._has_changed = False
         rows.sort(key=lambda row: (row["recorded_at"], row["sequence"]))
@@ -210,7 +217,7 @@ class ActionTable:
         Raises:
             TableError: If the table can't be read.
         """
-        self._has_changed = self._followed.look() or self._has_changed
+        self._has_changed = self._followed.refresh() or self._has_changed
         return self._has_changed
 
 
@@ -218,7 +225,7 @@ def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
     """Return when the newest of some tables was last written, in milliseconds since the epoch."""
     newest = 0
     for table in tables:
-        table.look()
+        table.refresh()
         newest = max(newest, table.last_commit_ms())
     return newest
 

@@ -29,6 +29,6 @@ class Deadlines:
         end = self._ends.setdefault((name, until_ms), steady_ms + max(0, until_ms - now_ms))
         return until_ms <= now_ms or end <= steady_ms
 
-    def keep(self, names: Collection[str]) -> None:
+    def retain(self, names: Collection[str]) -> None:
         """Forget all others."""
         self._ends = {key: end for key, end in self._ends.items() if key[0] in names}

@@ -40,7 +40,7 @@ class EnforcerOptions:
 
 
 @dataclass(frozen=True)
-class Known:
+class PlanContext:
     """What an enforcer remembers when it plans.
 
     Attributes:
@@ -57,7 +57,7 @@ class Known:
     narrowed: Mapping[str, Collection[str]]
     ended: Collection[tuple[str, QuotaEntity]]
 
-    def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> Known:
+    def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> PlanContext:
         """Return the same with these leases on top."""
         return replace(self, leases={**self.leases, **leases})
 
@@ -94,7 +94,7 @@ def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -
     return replace(decision, throttled_until_ms=min(decision.throttled_until_ms, now_ms + lasts_ms))
 
 
-def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: Known) -> LeasePlan:
+def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: PlanContext) -> LeasePlan:
     """Say what is to be done about a decision that is in force (and clipped)."""
     if not may_touch(decision.principal, options.never):
         return LeasePlan(skipped="it is on the list of those that are never touched")
@@ -122,12 +122,12 @@ def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
     return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
 
 
-def _is_free(entity: QuotaEntity, decision: ThrottleDecision, now_ms: int, known: Known) -> bool:
+def _is_free(entity: QuotaEntity, decision: ThrottleDecision, now_ms: int, known: PlanContext) -> bool:
     hands_off = known.hands_off.get(entity, 0) > now_ms
     return not (hands_off or entity in known.leases or (decision.decision_id, entity) in known.ended)
 
 
-def _targets(decision: ThrottleDecision, options: EnforcerOptions, known: Known) -> Targets:
+def _targets(decision: ThrottleDecision, options: EnforcerOptions, known: PlanContext) -> Targets:
     if options.lever == "connection_creation_rate":
         return ip_targets(decision, options.hosts)
     return user_targets(
@@ -139,7 +139,7 @@ def _targets(decision: ThrottleDecision, options: EnforcerOptions, known: Known)
 
 
 def _within_limits(
-    entities: list[QuotaEntity], decision: ThrottleDecision, options: EnforcerOptions, known: Known
+    entities: list[QuotaEntity], decision: ThrottleDecision, options: EnforcerOptions, known: PlanContext
 ) -> tuple[tuple[QuotaEntity, ...], str | None]:
     if not entities:
         return (), None

@@ -4,7 +4,7 @@ A lease is written down before the broker hears of it, and every change of its s
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
-        └────────────┴─────────────┴──▶ let_go   (somebody else changed the quota: it is theirs)
+        └────────────┴─────────────┴──▶ relinquished   (somebody else changed the quota: it is theirs)
         └──▶ failed                              (Kafka refused it: nothing was changed)
 
 Each step first looks at the quota that the broker holds, so that any step may be repeated after a crash.
@@ -18,9 +18,9 @@ from typing import Literal
 
 from broker.cluster.quota_entity import QuotaEntity
 
-LeaseState = Literal["applying", "in_force", "restoring", "restored", "let_go", "failed"]
-ActionState = Literal["applying", "in_force", "restoring", "restored", "let_go", "failed", "hold", "alert"]
-Step = Literal["keep", "apply", "confirm", "restore", "close", "let_go"]
+LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
+ActionState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed", "hold", "alert"]
+Step = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 CLOCK_SLACK_MS = 5_000
@@ -92,7 +92,7 @@ class Action:
     enforcer: str = ""
 
 
-def record(lease: Lease, now_ms: int, reason: str, enforcer: str) -> Action:
+def action_of_lease(lease: Lease, now_ms: int, reason: str, enforcer: str) -> Action:
     """Return the row that says a lease's state."""
     return Action(now_ms, lease.state, lease.principal, lease.until_ms, reason, lease, enforcer)
 
@@ -111,14 +111,14 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
         confirm: Our value is there, only the row is missing.
         restore: Set the previous value.
         close: The previous value is there, only the row is missing.
-        let_go: The value is neither ours nor the previous one, or ours was taken away: it is somebody else's.
+        relinquish: The value is neither ours nor the previous one, or ours was taken away: it is somebody else's.
 
     Examples:
         >>> lease = Lease("1", "User:m", QuotaEntity("m"), "request_percentage", None, 0.01, 2000, "d")
         >>> [next_step(lease, None, 1000), next_step(lease, 0.01, 1000), next_step(lease, 7.0, 1000)]
-        ['apply', 'confirm', 'let_go']
+        ['apply', 'confirm', 'relinquish']
         >>> [next_step(lease.to("in_force"), value, 2000) for value in (0.01, None, 7.0)]
-        ['restore', 'close', 'let_go']
+        ['restore', 'close', 'relinquish']
     """
     ending = lease.state == "restoring" or lease.is_due(now_ms)
     if found == lease.enforced:
@@ -126,11 +126,11 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
             return "restore"
         return "confirm" if lease.state == "applying" else "keep"
     if found != lease.previous:
-        return "let_go"
+        return "relinquish"
     if ending:
         return "close"
     # Before our first `in_force` the previous value means that we did not come to it; after it, that it was put back.
-    return "apply" if lease.state == "applying" else "let_go"
+    return "apply" if lease.state == "applying" else "relinquish"
 
 
 def open_leases(actions: Iterable[Action]) -> dict[QuotaEntity, Lease]:
@@ -163,7 +163,7 @@ def hands_off(actions: Iterable[Action], hands_off_ms: int) -> dict[QuotaEntity,
     return {
         action.lease.entity: action.recorded_at_ms + hands_off_ms
         for action in actions
-        if action.lease and action.state == "let_go"
+        if action.lease and action.state == "relinquished"
     }
 
 

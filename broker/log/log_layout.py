@@ -1,7 +1,7 @@
 r"""From the bytes of a log to records of thread, logger and message, in both layouts that our settings write.
 
 Kafka 4 (`log4j2-pid-quota.yaml`): one JSON object per line, `{"sn", "ts", "thread", "logger", "message"}`. `sn` numbers
-the lines since the broker's start: see `broker.log.line_order`. Settings of earlier versions write none.
+the lines since the broker's start: see `broker.log.reorder_buffer`. Settings of earlier versions write none.
 
 Kafka 3 (`log4j-pid-quota.properties`, log4j 1's XMLLayout): `<log4j:event ...>`, the message as CDATA, and its end.
 A newline or a whole fake record may stand in the message, but never the end of its CDATA: so a log is cut at those ends

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from broker.cluster.topic_reader import bounds
 from broker.cluster.topics import require_topic
-from broker.cluster.whole_topic import bounds
 from broker.errors import BrokerUnreachableError, TapError
 from broker.log.log_layout import unwrap
 from broker.log.source_counters import SourceCounters
@@ -119,7 +119,7 @@ class TopicSource:
         return TopicPosition(self._topic, dict(self._offsets)) if self._offsets else None
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Records that were not read yet, as far as the last answers of the brokers tell."""
         if self._consumer is None:
             return 0

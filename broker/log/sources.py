@@ -52,7 +52,7 @@ class Source(Protocol):
         """Behind everything that was handed out; None if there is nothing yet."""
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Bytes of a file, records of a topic, that were not handed out yet."""
 
     @property
@@ -125,7 +125,7 @@ class FileSource:
         return self._file.position
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Bytes that were not read yet."""
         return self._file.unread_bytes
 

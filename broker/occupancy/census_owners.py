@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from broker.cluster.whole_topic import WholeTopic
+from broker.cluster.topic_reader import TopicReader
 from lifecycle.occupancy import Int64s
 from wire.records import Binding
 from wire.topics import PRODUCER_PRINCIPALS
@@ -29,8 +29,8 @@ def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, 
     wanted = set(np.unique(producer_ids).tolist())
     newest: dict[int, Binding] = {}
     first_ms: dict[int, int] = {}
-    with WholeTopic(config, PRODUCER_PRINCIPALS) as topic:
-        for message in topic.until_end():
+    with TopicReader(config, PRODUCER_PRINCIPALS) as topic:
+        for message in topic.read_to_end():
             key, value = message.key(), message.value()
             if value is None or key is None or not key.isdigit() or int(key) not in wanted:
                 continue

@@ -105,7 +105,7 @@ class OccupancyAdmin(ClusterAdmin):
         Raises:
             BrokerUnreachableError: no broker answers.
         """
-        brokers = patiently(lambda: self._ask("describe_cluster"))["brokers"]
+        brokers = with_retries(lambda: self._ask("describe_cluster"))["brokers"]
         return sorted(int(broker["broker_id"]) for broker in brokers if not broker.get("is_fenced"))
 
     def placements(self) -> list[Placement]:
@@ -122,7 +122,7 @@ class OccupancyAdmin(ClusterAdmin):
                 tuple(about["replica_nodes"]),
                 frozenset(about["isr_nodes"]),
             )
-            for topic in patiently(lambda: self._ask("describe_topics"))
+            for topic in with_retries(lambda: self._ask("describe_topics"))
             for about in topic["partitions"]
         ]
 
@@ -208,7 +208,7 @@ def sweep(
     return found
 
 
-def patiently(ask: Callable[[], Any], wait: Callable[[float], None] = time.sleep) -> Any:
+def with_retries(ask: Callable[[], Any], wait: Callable[[float], None] = time.sleep) -> Any:
     """Ask again for a while: the client may choose a broker that has just died, and hear of it only then.
 
     Raises:

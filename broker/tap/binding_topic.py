@@ -13,7 +13,7 @@ import msgspec
 from confluent_kafka import Message
 
 from broker.attribution.owners import Owners
-from broker.cluster.whole_topic import WholeTopic
+from broker.cluster.topic_reader import TopicReader
 from wire.records import Binding, ProduceEvent
 from wire.topics import PRODUCER_PRINCIPALS
 
@@ -35,17 +35,17 @@ class BindingTopic:
             TopicMissingError: there is no such topic.
         """
         self._owners = owners
-        self._topic = WholeTopic(config, PRODUCER_PRINCIPALS)
+        self._topic = TopicReader(config, PRODUCER_PRINCIPALS)
         self.read = 0
         self.bad_records = 0
 
     def load(self) -> list[ProduceEvent]:
         """Learn all that is there; hands back the batches that waited for it."""
-        return self._learn(self._topic.until_end())
+        return self._learn(self._topic.read_to_end())
 
-    def news(self) -> list[ProduceEvent]:
+    def poll(self) -> list[ProduceEvent]:
         """Learn what came since; hands back the batches that waited for it, and corrections."""
-        return self._learn(self._topic.news())
+        return self._learn(self._topic.poll())
 
     def close(self) -> None:
         """End it."""

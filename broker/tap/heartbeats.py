@@ -36,7 +36,7 @@ class Heartbeats:
         """Count an event that goes out as `unknown`."""
         self._unplaced[broker_id] = self._unplaced.get(broker_id, 0) + 1
 
-    def tell(
+    def send(
         self,
         output: TapOutput,
         source: Source,
@@ -66,8 +66,8 @@ class Heartbeats:
                 self._kind,
                 {**of_tap, **asdict(attribution.counters)},
                 source.position,
-                source.behind if self._kind == "file" else None,
-                source.behind if self._kind == "topic" else None,
+                source.lag if self._kind == "file" else None,
+                source.lag if self._kind == "topic" else None,
                 attribution.newest_line_ms,
                 self._unplaced_share(attribution),
                 list(attribution.borrowed),

@@ -9,7 +9,7 @@ import msgspec
 
 from broker.attribution.learning import LearningTime
 from broker.errors import TapError
-from broker.log.line_order import LinesInOrder
+from broker.log.reorder_buffer import ReorderState
 from wire.heartbeat import Position
 from wire.records import ProduceEvent
 
@@ -31,7 +31,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     kept_lines: dict[str, list[bytes]] = {}
     waiting: list[ProduceEvent] = []
     learning: dict[str, LearningTime] = {}
-    order: dict[str, LinesInOrder] = {}
+    order: dict[str, ReorderState] = {}
 
 
 _encode = msgspec.json.Encoder().encode

@@ -94,7 +94,7 @@ class SourceTap:
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None
-        self._settled: Checkpoint | None = None
+        self._committed: Checkpoint | None = None
         self._idle_rounds = 0
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class SourceTap:
         # The bindings first: what is read then finds its owner.
         run.bindings.load()
         saved = load_checkpoint(self._position_file) if self._position_file else None
-        self._settled = saved
+        self._committed = saved
         for stream, broker_id in self._source.streams:
             self._broker(stream, broker_id, run.owners)
         if saved is None:
@@ -177,27 +177,27 @@ class SourceTap:
         self._source.open(saved.position, saved.sent_up_to)
 
     def _follow(self, run: TapRun) -> None:
-        self._settle(run, _ROUND_FLUSH_TIMEOUT_S)
+        self._commit(run, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
             batches = self._source.read()
             if batches:
-                self._will_send_up_to_here()
+                self._mark_send_limit()
             for batch in batches:
                 self._take(batch, run)
             now = self._clock()
             for attribution in self._brokers.values():
                 self._send(run, attribution.expire(now))
-            self._send(run, run.bindings.news())
+            self._send(run, run.bindings.poll())
             self._send(run, run.owners.expire(now))
             run.output.check()
             if now - told_at >= HEARTBEAT_S:
-                self._ask_silent(now)
-                self._tell(run, stopped=False)
+                self._probe_silent_brokers(now)
+                self._send_heartbeats(run, stopped=False)
                 told_at = now
             if not batches or now - saved_at >= _SAVE_INTERVAL_S:
                 # What Kafka did not take yet, it may take in the next round: a broker may be away for a restart.
-                settled = self._settle(run, _ROUND_FLUSH_TIMEOUT_S) == 0
+                settled = self._commit(run, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
                 self._idle_rounds = self._idle_rounds + 1 if settled and not batches else 0
             if batches:
@@ -208,20 +208,20 @@ class SourceTap:
     def _end(self, run: TapRun) -> None:
         # Nobody may come back to them.
         self._send(run, run.owners.expire(math.inf))
-        left = self._settle(run, _FLUSH_TIMEOUT_S)
+        left = self._commit(run, _FLUSH_TIMEOUT_S)
         if left:
             raise run.output.undelivered(left)
-        self._tell(run, stopped=True)
+        self._send_heartbeats(run, stopped=True)
         run.output.flush(_FLUSH_TIMEOUT_S)
 
-    def _tell(self, run: TapRun, *, stopped: bool) -> None:
-        self._heartbeats.tell(run.output, self._source, self._brokers.values(), asdict(self.counters), stopped=stopped)
+    def _send_heartbeats(self, run: TapRun, *, stopped: bool) -> None:
+        self._heartbeats.send(run.output, self._source, self._brokers.values(), asdict(self.counters), stopped=stopped)
 
     def _take(self, batch: LineBatch, run: TapRun) -> None:
         attribution = self._broker(batch.stream, batch.broker_id, run.owners)
         attribution.repeated = batch.repeated
         if batch.after_loss:
-            attribution.learning.begin_anew()
+            attribution.learning.restart()
         feed, send, stopped, now = attribution.feed, run.output.send, run.stop.is_set, self._clock()
         for line in batch.lines:
             try:
@@ -239,9 +239,9 @@ class SourceTap:
         attribution.heard(batch.lines[-1])
         self._heard_s[batch.stream] = now
 
-    def _ask_silent(self, now_s: float) -> None:
+    def _probe_silent_brokers(self, now_s: float) -> None:
         """Ask brokers of which nothing was heard for a while whether their log is on."""
-        if self._logging_is_on is None or not self._learn_ms or self._source.behind:
+        if self._logging_is_on is None or not self._learn_ms or self._source.lag:
             return
         for stream, attribution in self._brokers.items():
             heard_s = self._heard_s.setdefault(stream, now_s)
@@ -249,16 +249,16 @@ class SourceTap:
                 continue
             attribution.logging = self._logging_is_on(attribution.broker_id)
             if attribution.logging:
-                attribution.learning.was_on(round((now_s - heard_s) * 1000))
+                attribution.learning.extend(round((now_s - heard_s) * 1000))
                 self._heard_s[stream] = now_s
             elif attribution.logging is False:
-                attribution.learning.begin_anew()
+                attribution.learning.restart()
 
     def _send(self, run: TapRun, records: Iterable[Record]) -> None:
         for record in records:
             if isinstance(record, ProduceEvent) and record.principal == UNKNOWN_PRINCIPAL:
                 self._heartbeats.count_unplaced(record.broker_id)
-            # At the end what is left has to go out too: only `_settle` gives up then.
+            # At the end what is left has to go out too: only `_commit` gives up then.
             run.output.send(record, run.stop.is_set)
 
     def _broker(self, stream: str, broker_id: int | None, owners: Owners) -> Attribution:
@@ -274,13 +274,13 @@ class SourceTap:
 
     # The position
 
-    def _will_send_up_to_here(self) -> None:
+    def _mark_send_limit(self) -> None:
         """Note before sending how far it will go: what a run after a crash finds before that may be sent twice."""
-        if self._position_file is not None and self._settled is not None:
-            self._settled = replace(self._settled, sent_up_to=self._source.position)
-            save_checkpoint(self._position_file, self._settled)
+        if self._position_file is not None and self._committed is not None:
+            self._committed = replace(self._committed, sent_up_to=self._source.position)
+            save_checkpoint(self._position_file, self._committed)
 
-    def _settle(self, run: TapRun, timeout_s: float) -> int:
+    def _commit(self, run: TapRun, timeout_s: float) -> int:
         """Deliver everything that was read, then save the position behind it; returns how many records are left."""
         left = run.output.flush(timeout_s)
         position = self._source.position
@@ -290,7 +290,7 @@ class SourceTap:
         order = {stream: known for stream, each in self._brokers.items() if (known := each.kept_order())}
         learning = {stream: copy(each.learning) for stream, each in self._brokers.items()}
         checkpoint = Checkpoint(position, None, kept, run.owners.waiting(), learning, order)
-        if checkpoint != self._settled:
+        if checkpoint != self._committed:
             save_checkpoint(self._position_file, checkpoint)
-            self._settled = checkpoint
+            self._committed = checkpoint
         return 0

@@ -30,7 +30,7 @@ class TapMetrics(Collector):
         self._newest: dict[int, TapHeartbeat] = {}
         self._cluster: set[int] = set()
 
-    def note(self, heartbeat: TapHeartbeat) -> None:
+    def observe(self, heartbeat: TapHeartbeat) -> None:
         """Take a heartbeat."""
         with self._lock:
             self._newest[heartbeat.broker_id] = heartbeat

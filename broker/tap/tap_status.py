@@ -10,7 +10,7 @@ import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.whole_topic import WholeTopic
+from broker.cluster.topic_reader import TopicReader
 from broker.errors import BrokerUnreachableError
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
@@ -78,8 +78,8 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
     """
     decode = msgspec.json.Decoder(TapHeartbeat).decode
     found: dict[int, TapHeartbeat] = {}
-    with WholeTopic(config, TAP_STATUS) as topic:
-        for message in topic.until_end():
+    with TopicReader(config, TAP_STATUS) as topic:
+        for message in topic.read_to_end():
             try:
                 heartbeat = decode(message.value() or b"")
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

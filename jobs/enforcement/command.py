@@ -23,8 +23,8 @@ from broker.enforcer.lease_topic import LeaseTopic
 from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
+from broker.enforcer.reconciliation import CLOCKS, now_ms, run
 from broker.enforcer.stream_watch import StreamWatch
-from broker.enforcer.turns import CLOCKS, now_ms, run
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
 from broker.enforcer_tables.action_rows import DECISIONS
 from broker.enforcer_tables.enforcement_tables import EnforcementTables
@@ -107,12 +107,12 @@ def enforce(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     with ExitStack() as stack:
-        listeners = [show, metrics.note]
+        listeners = [show, metrics.observe]
         if webhook is not None:
             hook = Webhook.from_environment(
                 webhook, warn=lambda text: show(Notice(now_ms(), "alert", text)), dry_run=dry_run
             )
-            listeners.append(stack.enter_context(hook).note)
+            listeners.append(stack.enter_context(hook).enqueue)
 
         def say(notice: Notice) -> None:
             for listener in listeners:

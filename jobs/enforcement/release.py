@@ -100,6 +100,6 @@ def release(
             raise EnforceError(msg)
         # It ends what it can, with or without tables.
         with suppress(TableError, LeaseStoreError):
-            enforcer.turn()
+            enforcer.reconcile()
         left = orders.left(principal)
     say(Notice(clocks.wall_ms(), "restored", "no lease is open", principal or "everybody"))

@@ -89,7 +89,7 @@ def tap(
         position_file=position_file,
         every_batch=every_batch,
         learn_seconds=learn_seconds,
-        on_heartbeat=metrics.note,
+        on_heartbeat=metrics.observe,
         logging_is_on=ask_levels(kafka.kafka_python()),
     )
     if not as_json:

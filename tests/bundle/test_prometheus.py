@@ -84,12 +84,12 @@ def collectors() -> dict[str, Collector]:
     tap = TapMetrics()
     counters = {"lines": 9, "events": 4, "unplaced": 1}
     # However long the test takes, this tap is alive.
-    tap.note(
+    tap.observe(
         TapHeartbeat(now_ms() + 3_600_000, 1, "h", "t", "file", counters, None, 5, 6, None, 0.25, [], False, [1, 2])
     )
     enforcer = EnforcerMetrics(now_ms)
-    enforcer.note(Notice(now_ms(), "throttled", "why"))
-    enforcer.turned([], is_active=True)
+    enforcer.observe(Notice(now_ms(), "throttled", "why"))
+    enforcer.reconciled([], is_active=True)
     return {"stream": stream, "tap": tap, "enforce": enforcer, "occupancy": OccupancyMetrics({1: 30.0}, {1: 12, 2: 7})}
 
 

@@ -173,23 +173,23 @@ class TestWatch:
 
     def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables):
         watch = self.watch(tables, [None] * 9)
-        watch.look(self.newest_ms + 250_000)
+        watch.check(self.newest_ms + 250_000)
         assert self.alerts == []
         for later_ms in (310_000, 320_000, 330_000):
-            watch.look(self.newest_ms + later_ms)
+            watch.check(self.newest_ms + later_ms)
         assert len(self.alerts) == 1
         assert "written nothing" in self.alerts[0]
         append(tables, "producer_id_metrics", metrics("User:a", NOON))
-        watch.look(self.newest_ms + 330_001)
+        watch.check(self.newest_ms + 330_001)
         assert len(self.alerts) == 1, "it is not time to look"
         # The clock is set back, too.
-        watch.look(self.newest_ms + 200_000)
+        watch.check(self.newest_ms + 200_000)
         assert self.alerts[1:] == ["the stream writes again"]
 
     def test_clocks_more_than_5_s_apart_are_told_once(self, tables):
         watch = self.watch(tables, [5_000, -5_001, -9_000, 0])
         for turn in range(4):
-            watch.look(self.newest_ms + 5_000 * turn)
+            watch.check(self.newest_ms + 5_000 * turn)
         assert [alert[:33] for alert in self.alerts] == [
             "the broker's clock is -5.0 s off ",
             "the broker's clock agrees with ou",

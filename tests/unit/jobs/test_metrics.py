@@ -228,8 +228,8 @@ def heartbeat(broker_id=1, **values):
 
 def test_a_tap_tells_what_it_read_and_which_brokers_there_are():
     tap = TapMetrics()
-    tap.note(heartbeat())
-    tap.note(heartbeat(cluster_brokers=[], counters={"lines": 10, "events": 4, "unplaced": 2}))
+    tap.observe(heartbeat())
+    tap.observe(heartbeat(cluster_brokers=[], counters={"lines": 10, "events": 4, "unplaced": 2}))
 
     found = told(tap)
     assert found["pid_quota_tap_lines_total", ("broker", "1")] == 10
@@ -244,9 +244,9 @@ def test_a_tap_tells_what_it_read_and_which_brokers_there_are():
 def test_an_enforcer_tells_its_leases_and_what_it_did(clock):
     enforcer = EnforcerMetrics(clock)
     lease = Lease("l", "User:m", QuotaEntity(user="m"), "request_percentage", None, 0.01, NOON_MS, "d", "in_force")
-    enforcer.note(Notice(NOON_MS, "throttled", "why"))
-    enforcer.note(Notice(NOON_MS, "skipped", "why"))
-    enforcer.turned([lease], is_active=True)
+    enforcer.observe(Notice(NOON_MS, "throttled", "why"))
+    enforcer.observe(Notice(NOON_MS, "skipped", "why"))
+    enforcer.reconciled([lease], is_active=True)
 
     clock.ms += 3000
 

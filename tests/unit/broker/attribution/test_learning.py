@@ -40,7 +40,7 @@ def test_turned_off_it_never_learns(times: list[int]) -> None:
 def test_an_idle_broker_whose_log_is_on_is_no_gap() -> None:
     watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
 
-    watch.was_on(3 * HOUR_MS)
+    watch.extend(3 * HOUR_MS)
 
     assert not watch.is_learning(9 * HOUR_MS, HOUR_MS)
 
@@ -49,7 +49,7 @@ def test_lines_that_make_no_event_say_that_the_log_is_on() -> None:
     watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
 
     for hour in (6, 7, 8):
-        watch.saw(hour * HOUR_MS, HOUR_MS)
+        watch.observe(hour * HOUR_MS, HOUR_MS)
 
     assert not watch.is_learning(9 * HOUR_MS, HOUR_MS)
 
@@ -57,7 +57,7 @@ def test_lines_that_make_no_event_say_that_the_log_is_on() -> None:
 def test_lost_lines_begin_a_new_watch_however_short_the_silence() -> None:
     watch = LearningTime(since_ms=0, newest_ms=5 * HOUR_MS)
 
-    watch.begin_anew()
+    watch.restart()
 
     assert watch.is_learning(5 * HOUR_MS + 1, HOUR_MS)
     assert not watch.is_learning(6 * HOUR_MS + 1, HOUR_MS)

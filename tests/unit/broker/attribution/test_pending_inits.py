@@ -108,7 +108,7 @@ def test_an_answer_without_a_transactional_id_is_that_of_its_thread() -> None:
     inits = PendingInits()
     inits.asked(b"1", 0, b"", request("alice", None))
     inits.asked(b"2", 0, b"", request("mallory", None))
-    inits.moved_on(b"2")
+    inits.abandon(b"2")
 
     assert owners(inits, None, thread=b"2") == []
     assert owners(inits, None, thread=b"1") == ["User:alice"]

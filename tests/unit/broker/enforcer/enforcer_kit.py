@@ -4,7 +4,7 @@ from broker.cluster.client_quotas import REQUEST_PERCENTAGE
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.enforcer import Enforcer
 from broker.enforcer.ports import Clocks, EnforcerPorts
-from broker.enforcer_tables.action_rows import standing
+from broker.enforcer_tables.action_rows import decisions_in_force
 from broker.errors import ClientQuotaUnavailableError
 from broker.leases.lease_plan import EnforcerOptions
 from tables.times import to_time
@@ -46,7 +46,7 @@ class MemoryBroker:
     def describe_all(self):
         return {entity: dict(values) for entity, values in self.quotas.items()}
 
-    def beneath(self, entity, key, _client_ids=()):
+    def inherited(self, entity, key, _client_ids=()):
         """A user's own quota holds for its client ids; `wider` is what defaults say."""
         own = self.quotas.get(QuotaEntity(entity.user), {}).get(key) if entity.client_id else None
         return self.wider if own is None else own
@@ -130,7 +130,7 @@ class MemoryDecisions:
         self._seen = len(self.rows)
         now = to_time(now_ms)
         first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
-        return standing([row for row in self.rows if first and row["decided_at"] >= first], now_ms)
+        return decisions_in_force([row for row in self.rows if first and row["decided_at"] >= first], now_ms)
 
 
 class MemoryLock:
@@ -187,10 +187,10 @@ class World:
         assert set(values) <= set(row)
         self.decisions.rows.append(row | values)
 
-    def turn(self, after_seconds=0.0):
+    def reconcile(self, after_seconds=0.0):
         self.now_ms += round(after_seconds * 1000)
         self.steady_ms += round(after_seconds * 1000)
-        self.enforcer.turn()
+        self.enforcer.reconcile()
 
     def said(self, kind):
         return [notice for notice in self.notices if notice.kind == kind]

@@ -18,12 +18,12 @@ def world():
 class TestALease:
     def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world):
         world.decide(seconds=60)
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-        world.turn(59.999)
+        world.reconcile(59.999)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
-        world.turn(0.001)
+        world.reconcile(0.001)
         assert world.broker.quotas == {}
         assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
 
@@ -31,149 +31,149 @@ class TestALease:
         world.broker.set(MALLORY, 50.0)
         world.broker.set(MALLORY, 1e6, "producer_byte_rate")
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01, "producer_byte_rate": 1e6}}
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == {MALLORY: {KEY: 50.0, "producer_byte_rate": 1e6}}
 
     def test_is_written_down_before_the_broker_hears_of_it(self, world):
         world.decide()
         world.log.broken = OSError("disk full")
         with pytest.raises(OSError, match="disk full"):
-            world.turn()
+            world.reconcile()
         assert world.broker.quotas == {}
 
         world.log.broken = None
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world):
         world.decide(seconds=600)
-        world.turn()
-        world.turn(10)
+        world.reconcile()
+        world.reconcile(10)
         world.decide(seconds=18, reason="quota_changed")
-        world.turn(17.999)
+        world.reconcile(17.999)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
-        world.turn(0.001)
+        world.reconcile(0.001)
         assert world.broker.quotas == {}
         assert [notice.why for notice in world.said("shortened")] == ["its quota was raised or removed"]
 
     def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world):
         world.decide(seconds=600)
-        world.turn()
+        world.reconcile()
         world.now_ms += 10_000
         world.decide(seconds=0, reason="quota_changed")
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {}
         world.restart()
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {}
         assert world.log.states()[-1] == "restored"
 
     def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world):
         world.decide(seconds=600)
-        world.turn()
+        world.reconcile()
         world.now_ms += 10_000
         world.decide(seconds=18, reason="quota_changed")
         world.now_ms += 20_000
         world.restart()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {}
 
     @pytest.mark.parametrize("throttled_s", [{1: 600, 2: 300}, {2: 300, 1: 600}])
     def test_stays_while_a_throttle_of_another_broker_holds(self, world, throttled_s):
         for broker_id, seconds in throttled_s.items():
             world.decide(seconds=seconds, broker_id=broker_id)
-        world.turn()
+        world.reconcile()
         world.decide(seconds=0, reason="quota_changed", broker_id=1)
-        world.turn(299.999)
+        world.reconcile(299.999)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
-        world.turn(0.001)
+        world.reconcile(0.001)
         assert world.broker.quotas == {}
 
     def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self):
         world = World(narrow=False, max_principals=1)
         world.decide("User:eve", seconds=60)
-        world.turn()
+        world.reconcile()
         world.decide(seconds=600)
-        world.turn(1)
+        world.reconcile(1)
         world.decide(seconds=0, reason="quota_changed")
-        world.turn(60)
-        world.turn(1)
+        world.reconcile(60)
+        world.reconcile(1)
         assert world.broker.quotas == {}
 
     def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world):
         world.decide(seconds=600)
-        world.turn()
+        world.reconcile()
         world.decide(seconds=0, reason="quota_changed")
-        world.turn(1)
+        world.reconcile(1)
         world.decide(seconds=60)
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == {}
 
     def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world):
         world.decide(seconds=600)
-        world.turn()
+        world.reconcile()
         late_by_ms = 30_000
         world.now_ms += late_by_ms
         world.decide(seconds=0, reason="quota_changed")
         world.now_ms -= late_by_ms
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {}
 
     def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world):
         world.decide()
-        world.turn()
-        world.turn(50)
+        world.reconcile()
+        world.reconcile(50)
         world.decide()
-        world.turn()
-        world.turn(59)
+        world.reconcile()
+        world.reconcile(59)
         assert world.broker.writes() == [0.01]
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
     def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world):
         world.decide()
-        world.turn()
+        world.reconcile()
         world.now_ms += 60_000
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.broker.writes() == [0.01]
         assert [notice.kind for notice in world.notices] == ["lock", "throttled", "extended"]
 
     def test_is_never_longer_than_the_decision_was_although_our_clock_is_behind(self, world):
         world.decide(seconds=60)
         world.now_ms -= 3_600_000
-        world.turn()
-        world.turn(60)
+        world.reconcile()
+        world.reconcile(60)
         assert world.broker.quotas == {}
         # The decision is still in force by our clock: it must not come back.
-        world.turn(1)
+        world.reconcile(1)
         world.restart()
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
     def test_of_a_past_decision_is_never_taken(self, world):
         world.decide(seconds=60)
         world.now_ms += 60_000
-        world.turn()
+        world.reconcile()
         assert world.log.actions == []
 
     def test_is_not_taken_where_the_quota_is_tighter_already(self, world):
         world.broker.set(MALLORY, 0.005)
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert world.log.actions == []
 
     def test_ends_at_the_longest_time_allowed(self):
         world = World(narrow=False, max_lease_ms=10_000)
         world.decide(seconds=36_000)
-        world.turn()
-        world.turn(10)
-        world.turn(1)
+        world.reconcile()
+        world.reconcile(10)
+        world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
 
@@ -182,42 +182,42 @@ class TestSomebodyElse:
     def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world, value):
         world.broker.set(MALLORY, 50.0)
         world.decide()
-        world.turn()
+        world.reconcile()
         world.broker.set(MALLORY, value)
         before = dict(world.broker.quotas)
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == before
-        assert world.log.states()[-1] == "let_go"
-        assert "somebody else" in world.said("let go")[0].why
+        assert world.log.states()[-1] == "relinquished"
+        assert "somebody else" in world.said("relinquished")[0].why
 
     def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self):
         world = World(narrow=False, hands_off_ms=600_000)
         world.decide()
-        world.turn()
+        world.reconcile()
         world.broker.set(MALLORY, 7.0)
         world.decide(seconds=61)
-        world.turn(1)
+        world.reconcile(1)
         world.restart()
         world.decide(seconds=61)
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
 
         world.decide()
-        world.turn(600)
+        world.reconcile(600)
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world):
         world.decide()
         world.faults.crash_at = 3  # describe, append the intent to the table, append it to the brokers' topic
         with pytest.raises(Crash):
-            world.turn()
+            world.reconcile()
         world.broker.set(MALLORY, 7.0)
         world.restart()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
-        assert world.log.states()[-1] == "let_go"
+        assert world.log.states()[-1] == "relinquished"
 
 
 class TestLimits:
@@ -225,25 +225,25 @@ class TestLimits:
     def test_some_principals_are_never_touched(self, principal):
         world = World(narrow=False, never=frozenset({"User:etl", "tap"}))
         world.decide(principal)
-        world.turn()
-        world.turn()
+        world.reconcile()
+        world.reconcile()
         assert (world.log.actions, len(world.said("skipped"))) == ([], 1)
 
     def test_at_most_so_many_principals_are_throttled_at_once(self):
         world = World(narrow=False, max_principals=2)
         for number in range(3):
             world.decide(f"User:u{number}", seconds=60 + number)
-        world.turn()
+        world.reconcile()
         assert len(world.broker.quotas) == 2
         assert "--max-principals" in world.said("skipped")[0].why
-        world.turn(60)
-        world.turn()
+        world.reconcile(60)
+        world.reconcile()
         assert set(world.broker.quotas) == {QuotaEntity("u1"), QuotaEntity("u2")}
 
     def test_at_most_so_many_quotas_are_in_force_at_once(self):
         world = World(max_entities=2)
         world.decide(client_ids={"a": 10, "b": 10, "c": 10})
-        world.turn()
+        world.reconcile()
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.said("skipped")[0].why
 
@@ -251,8 +251,8 @@ class TestLimits:
         world = World()
         for number in range(20):
             world.decide(client_ids={f"app-{number}": 10})
-            world.turn()
-            world.turn(60)
+            world.reconcile()
+            world.reconcile(60)
             if number == 10:
                 world.restart()
         assert len({change.entity for change in world.broker.altered}) == 6
@@ -261,32 +261,32 @@ class TestLimits:
     def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world):
         world.decide(seconds=600)
         world.decide("User:eve", seconds=600)
-        world.turn()
+        world.reconcile()
         world.log.append([Action(world.now_ms, "hold", "User:mallory", world.now_ms + 120_000, "")])
-        world.turn()
+        world.reconcile()
         assert set(world.broker.quotas) == {QuotaEntity("eve")}
         world.restart()
         world.decide(seconds=600)
-        world.turn(1)
+        world.reconcile(1)
         assert set(world.broker.quotas) == {QuotaEntity("eve")}
-        world.turn(120)
+        world.reconcile(120)
         assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
 
     def test_an_order_for_all_releases_all(self, world):
         world.decide(seconds=600)
         world.decide("User:eve", seconds=600)
-        world.turn()
+        world.reconcile()
         world.log.append([Action(world.now_ms, "hold", None, world.now_ms + 120_000, "")])
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {}
 
     def test_an_orderly_stop_restores_all(self, world):
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.enforcer.end_all("the enforcer is stopped") == []
         assert world.broker.quotas == {}
         world.restart()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}, "the decision is still in force"
 
 
@@ -295,7 +295,7 @@ class TestErrors:
         world.broker.errors[MALLORY] = ClientQuotaRefusedError("not a valid quota")
         world.decide()
         world.decide("User:eve")
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
         assert world.log.states() == ["applying", "failed"]
         assert "not a valid quota" in world.said("failed")[0].why
@@ -304,29 +304,29 @@ class TestErrors:
         world.broker.errors[MALLORY] = unavailable()
         world.decide()
         for _ in range(40):
-            world.turn(0.1)
+            world.reconcile(0.1)
         assert 3 <= len(world.said("trying again")) <= 6
         del world.broker.errors[MALLORY]
-        world.turn(5)
+        world.reconcile(5)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
     def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world):
         world.decide()
-        world.turn()
+        world.reconcile()
         world.broker.errors[MALLORY] = unavailable()
         for _ in range(10):
-            world.turn(60)
+            world.reconcile(60)
         del world.broker.errors[MALLORY]
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == {}
 
     def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world):
         world.decide()
         world.broker.errors[MALLORY] = unavailable()
-        world.turn()
+        world.reconcile()
         world.broker.set(MALLORY, 0.01)
         del world.broker.errors[MALLORY]
-        world.turn(60)
+        world.reconcile(60)
         assert world.broker.quotas == {}
 
 
@@ -337,26 +337,26 @@ class TestTablesThatFail:
     def broken(self, request, world):
         world.broker.set(MALLORY, 50.0)
         world.decide(seconds=60)
-        world.turn()
+        world.reconcile()
         if request.param != "log":
             world.decisions.broken = OSError("torn commit")
         if request.param != "decisions":
             world.log.broken = OSError("torn commit")
         return world
 
-    def turn(self, world, after_seconds=0.0):
+    def reconcile(self, world, after_seconds=0.0):
         with pytest.raises(OSError, match="torn commit"):
-            world.turn(after_seconds)
+            world.reconcile(after_seconds)
 
     def test_keep_no_lease_from_its_end(self, broken):
-        self.turn(broken, 59)
+        self.reconcile(broken, 59)
         assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
-        self.turn(broken, 1)
+        self.reconcile(broken, 1)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_keep_no_lease_from_its_end_after_a_restart(self, broken):
         broken.restart()
-        self.turn(broken, 60)
+        self.reconcile(broken, 60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_keep_no_quota_over_an_orderly_stop(self, broken):
@@ -365,15 +365,15 @@ class TestTablesThatFail:
 
     def test_obey_an_order_that_came_by_the_brokers(self, broken):
         broken.store.append([Action(broken.now_ms, "hold", None, broken.now_ms + 120_000, "")])
-        self.turn(broken)
+        self.reconcile(broken)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_get_their_rows_when_they_can_be_read_again_also_by_the_next_enforcer(self, broken):
-        self.turn(broken, 60)
+        self.reconcile(broken, 60)
         broken.restart()
-        self.turn(broken)
+        self.reconcile(broken)
         broken.decisions.broken = broken.log.broken = None
-        broken.turn()
+        broken.reconcile()
         assert broken.log.states() == ["applying", "in_force", "restoring", "restored"] or (
             # The step before the last is for the brokers' record alone, if the one who took it is gone.
             broken.log.states() == ["applying", "in_force", "restored"]
@@ -383,26 +383,26 @@ class TestTablesThatFail:
     def test_let_no_new_lease_be_taken_or_made_longer(self, broken):
         broken.decide("User:eve")
         broken.decide(seconds=600)
-        self.turn(broken)
-        self.turn(broken, 60)
+        self.reconcile(broken)
+        self.reconcile(broken, 60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_that_come_back_empty_lose_no_value_of_before(self, broken):
         broken.restart()
         broken.decisions.broken = broken.log.broken = None
         broken.log.actions, broken.decisions.rows = [], []
-        broken.turn()
-        broken.turn(60)
+        broken.reconcile()
+        broken.reconcile(60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
     def test_do_not_hide_a_lease_that_only_they_know(self, world):
         world.decide()
-        world.turn()
+        world.reconcile()
         world.store.kept.clear()
         world.restart()
-        world.turn()
+        world.reconcile()
         world.log.broken = OSError("torn commit")
-        self.turn(world, 60)
+        self.reconcile(world, 60)
         assert world.broker.quotas == {}
 
 
@@ -412,34 +412,34 @@ class TestAClockThatIsSetBack:
     @pytest.mark.parametrize("back_ms", [1_000, 40_000, DAY_MS])
     def test_makes_no_lease_longer(self, world, back_ms):
         world.decide(seconds=60)
-        world.turn()
-        world.turn(50)
+        world.reconcile()
+        world.reconcile(50)
         world.now_ms -= back_ms
-        world.turn(10)
+        world.reconcile(10)
         assert world.broker.quotas == {}
         # Nor does the decision come back, though it is still in force by that clock.
         for _ in range(5):
-            world.turn(1)
+            world.reconcile(1)
         world.restart()
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
     def test_while_no_enforcer_ran_ends_its_leases(self, world):
         world.decide(seconds=60)
-        world.turn()
+        world.reconcile()
         world.now_ms -= self.DAY_MS
         world.restart()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {}
 
     def test_does_not_put_off_a_retry(self, world):
         world.decide(seconds=60)
-        world.turn()
+        world.reconcile()
         world.broker.errors[MALLORY] = unavailable()
-        world.turn(60)
+        world.reconcile(60)
         del world.broker.errors[MALLORY]
         world.now_ms -= self.DAY_MS
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {}
 
 
@@ -448,25 +448,25 @@ class TestAQuotaThatIsTighter:
         world = World()
         world.broker.set(MALLORY, 0.005)
         world.decide(client_ids={"mallory-app": 10})
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert "0.005 already" in world.said("skipped")[0].why
 
     def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world):
         world.broker.wider = 0.005
         world.decide()
-        world.turn()
+        world.reconcile()
         assert world.broker.quotas == {}
 
     def test_that_comes_during_a_lease_ends_it_at_its_renewal(self):
         world = World()
         world.decide(client_ids={"mallory-app": 10})
-        world.turn()
+        world.reconcile()
         world.broker.set(MALLORY, 0.005)
         world.decide(seconds=120, client_ids={"mallory-app": 10})
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
-        world.turn(1)
+        world.reconcile(1)
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
 
 
@@ -474,7 +474,7 @@ class TestAValueOfOursWithoutALease:
     def test_is_said_at_the_start_with_the_way_to_clear_it(self, world):
         world.broker.set(APP, 0.01)
         world.broker.set(QuotaEntity("bob"), 0.02)
-        world.turn()
+        world.reconcile()
         (said,) = world.said("alert")
         assert "no lease knows of it" in said.why
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
@@ -482,9 +482,9 @@ class TestAValueOfOursWithoutALease:
 
     def test_is_not_said_of_leases(self, world):
         world.decide()
-        world.turn()
+        world.reconcile()
         world.restart()
-        world.turn()
+        world.reconcile()
         assert world.said("alert") == []
 
 
@@ -494,21 +494,21 @@ class TestTheLock:
         waiting.held = False
         second = world.another(waiting)
         world.decide()
-        world.turn()
-        second.turn()
+        world.reconcile()
+        second.reconcile()
         assert world.broker.writes() == [0.01]
 
         world.lock.held, waiting.held = False, True
-        world.turn()
+        world.reconcile()
         world.now_ms += 60_000
-        second.turn()
-        world.turn()
+        second.reconcile()
+        world.reconcile()
         assert world.broker.writes() == [0.01, None]
 
     def test_who_lost_it_without_knowing_changes_nothing(self, world):
         world.decide()
         world.lock.confirm = lambda: False
-        world.turn()
+        world.reconcile()
         assert (world.log.actions, world.broker.altered) == ([], [])
 
 
@@ -516,12 +516,12 @@ def scenario(world):
     """Two principals, one with a quota of its own, one of them renewed, until all is over."""
     world.decide(client_ids={"mallory-app": 10})
     world.decide("User:eve", seconds=90)
-    world.turn(1)
-    world.turn(30)
+    world.reconcile(1)
+    world.reconcile(30)
     world.decide(seconds=70, client_ids={"mallory-app": 10})
-    world.turn(10)
-    world.turn(100)
-    world.turn(1)
+    world.reconcile(10)
+    world.reconcile(100)
+    world.reconcile(1)
 
 
 def calls_of_the_scenario():
@@ -543,8 +543,8 @@ def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
         scenario(world)
     world.restart()
     for _ in range(4):
-        world.turn(0.2)
-    world.turn(200)
+        world.reconcile(0.2)
+    world.reconcile(200)
 
     assert world.broker.quotas == before
     assert world.store.kept == {}
@@ -554,28 +554,28 @@ def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
 
 def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world):
     world.decide()
-    world.turn()
+    world.reconcile()
     world.restart()
-    world.turn(1)
-    world.turn(59)
+    world.reconcile(1)
+    world.reconcile(59)
     assert world.broker.writes() == [0.01, None]
 
 
 def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world):
     world.decide()
-    world.turn()
+    world.reconcile()
     world.broker.set(MALLORY, 7.0)
     world.restart()
-    world.turn(1)
-    assert [notice.entity for notice in world.said("let go")] == [MALLORY]
+    world.reconcile(1)
+    assert [notice.entity for notice in world.said("relinquished")] == [MALLORY]
 
 
 def test_a_restart_does_not_make_a_lease_longer_than_allowed():
     world = World(narrow=False, max_lease_ms=10_000)
     world.decide(seconds=3600)
-    world.turn()
-    world.turn(5)
+    world.reconcile()
+    world.reconcile(5)
     world.restart()
-    world.turn()
-    world.turn(5)
+    world.reconcile()
+    world.reconcile(5)
     assert world.broker.quotas == {}

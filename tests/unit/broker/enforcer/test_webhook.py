@@ -43,8 +43,8 @@ def wait_until(condition) -> None:
 
 def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint, warnings):
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice())
-        webhook.note(notice("restored"))
+        webhook.enqueue(notice())
+        webhook.enqueue(notice("restored"))
 
     assert [(event["event"], event["principal"]) for event in endpoint.events()] == [
         ("THROTTLE", "User:mallory"),
@@ -57,21 +57,21 @@ def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint, warnings):
 @pytest.mark.parametrize(("kind", "event"), [("failed", "FAIL_OPEN"), ("skipped", "FAIL_OPEN"), ("alert", "ALERT")])
 def test_what_is_not_carried_out_and_what_is_warned_of_is_sent_too(endpoint, warnings, kind, event):
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice(kind))
+        webhook.enqueue(notice(kind))
 
     assert [each["event"] for each in endpoint.events()] == [event]
 
 
 def test_an_extended_lease_is_no_news(endpoint, warnings):
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice("extended"))
+        webhook.enqueue(notice("extended"))
 
     assert endpoint.posts == []
 
 
 def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_were_sent(endpoint, warnings):
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice(principal="User:jürgen"))
+        webhook.enqueue(notice(principal="User:jürgen"))
 
     ((headers, body),) = endpoint.posts
     sent_at = headers["X-Pid-Quota-Timestamp"]
@@ -84,7 +84,7 @@ def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint, warnings):
     endpoint.answers = [503, 429]
 
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice())
+        webhook.enqueue(notice())
         wait_until(lambda: len(endpoint.posts) == 3)
 
     assert len({body for _, body in endpoint.posts}) == 1
@@ -95,9 +95,9 @@ def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint,
     endpoint.answers = [404]
 
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice())
+        webhook.enqueue(notice())
         wait_until(lambda: webhook.dropped)
-        webhook.note(notice("restored"))
+        webhook.enqueue(notice("restored"))
 
     assert warnings == ["webhook 127.0.0.1: it answered 404; notices dropped so far: 1"]
     assert [json.loads(body)["dropped"] for _, body in endpoint.posts] == [0, 1]
@@ -105,7 +105,7 @@ def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint,
 
 def test_a_dead_endpoint_costs_its_notices_and_nothing_else(warnings):
     with hook("http://127.0.0.1:9/", warnings) as webhook:
-        webhook.note(notice())
+        webhook.enqueue(notice())
         wait_until(lambda: webhook.dropped)
 
     assert "ConnectionRefusedError" in warnings[0]
@@ -115,10 +115,10 @@ def test_a_slow_endpoint_never_makes_the_enforcer_wait(endpoint, warnings):
     endpoint.hold.clear()
 
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice())
+        webhook.enqueue(notice())
         wait_until(lambda: endpoint.posts)
         for _ in range(1_200):
-            webhook.note(notice("restored"))
+            webhook.enqueue(notice("restored"))
         assert webhook.dropped == 200
         endpoint.hold.set()
 
@@ -131,7 +131,7 @@ def test_a_redirect_is_not_followed(endpoint, warnings):
     endpoint.answers = [307]
 
     with hook(endpoint.url, warnings) as webhook:
-        webhook.note(notice())
+        webhook.enqueue(notice())
 
     assert (len(endpoint.posts), webhook.dropped) == (1, 1)
 

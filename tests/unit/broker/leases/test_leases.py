@@ -4,7 +4,7 @@ import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.notices import Notice
-from broker.leases.lease_rules import Action, Holds, Lease, next_step, open_leases, record
+from broker.leases.lease_rules import Action, Holds, Lease, action_of_lease, next_step, open_leases
 from broker.leases.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
 
 USER = QuotaEntity("mallory")
@@ -16,19 +16,19 @@ LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000,
     [
         ("applying", 50.0, 1000, "apply"),
         ("applying", 0.01, 1000, "confirm"),
-        ("applying", 7.0, 1000, "let_go"),
-        ("applying", None, 1000, "let_go"),
+        ("applying", 7.0, 1000, "relinquish"),
+        ("applying", None, 1000, "relinquish"),
         ("applying", 50.0, 2000, "close"),
         ("applying", 0.01, 2000, "restore"),
         ("in_force", 0.01, 1999, "keep"),
-        ("in_force", 50.0, 1999, "let_go"),
-        ("in_force", None, 1999, "let_go"),
+        ("in_force", 50.0, 1999, "relinquish"),
+        ("in_force", None, 1999, "relinquish"),
         ("in_force", 0.01, 2000, "restore"),
         ("in_force", 50.0, 2000, "close"),
-        ("in_force", 7.0, 2000, "let_go"),
+        ("in_force", 7.0, 2000, "relinquish"),
         ("restoring", 0.01, 1000, "restore"),
         ("restoring", 50.0, 1000, "close"),
-        ("restoring", 7.0, 1000, "let_go"),
+        ("restoring", 7.0, 1000, "relinquish"),
     ],
 )
 def test_what_the_broker_holds_decides_the_next_step(state, found, now_ms, step):
@@ -36,10 +36,10 @@ def test_what_the_broker_holds_decides_the_next_step(state, found, now_ms, step)
 
 
 def test_leases_are_open_until_a_last_row_whatever_the_clock_said():
-    rows = [record(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(["applying", "in_force"])]
+    rows = [action_of_lease(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(["applying", "in_force"])]
     assert open_leases(rows) == {USER: LEASE.to("in_force")}
     assert open_leases(reversed(rows)) == {USER: LEASE.to("in_force")}
-    assert open_leases([record(LEASE.to("restored"), 0, "", "e"), *rows]) == {}
+    assert open_leases([action_of_lease(LEASE.to("restored"), 0, "", "e"), *rows]) == {}
 
 
 def test_a_later_hold_replaces_an_earlier_one():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from broker.errors import BrokerUnreachableError
-from broker.occupancy.sweep import OccupancyAdmin, Unanswered, patiently, replicas_to_ask, sweep
+from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep, with_retries
 from lifecycle.occupancy import Placement
 
 NOT_AUTHORIZED = 29
@@ -117,7 +117,7 @@ def test_a_question_that_met_a_broker_just_dead_is_asked_again_but_not_for_ever(
 
     if answer is None:
         with pytest.raises(BrokerUnreachableError):
-            patiently(ask, waits.append)
+            with_retries(ask, waits.append)
     else:
-        assert patiently(ask, waits.append) == answer
+        assert with_retries(ask, waits.append) == answer
     assert waits == [1.0] * min(failures, 5)

@@ -41,7 +41,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
             return first, end
 
 
-class WholeTopic(Closing):
+class TopicReader(Closing):
     """A consumer of all partitions; commits nothing."""
 
     def __init__(
@@ -87,7 +87,7 @@ class WholeTopic(Closing):
         """Close the consumer."""
         self._consumer.close()
 
-    def until_end(self) -> Iterator[Message]:
+    def read_to_end(self) -> Iterator[Message]:
         """All records that were there at the beginning, and perhaps some that came since.
 
         Raises:
@@ -108,7 +108,7 @@ class WholeTopic(Closing):
                 msg = f"topic {self._topic!r} was not read to its end within {self._timeout_s:g} s: check READ on it"
                 raise BrokerUnreachableError(msg)
 
-    def news(self) -> list[Message]:
+    def poll(self) -> list[Message]:
         """What came since, without waiting."""
         return self._consume(0)
 

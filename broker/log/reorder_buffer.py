@@ -23,7 +23,7 @@ _SLACK = 1_000
 _MAX_LATE = 100_000
 
 
-class LinesInOrder(msgspec.Struct, frozen=True):
+class ReorderState(msgspec.Struct, frozen=True):
     """What the next run of a tap has to know.
 
     Attributes:
@@ -37,7 +37,7 @@ class LinesInOrder(msgspec.Struct, frozen=True):
     unsure_until_ms: int = 0
 
 
-class LineOrder:
+class ReorderBuffer:
     """Of the lines of one broker."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class LineOrder:
         self._held_bytes = 0
         self._held_since_s = 0.0
         # From and to, of numbers that were given up.
-        self._gone: deque[tuple[int, int]] = deque(maxlen=64)
+        self._skipped: deque[tuple[int, int]] = deque(maxlen=64)
 
     def held(self) -> list[bytes]:
         """The lines that wait, the lowest number first."""
         return [line for _, line in sorted(self._held.items())]
 
-    def arrived(self, number: int, line: bytes, now_s: float) -> list[bytes | None]:
+    def push(self, number: int, line: bytes, now_s: float) -> list[bytes | None]:
         """Take a line that is not due at once.
 
         Args:
@@ -79,13 +79,13 @@ class LineOrder:
                 return [None, line, None]
             # The broker has started again, or a shipper sends again what it sent before.
             while self._held:
-                out += self._give_up(now_s)
+                out += self._skip_gap(now_s)
             out.append(None)
             self.next = 0
         if self.next == 0:
             self.next = 1 if number <= _SLACK and out else number
-            self._gone.clear()
-            self._gone.append((max(1, number - _SLACK), self.next - 1))
+            self._skipped.clear()
+            self._skipped.append((max(1, number - _SLACK), self.next - 1))
         if not self._held:
             self._held_since_s = now_s
         self._held[number] = line
@@ -93,15 +93,15 @@ class LineOrder:
         self.waits = True
         out += self._ready(now_s)
         while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
-            out += self._give_up(now_s)
+            out += self._skip_gap(now_s)
         return out
 
-    def expired(self, now_s: float) -> list[bytes | None]:
-        """The lines that have waited long enough, as `arrived` hands them out."""
-        return self._give_up(now_s) if self._held and now_s - self._held_since_s >= WAIT_S else []
+    def flush_expired(self, now_s: float) -> list[bytes | None]:
+        """The lines that have waited long enough, as `push` hands them out."""
+        return self._skip_gap(now_s) if self._held and now_s - self._held_since_s >= WAIT_S else []
 
     def _is_late(self, number: int) -> bool:
-        return self.next - number <= _MAX_LATE and any(first <= number <= last for first, last in self._gone)
+        return self.next - number <= _MAX_LATE and any(first <= number <= last for first, last in self._skipped)
 
     def _ready(self, now_s: float) -> list[bytes | None]:
         out: list[bytes | None] = []
@@ -115,9 +115,9 @@ class LineOrder:
             self._held_since_s = now_s
         return out
 
-    def _give_up(self, now_s: float) -> list[bytes | None]:
+    def _skip_gap(self, now_s: float) -> list[bytes | None]:
         first = min(self._held)
-        self._gone.append((self.next, first - 1))
+        self._skipped.append((self.next, first - 1))
         self.lost_lines += first - self.next
         self.next = first
         return [None, *self._ready(now_s)]

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.ports import ActionLog, LeaseStore
-from broker.leases.lease_plan import Known
-from broker.leases.lease_rules import Action, Holds, Lease, hands_off, narrowed_client_ids, open_leases, record
+from broker.leases.lease_plan import PlanContext
+from broker.leases.lease_rules import Action, Holds, Lease, action_of_lease, hands_off, narrowed_client_ids, open_leases
 
 
-class EnforcerBook:
+class LeaseRegistry:
     """Keeps rows, the brokers' records and leases in step."""
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
@@ -31,11 +31,11 @@ class EnforcerBook:
         self._actions: list[Action] | None = None
         """Rows of the table; None until they were read once."""
         self._orders: list[Action] = []
-        self._unkept: list[Action] = []
+        self._unstored: list[Action] = []
         """Steps that the brokers do not keep yet."""
-        self._untold: list[Action] = []
+        self._unlogged: list[Action] = []
         """Steps that the table does not have yet."""
-        self._known: Known | None = None
+        self._known: PlanContext | None = None
 
     def load(self) -> None:
         """Take over the leases that the brokers keep, without any table.
@@ -47,10 +47,10 @@ class EnforcerBook:
         steps = [action for action in kept if action.lease]
         self.leases = open_leases(steps)
         self._orders = [action for action in kept if not action.lease]
-        self._actions, self._known, self._unkept = None, None, []
-        self._untold = [action for action in steps if action.lease and not action.lease.is_open]
+        self._actions, self._known, self._unstored = None, None, []
+        self._unlogged = [action for action in steps if action.lease and not action.lease.is_open]
 
-    def hear(self) -> None:
+    def read_orders(self) -> None:
         """Take orders that came by the brokers.
 
         Raises:
@@ -69,7 +69,7 @@ class EnforcerBook:
         Raises:
             Exception: Of the table or the brokers.
         """
-        self.tell()
+        self.flush()
         if self._actions is not None and not self._log.has_changed():
             return []
         is_first = self._actions is None
@@ -78,17 +78,17 @@ class EnforcerBook:
         self._actions, self._known = actions, None
         return found
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Drop the leases: they are another's now."""
         self.leases.clear()
-        self._unkept, self._untold = [], []
+        self._unstored, self._unlogged = [], []
 
-    def known(self) -> Known:
+    def known(self) -> PlanContext:
         """Return what planning needs, with the leases as they are now."""
         if self._known is None:
             actions = self._actions or []
             orders = [*(action for action in actions if action.state == "hold"), *self._orders]
-            self._known = Known(
+            self._known = PlanContext(
                 {},
                 Holds.of(sorted(orders, key=lambda order: order.recorded_at_ms)),
                 hands_off(actions, self._hands_off_ms),
@@ -97,48 +97,48 @@ class EnforcerBook:
             )
         return self._known.with_leases(self.leases)
 
-    def promise(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
+    def write_ahead(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
         """Write down leases that are to be taken or made longer, with reasons; only then they are known.
 
         Raises:
             Exception: If the table or the brokers do not have them: then it must not be done.
         """
-        actions = [record(lease, now_ms, why, self._name) for lease, why in leases]
+        actions = [action_of_lease(lease, now_ms, why, self._name) for lease, why in leases]
         if actions:
             self._add(actions)
             self._store.append(actions)
             self.leases.update({lease.entity: lease for lease, _ in leases})
 
-    def note(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
-        """Take what became of leases, with reasons; `tell` writes it down."""
-        actions = [record(lease, now_ms, why, self._name) for lease, why in leases]
-        self._unkept += actions
-        self._untold += actions
+    def record(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
+        """Take what became of leases, with reasons; `flush` writes it down."""
+        actions = [action_of_lease(lease, now_ms, why, self._name) for lease, why in leases]
+        self._unstored += actions
+        self._unlogged += actions
         for lease, _ in leases:
             if lease.is_open:
                 self.leases[lease.entity] = lease
             else:
                 self.leases.pop(lease.entity, None)
 
-    def note_alert(self, why: str, principal: str | None, now_ms: int) -> None:
-        """Take a warning; `tell` writes it down."""
-        self._untold.append(Action(now_ms, "alert", principal, None, why, enforcer=self._name))
+    def record_alert(self, why: str, principal: str | None, now_ms: int) -> None:
+        """Take a warning; `flush` writes it down."""
+        self._unlogged.append(Action(now_ms, "alert", principal, None, why, enforcer=self._name))
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Write down what is not yet.
 
         Raises:
             Exception: If the brokers or the table do not take it; it is kept for the next time.
         """
-        newest = {action.lease.lease_id: action for action in self._unkept if action.lease}
+        newest = {action.lease.lease_id: action for action in self._unstored if action.lease}
         if newest:
             self._store.append(list(newest.values()))
-        self._unkept = []
-        if not self._untold:
+        self._unstored = []
+        if not self._unlogged:
             return
-        self._add(self._untold)
-        over = [action.lease.lease_id for action in self._untold if action.lease and not action.lease.is_open]
-        self._untold = []
+        self._add(self._unlogged)
+        over = [action.lease.lease_id for action in self._unlogged if action.lease and not action.lease.is_open]
+        self._unlogged = []
         if over:
             self._store.drop(over)
 
@@ -154,7 +154,9 @@ class EnforcerBook:
         found = [lease for lease in open_leases(actions).values() if lease.lease_id not in known]
         found = [lease for lease in found if lease.entity not in self.leases]
         if found:
-            self._store.append([record(lease, lease.set_ms, "found in the table", self._name) for lease in found])
+            self._store.append(
+                [action_of_lease(lease, lease.set_ms, "found in the table", self._name) for lease in found]
+            )
             self.leases.update({lease.entity: lease for lease in found})
         return found
 

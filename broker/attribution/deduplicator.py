@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 
-class Repeats:
+class Deduplicator:
     """What one broker's log said in the second that it is at."""
 
     def __init__(self) -> None:
         self._second = 0
         self._seen: set[tuple[int, str, str]] = set()
 
-    def has(self, timestamp_ms: int, producer_id: int, principal: str, client_id: str) -> bool:
+    def is_duplicate(self, timestamp_ms: int, producer_id: int, principal: str, client_id: str) -> bool:
         """Say whether the same came in the same second of broker time already, and note it."""
         second = timestamp_ms // 1000
         if second != self._second:

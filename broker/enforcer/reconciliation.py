@@ -42,14 +42,14 @@ def run(
         Exception: Whatever nobody thought of; the quotas are restored before it gets out of here.
     """
     try:
-        _take_turns(enforcer, watch, stop, poll_seconds, say, metrics)
+        _reconcile_until(enforcer, watch, stop, poll_seconds, say, metrics)
     except BaseException as error:
         _restore_all(enforcer, poll_seconds, f" after {type(error).__name__}: {error}")
         raise
     _restore_all(enforcer, poll_seconds)
 
 
-def _take_turns(
+def _reconcile_until(
     enforcer: Enforcer,
     watch: StreamWatch,
     stop: threading.Event,
@@ -63,9 +63,9 @@ def _take_turns(
             if time.monotonic() < next_s:
                 enforcer.end_due()
                 continue
-            enforcer.turn()
-            metrics.turned(enforcer.leases.values(), is_active=enforcer.is_active)
-            watch.look(now_ms())
+            enforcer.reconcile()
+            metrics.reconciled(enforcer.leases.values(), is_active=enforcer.is_active)
+            watch.check(now_ms())
             pause_s = poll_seconds
         except (TableError, LeaseStoreError) as error:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
