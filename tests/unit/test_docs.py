@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 GENERATED = DOCS / "performance.md"
 FOLDERS = "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|sql|bench|tests|docs|resources"
+OF_TESTS = "unit|attack|fault|fuzz|stream|bundle"
 
 
 def text_of(page: Path) -> str:
@@ -52,8 +53,9 @@ def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    named = re.findall(rf"`((?:{FOLDERS})/[\w./-]+\.\w+)`", text_of(page))
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    named = re.findall(rf"`((?:{FOLDERS}|{OF_TESTS})/[\w./-]+\.\w+)(?:::\w+)*`", text_of(page))
+    places = ROOT, ROOT / "tests"
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
 
 
 @pytest.mark.parametrize("page", sorted(set(DOCS.rglob("*.md")) - {GENERATED}), ids=lambda page: page.stem)
