@@ -29,7 +29,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def relative_links(page: Path) -> list[str]:
-    found = re.findall(r"\]\(([^)\s]+)\)", text_of(page))
+    found = re.findall(r"(?:\]\(|<img src=\")([^)\"\s]+)", text_of(page))
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
 
@@ -56,6 +56,13 @@ def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = re.findall(rf"`((?:{FOLDERS}|{OF_TESTS})/[\w./-]+\.\w+)(?:::\w+)*`", text_of(page))
     places = ROOT, ROOT / "tests"
     assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    sources = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
+    defined = {name for source in sources for name in re.findall(r"^ *def (test_\w+)", source, re.MULTILINE)}
+    named = {name for page in PAGES for name in re.findall(r"[`:](test_\w+)`", text_of(page))}
+    assert named - defined == set()
 
 
 @pytest.mark.parametrize("page", sorted(set(DOCS.rglob("*.md")) - {GENERATED}), ids=lambda page: page.stem)
