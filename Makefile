@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS ?= .jars
 PYTHON ?= python3
-# Tests are parallel-safe but a 2-core machine gains nothing from running two brokers at once.
 PYTEST ?= $(BIN)/pytest
+# Each worker has a broker and a Spark session of its own; a file stays with one worker, in the order of the folders.
+WORKERS ?= 2
+SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -50,10 +52,13 @@ demo: $(VENV)/.local $(JARS)/.complete ## Real broker, real producers, live quot
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
 
 test: $(VENV)/.dev $(JARS)/.complete ## The whole suite but the slow tests
-	$(PYTEST) -m "not slow"
+	$(PYTEST) $(SPREAD) -m "not slow"
 
-test-all: $(VENV)/.dev $(JARS)/.complete ## Every test, also the slow ones
-	$(PYTEST)
+test-slow: $(VENV)/.dev $(JARS)/.complete ## The slow tests
+	$(PYTEST) $(SPREAD) -m "slow and not alone"
+	$(PYTEST) -m alone
+
+test-all: test test-slow ## Every test
 
 fuzz: $(VENV)/.dev ## Histories against the oracle of the rules: HISTORIES=20000 takes some 20 minutes, SEED=N repeats
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))

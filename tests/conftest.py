@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,22 @@ from streaming.session import stream_session
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("pid-quota")
 
+STRICT = "PID_QUOTA_NO_SKIPS"
+"""Set where everything that the tests drive is installed: a test that skips fails."""
+MAY_SKIP = ("needs the command line and a workspace", "a file system can't be mounted here", "too much else runs here")
+"""What no package brings: a workspace, the right to mount, and a machine that is not shared."""
+
 collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
 """No doctests: fixtures, of which several have one name, and what a process of a test loads at its start."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail what is skipped where nothing may be missing."""
+    report = yield
+    if report.skipped and os.environ.get(STRICT) and not any(each in str(report.longrepr) for each in MAY_SKIP):
+        report.outcome, report.longrepr = "failed", f"{STRICT} is set, but: {report.longrepr}"
+    return report
 
 
 @pytest.fixture(scope="session")

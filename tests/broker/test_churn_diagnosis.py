@@ -32,6 +32,7 @@ def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalB
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_several(
     own: LocalBroker, tmp_path: Path
 ) -> None:
