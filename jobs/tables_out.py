@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import math
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 import typer
@@ -43,7 +44,7 @@ def show(answer: Answer, wanted: Form) -> None:
 
 def to_json(answer: Answer) -> str:
     """Return the rows as a JSON array of objects; times in ISO 8601, bytes in hex, NaN and infinity as null."""
-    records = [{name: _plain(value) for name, value in record.items()} for record in answer.records()]
+    records = [{name: json_value(value) for name, value in record.items()} for record in answer.records()]
     return json.dumps(records, ensure_ascii=False, allow_nan=False, indent=2)
 
 
@@ -63,31 +64,45 @@ def to_csv(answer: Answer) -> str:
 
 def to_table(answer: Answer) -> Table:
     """Return the rows as a table for people."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in answer.columns:
-        table.add_column(printable(name), no_wrap=True)
-    for row in answer.rows:
-        table.add_row(*(printable("" if value is None else _plain(value)) for value in row))
+    return text_table(answer.columns, ([json_value(value) for value in row] for row in answer.rows))
+
+
+def text_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, right: Collection[str] = ()
+) -> Table:
+    """Return a table for people.
+
+    Args:
+        columns: Their names.
+        rows: A value per column, None for nothing; columns at the end may be missing.
+        title: A line above it.
+        right: Names of the columns that are aligned to the right.
+    """
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        table.add_column(printable(name), no_wrap=True, justify="right" if name in right else "left")
+    for row in rows:
+        table.add_row(*(printable("" if value is None else value) for value in row))
     return table
 
 
-def _cell(value: Any) -> Any:
-    plain = _plain(value)
-    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, dict | list | bool) else plain
-
-
-def _plain(value: Any) -> Any:
-    """Return a value in the types of JSON."""
+def json_value(value: Any) -> Any:
+    """Return a value in the types of JSON: times in UTC as ISO 8601, bytes in hex, NaN and infinity as null."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):
-        return value.isoformat()
+        return (value.astimezone(timezone.utc) if value.tzinfo else value).isoformat()
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [json_value(item) for item in value]
     return str(value)
+
+
+def _cell(value: Any) -> Any:
+    plain = json_value(value)
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, dict | list | bool) else plain

@@ -573,6 +573,21 @@ CROSS JOIN settings
 WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
 ORDER BY answered_at;
 
+CREATE OR REPLACE VIEW throttles_per_day AS
+-- How often each principal was throttled in the last 24 hours, and when last. A throttle whose end a change of its quota
+-- moved counts once.
+SELECT
+    principal,
+    count(*) AS throttles,
+    max(decided_at) AS last_throttled_at
+FROM throttle_decisions
+CROSS JOIN settings
+WHERE
+    action = 'THROTTLE'
+    AND coalesce(reason <> 'quota_changed', TRUE)
+    AND unix_millis(decided_at) > unix_millis(now) - 86400000
+GROUP BY principal;
+
 CREATE OR REPLACE VIEW principal_churn AS
 -- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
 -- same rules as lifecycle/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
@@ -755,19 +770,7 @@ FROM (
         GROUP BY principal, client
     )
 ) AS churn
-LEFT JOIN (
-    SELECT
-        principal,
-        count(*) AS throttles,
-        max(decided_at) AS last_throttled_at
-    FROM throttle_decisions
-    CROSS JOIN settings
-    WHERE
-        action = 'THROTTLE'
-        AND coalesce(reason <> 'quota_changed', TRUE)
-        AND unix_millis(decided_at) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS throttles ON throttles.principal = churn.principal
+LEFT JOIN throttles_per_day AS throttles ON throttles.principal = churn.principal
 LEFT JOIN (
     SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
 ) AS throttled ON throttled.principal = churn.principal
@@ -909,19 +912,7 @@ SELECT
     throttles.last_throttled_at,
     throttled.principal IS NOT NULL AS throttled_now
 FROM new_pids_per_day AS counts
-LEFT JOIN (
-    SELECT
-        principal,
-        count(*) AS throttles,
-        max(decided_at) AS last_throttled_at
-    FROM throttle_decisions
-    CROSS JOIN settings
-    WHERE
-        action = 'THROTTLE'
-        AND coalesce(reason <> 'quota_changed', TRUE)
-        AND unix_millis(decided_at) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS throttles ON throttles.principal = counts.principal
+LEFT JOIN throttles_per_day AS throttles ON throttles.principal = counts.principal
 LEFT JOIN (
     SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
 ) AS throttled ON throttled.principal = counts.principal

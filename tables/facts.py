@@ -70,6 +70,18 @@ def data_files(table: "DeltaTable") -> pa.Table:
     return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
 
 
+def paths_since(files: pa.Table, column: str, since: datetime) -> list[str]:
+    """Return the paths of those `data_files` that may hold a row whose `column` is `since` or later."""
+    newest = f"max.{column}"
+    if newest in files.column_names:
+        # Statistics are cut off at the millisecond.
+        cut = since.replace(microsecond=since.microsecond // 1000 * 1000)
+        limit = pa.scalar(cut, files.schema.field(newest).type)
+        files = files.filter(pc.fill_null(pc.greater_equal(files[newest], limit), fill_value=True))
+    paths: list[str] = files["path"].to_pylist()
+    return paths
+
+
 def file_sizes(table: "DeltaTable") -> Sequence[int]:
     """Return the size of each data file, in bytes."""
     sizes: list[int] = data_files(table)["size_bytes"].to_pylist()

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from jobs.tables_out import text_table
 from jobs.terminal import printable
 from tables.query.sql_query import query
 
@@ -120,19 +121,17 @@ class DemoView:
 
 def principals_table(rows: list[PrincipalRow], title: str) -> Table:
     """Return the principals as a table."""
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    table.add_column("principal")
-    for name in ("rate /window", "tokens", "throttle time", "admitted", "refused", "throttled until"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        values = (
+    values = (
+        (
             row.principal,
             f"{row.rate:.2f}",
-            "" if row.tokens is None else f"{row.tokens:.2f}",
+            None if row.tokens is None else f"{row.tokens:.2f}",
             f"{row.throttle_time_ms / 1000:.1f} s",
             row.admitted,
             row.refused,
-            "" if row.throttled_until is None else f"{row.throttled_until:%H:%M:%S} UTC",
+            None if row.throttled_until is None else f"{row.throttled_until:%H:%M:%S} UTC",
         )
-        table.add_row(*(printable(value) for value in values))
-    return table
+        for row in rows
+    )
+    numbers = ("rate /window", "tokens", "throttle time", "admitted", "refused", "throttled until")
+    return text_table(("principal", *numbers), values, title=title, right=numbers)

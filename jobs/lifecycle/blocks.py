@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from jobs.errors import BlocksError
 from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
-from jobs.tables_out import JsonOption
+from jobs.tables_out import JsonOption, text_table
 from jobs.terminal import output, printable
 from lifecycle.producer_id_blocks import Block, Consequence, Fate, Violation
 from tables.errors import TableNotFoundError
@@ -60,7 +59,7 @@ def blocks(
     if as_json:
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
-        output().print(_table(history.brokers()))
+        output().print(text_table(_COLUMNS, map(_cells, history.brokers())))
         for line in [*_summary(history), *_verdict(history, broken)]:
             output().print(printable(line))
     if broken:
@@ -112,14 +111,11 @@ def _unknown(history: History, pid: int) -> str:
 # All of them
 
 
-def _table(brokers: Sequence[BrokerBlocks]) -> Table:
-    table = Table(*_COLUMNS)
-    for broker in brokers:
-        last = "" if broker.last_block_at_ms is None else _time(broker.last_block_at_ms)
-        counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
-        errors = (broker.count(Consequence.FATAL), broker.count(Consequence.RETRIED), broker.throttled_answers)
-        table.add_row(*map(printable, (*counts, broker.lost_pids, last, *errors)))
-    return table
+def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
+    last = None if broker.last_block_at_ms is None else _time(broker.last_block_at_ms)
+    counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
+    errors = (broker.count(Consequence.FATAL), broker.count(Consequence.RETRIED), broker.throttled_answers)
+    return (*counts, broker.lost_pids, last, *errors)
 
 
 def _summary(history: History) -> Iterator[str]:

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jobs.occupancy.report import BrokerOutlook, Forecast, Report, WhatIf
+from jobs.tables_out import text_table
 from jobs.terminal import printable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
@@ -46,22 +47,26 @@ def _lines(console: Console, lines: Iterable[str]) -> None:
         console.print(printable(line))
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for number, name in enumerate(columns):
-        table.add_column(name, no_wrap=True, justify="left" if number == 0 or name == "principal" else "right")
-    return table
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    return text_table(columns, rows, title=title, right=set(columns[1:]) - {"principal"})
 
 
 # What is held
 
 
 def _occupancy_table(rows: Sequence[Occupancy]) -> Table:
-    table = _table("held now", "topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
-    for row in rows:
-        counts = (row.broker_id, _count(row.led_pids), _count(row.held_pids), _count(row.open_transactions))
-        table.add_row(*map(printable, (row.topic, row.principal, *counts, _size(estimated_bytes(row.held_pids)))))
-    return table
+    columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
+    cells = (
+        (
+            row.topic,
+            row.principal,
+            row.broker_id,
+            *map(_count, (row.led_pids, row.held_pids, row.open_transactions)),
+            _size(estimated_bytes(row.held_pids)),
+        )
+        for row in rows
+    )
+    return _table("held now", columns, cells)
 
 
 def _after_occupancy(report: Report, top: int) -> Iterator[str]:
@@ -83,16 +88,17 @@ def _after_occupancy(report: Report, top: int) -> Iterator[str]:
 def _brokers_table(report: Report, limit: int | None) -> Table:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
-    table = _table("brokers, at the higher of today's rate and lately's", *columns)
-    for each in report.brokers:
-        counts = [_count(each.led_pids), _count(each.held_pids), _count(each.open_transactions)]
-        now = [each.broker_id, *counts, _size(each.estimated_bytes), _duration(each.expiration_ms)]
-        worst = each.worst
-        later = [f"{worst.pids_per_hour:,.0f}", *map(_held, (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))]
-        table.add_row(*map(printable, [*now, *later, *([] if limit is None else [_moment(worst.limit_reached_at)])]))
-    for broker_id in report.taken.down:
-        table.add_row(printable(broker_id), "DOWN")
-    return table
+    rows = [_broker_cells(each, limit) for each in report.brokers]
+    rows += [(broker_id, "DOWN") for broker_id in report.taken.down]
+    return _table("brokers, at the higher of today's rate and lately's", columns, rows)
+
+
+def _broker_cells(broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
+    counts = map(_count, (broker.led_pids, broker.held_pids, broker.open_transactions))
+    now = (broker.broker_id, *counts, _size(broker.estimated_bytes), _duration(broker.expiration_ms))
+    worst = broker.worst
+    later = (f"{worst.pids_per_hour:,.0f}", *map(_held, (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at)))
+    return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
 
 
 def _after_brokers(report: Report, limit: int | None) -> Iterator[str]:
@@ -139,14 +145,19 @@ def _rate(forecast: Forecast) -> str:
 
 
 def _failover_table(deaths: Sequence[Failover], limit: int | None) -> Table:
-    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then")
-    table = _table("failover", *columns, *([] if limit is None else ["limit"]))
-    for death in deaths:
-        for each in death.survivors:
-            over = [] if limit is None else ["OVER" if each.held_pids >= limit else "ok"]
-            counts = (_count(each.led_before), _count(each.led_pids), _count(each.held_pids))
-            table.add_row(*map(printable, (death.dead, each.broker_id, *counts, *over)))
-    return table
+    columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then", "limit")
+    rows = [
+        (
+            death.dead,
+            each.broker_id,
+            *map(_count, (each.led_before, each.led_pids, each.held_pids)),
+            "OVER" if limit is not None and each.held_pids >= limit else "ok",
+        )
+        for death in deaths
+        for each in death.survivors
+    ]
+    shown = len(columns) - (limit is None)
+    return _table("failover", columns[:shown], [row[:shown] for row in rows])
 
 
 def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
@@ -164,19 +175,26 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
 
 def _freed_table(what_if: WhatIf) -> Table:
     title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
-    table = _table(title, "broker", "held_pids now", "freed", "about", "kept by open transactions")
-    for each in what_if.freed:
-        counts = (_count(each.held_pids), _count(each.freed_pids), _size(estimated_bytes(each.freed_pids)))
-        table.add_row(*map(printable, (each.broker_id, *counts, _count(each.kept_open))))
-    return table
+    rows = (
+        (
+            each.broker_id,
+            _count(each.held_pids),
+            _count(each.freed_pids),
+            _size(estimated_bytes(each.freed_pids)),
+            _count(each.kept_open),
+        )
+        for each in what_if.freed
+    )
+    return _table(title, ("broker", "held_pids now", "freed", "about", "kept by open transactions"), rows)
 
 
 def _lost_table(what_if: WhatIf) -> Table:
-    table = _table("producers that would lose dedup", "principal", "producers", "alive", "long-lived", "silent")
-    for each in what_if.lost:
-        counts = (each.producers, each.alive, each.long_lived, each.silent)
-        table.add_row(printable(each.principal), *(printable(_count(count)) for count in counts))
-    return table
+    columns = ("principal", "producers", "alive", "long-lived", "silent")
+    rows = (
+        (each.principal, *map(_count, (each.producers, each.alive, each.long_lived, each.silent)))
+        for each in what_if.lost
+    )
+    return _table("producers that would lose dedup", columns, rows)
 
 
 def _after_what_if(what_if: WhatIf) -> Iterator[str]:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from jobs.errors import QuotaCommandError
 from jobs.quotas.file import read_quotas
 from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show
+from jobs.tables_out import CsvOption, Form, JsonOption, form, show, text_table
 from jobs.terminal import one_line, output, printable
 from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry
@@ -128,11 +127,11 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
         records = [_record(entry) for entry in wanted]
         show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)
         return
-    table = Table("entity", _KEY, "updated_at", "updated_by", box=None, header_style="bold", pad_edge=False)
-    for entry in wanted:
-        values = (f"{entry.producer_ids_rate:.15g}", entry.updated_at.isoformat(), entry.updated_by or "")
-        table.add_row(printable(entity_words(entry.entity_name)), *(printable(value) for value in values))
-    output().print(table if wanted else "no quotas are set")
+    rows = [
+        (entity_words(each.entity_name), f"{each.producer_ids_rate:.15g}", each.updated_at.isoformat(), each.updated_by)
+        for each in wanted
+    ]
+    output().print(text_table(("entity", _KEY, "updated_at", "updated_by"), rows) if rows else "no quotas are set")
 
 
 def _record(entry: QuotaEntry) -> dict[str, object]:

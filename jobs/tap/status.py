@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.table import Table
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
 from broker.tap.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.tables_out import JsonOption, text_table
+from jobs.terminal import output
 
 STALE_SECONDS = 60.0
 """Six heartbeats were missed."""
@@ -44,7 +43,7 @@ def status(
     if as_json:
         typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))
     else:
-        output().print(_table(watches))
+        output().print(text_table(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
     if blind:
         raise typer.Exit(1)
@@ -56,19 +55,15 @@ def _summary(blind: list[int]) -> str:
     return f"nobody watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
 
 
-def _table(watches: list[BrokerWatch]) -> Table:
-    table = Table(*_COLUMNS)
-    for watch in watches:
-        known = watch.heartbeat
-        state = watch.watch.value if watch.alive else f"{watch.watch.value}, broker down"
-        cells: list[object] = [watch.broker_id, state]
-        if known is not None:
-            unread = known.behind_bytes if known.lag_records is None else known.lag_records
-            counters = known.counters
-            cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
-            cells += [counters.get("events", 0), f"{known.unplaced_share:.1%}", counters.get("borrowed", 0)]
-        table.add_row(*map(printable, cells))
-    return table
+def _cells(watch: BrokerWatch) -> list[object]:
+    known = watch.heartbeat
+    cells: list[object] = [watch.broker_id, watch.watch.value if watch.alive else f"{watch.watch.value}, broker down"]
+    if known is not None:
+        unread = known.behind_bytes if known.lag_records is None else known.lag_records
+        counters = known.counters
+        cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
+        cells += [counters.get("events", 0), f"{known.unplaced_share:.1%}", counters.get("borrowed", 0)]
+    return cells
 
 
 def _as_dict(watch: BrokerWatch) -> dict[str, Any]:

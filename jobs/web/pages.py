@@ -1,12 +1,12 @@
 """What the web console shows, as plain values of JSON: a function per page, each asks `jobs.web.relations` once."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise, zip_longest
 from typing import Any
 
+from jobs.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.relations import Relations, Rows, opened
@@ -146,7 +146,7 @@ class ConsoleData:
         return self._page(now, relations, page)
 
     def _page(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
-        plain: dict[str, Any] = _plain(
+        plain: dict[str, Any] = json_value(
             {
                 "now": now,
                 "tables": self.tables,
@@ -272,16 +272,3 @@ def _columns(records: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict
 
 def _ms(moment: datetime) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value in the types of JSON; NaN and infinity become null."""
-    if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -179,19 +179,7 @@ FROM (
         GROUP BY principal, client
     )
 ) AS churn
-LEFT JOIN (
-    SELECT
-        principal,
-        count(*) AS throttles,
-        max(decided_at) AS last_throttled_at
-    FROM throttle_decisions
-    CROSS JOIN settings
-    WHERE
-        action = 'THROTTLE'
-        AND coalesce(reason <> 'quota_changed', TRUE)
-        AND unix_millis(decided_at) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS throttles ON throttles.principal = churn.principal
+LEFT JOIN throttles_per_day AS throttles ON throttles.principal = churn.principal
 LEFT JOIN (
     SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
 ) AS throttled ON throttled.principal = churn.principal

@@ -8,19 +8,7 @@ SELECT
     throttles.last_throttled_at,
     throttled.principal IS NOT NULL AS throttled_now
 FROM new_pids_per_day AS counts
-LEFT JOIN (
-    SELECT
-        principal,
-        count(*) AS throttles,
-        max(decided_at) AS last_throttled_at
-    FROM throttle_decisions
-    CROSS JOIN settings
-    WHERE
-        action = 'THROTTLE'
-        AND coalesce(reason <> 'quota_changed', TRUE)
-        AND unix_millis(decided_at) > unix_millis(now) - 86400000
-    GROUP BY principal
-) AS throttles ON throttles.principal = counts.principal
+LEFT JOIN throttles_per_day AS throttles ON throttles.principal = counts.principal
 LEFT JOIN (
     SELECT DISTINCT principal FROM current_throttles WHERE throttled_now
 ) AS throttled ON throttled.principal = counts.principal

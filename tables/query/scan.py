@@ -4,7 +4,7 @@ Arrow's data sets load pandas, which takes longer than most queries.
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tables.delta import TABLES, open_table, table_path
 from tables.errors import TableError
-from tables.facts import column_facts, data_files, missing_columns, type_words
+from tables.facts import column_facts, data_files, missing_columns, paths_since, type_words
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -118,14 +118,8 @@ def _local_files(
     has_features = table.protocol().min_reader_version > 1
     if "://" in folder or partitioned or has_features or _PATTERN_SIGNS & set(folder):
         return None
-    found = data_files(table)
-    paths = found["path"].to_pylist()
-    newest = f"max.{newer_than[0]}" if newer_than else ""
-    if newer_than and newest in found.column_names:
-        # A statistic is cut to milliseconds.
-        since = newer_than[1] - timedelta(milliseconds=1)
-        ends = found[newest].to_pylist()
-        paths = [path for path, end in zip(paths, ends, strict=True) if end is None or end >= since]
+    files = data_files(table)
+    paths = paths_since(files, *newer_than) if newer_than else files["path"].to_pylist()
     return [str(Path(folder).absolute() / unquote(path)) for path in paths]
 
 

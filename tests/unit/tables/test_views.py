@@ -30,6 +30,7 @@ VIEWS = {
     "recent_inits",
     "stream_health",
     "tap_coverage",
+    "throttles_per_day",
     "top_offenders",
 }
 ONE_ROW = {"stream_health"}

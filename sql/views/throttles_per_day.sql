@@ -1,0 +1,13 @@
+-- How often each principal was throttled in the last 24 hours, and when last. A throttle whose end a change of its quota
+-- moved counts once.
+SELECT
+    principal,
+    count(*) AS throttles,
+    max(decided_at) AS last_throttled_at
+FROM throttle_decisions
+CROSS JOIN settings
+WHERE
+    action = 'THROTTLE'
+    AND coalesce(reason <> 'quota_changed', TRUE)
+    AND unix_millis(decided_at) > unix_millis(now) - 86400000
+GROUP BY principal
