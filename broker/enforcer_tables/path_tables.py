@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import fs
 
@@ -24,6 +23,7 @@ from broker.leases.lease_targets import ThrottleDecision
 from tables.appends import append_rows
 from tables.delta import TABLES, open_table, row_schema, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
+from tables.facts import data_files, paths_since
 from tables.times import to_time
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class FollowedTable:
         Raises:
             TableError: If they can't be read.
         """
-        return self._read(self._files())
+        paths: list[str] = data_files(self.table)["path"].to_pylist()
+        return self._read(paths)
 
     def rows_after(self, column: str, time: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Return rows, and surely all whose `column` is `time` or later: files that can't hold one are left out.
@@ -111,18 +112,7 @@ class FollowedTable:
         Raises:
             TableError: If they can't be read.
         """
-        return self._read(self._files(column, time), columns)
-
-    def _files(self, column: str | None = None, after: datetime | None = None) -> list[str]:
-        files = pa.table(self.table.get_add_actions(flatten=True))
-        newest = f"max.{column}"
-        if newest in files.column_names:
-            # Statistics are cut off at the millisecond.
-            cut = after and after.replace(microsecond=after.microsecond // 1000 * 1000)
-            limit = pa.scalar(cut, files.schema.field(newest).type)
-            files = files.filter(pc.if_else(pc.is_null(files[newest]), True, pc.greater_equal(files[newest], limit)))
-        paths: list[str] = files["path"].to_pylist()
-        return paths
+        return self._read(paths_since(data_files(self.table), column, time), columns)
 
     def _read(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         from deltalake.fs import DeltaStorageHandler

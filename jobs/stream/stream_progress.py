@@ -1,10 +1,11 @@
 """How far a stream is: what it has committed, against what its topic holds."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
+
+from streaming.checkpoint.spark_files import committed_offsets
 
 _KAFKA_TIMEOUT_S = 10.0
 
@@ -13,7 +14,7 @@ class StreamProgress:
     """Compares what the stream has committed with what its topic holds."""
 
     def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
-        """Nothing is opened yet.
+        """Say what to compare.
 
         Args:
             checkpoint: The stream's checkpoint folder.
@@ -26,12 +27,8 @@ class StreamProgress:
 
     def committed(self) -> dict[int, int] | None:
         """Return the next offset of each partition after the last finished batch, None before the first."""
-        finished = [int(file.name) for file in self._checkpoint.glob("commits/*") if file.name.isdigit()]
-        if not finished:
-            return None
-        lines = (self._checkpoint / "offsets" / str(max(finished))).read_text(encoding="utf-8").splitlines()
-        # A version, the batch's settings, then one line per source: ours is the only one.
-        return {int(partition): offset for partition, offset in json.loads(lines[2])[self._topic].items()}
+        offsets = committed_offsets(str(self._checkpoint))
+        return None if offsets is None else offsets[self._topic]
 
     def ends(self) -> dict[int, int]:
         """Return the offset that the next record of each partition will get."""

@@ -81,6 +81,12 @@ def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
     return parse_offsets(lines[-1] if lines else "")
 
 
+def committed_offsets(checkpoint: str) -> Offsets | None:
+    """Return where the newest finished batch ends; None if none has finished."""
+    done = _newest(Path(checkpoint) / "commits")
+    return None if done is None else batch_offsets(checkpoint, done)
+
+
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
     """Return the driver's clock at the begin of a batch, in ms since the epoch; None if the batch never began.
 
