@@ -52,7 +52,15 @@ _MAX_KEPT_HELD_BYTES = 256 * 1024
 
 
 class Attribution(Batches):
-    """Remembers, for one broker, what each thread works on."""
+    """Remembers, for one broker, what each thread works on.
+
+    Args:
+        broker_id: written into each record; read from the lines if None.
+        owners: whom producer ids belong to.
+        own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
+        every_batch: also send what was sent in the same second already, which changes nothing downstream.
+        learn_ms: see `broker.attribution.learning`; 0 marks no event.
+    """
 
     def __init__(
         self,
@@ -63,15 +71,6 @@ class Attribution(Batches):
         every_batch: bool = False,
         learn_ms: int = 0,
     ) -> None:
-        """Begin with nothing known of the threads.
-
-        Args:
-            broker_id: written into each record; read from the lines if None.
-            owners: whom producer ids belong to.
-            own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
-            every_batch: also send what was sent in the same second already, which changes nothing downstream.
-            learn_ms: see `broker.attribution.learning`; 0 marks no event.
-        """
         super().__init__(broker_id, owners, own_topics=own_topics, every_batch=every_batch, learn_ms=learn_ms)
         self.logging: bool | None = None
         """Whether the broker's log was on when that was asked last."""

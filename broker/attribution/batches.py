@@ -26,7 +26,15 @@ _DISPUTED = ProduceRequest("", "", "")
 
 
 class Batches:
-    """The half of `Attribution` that knows no lines: rule 1, rule 2, and what goes out."""
+    """The half of `Attribution` that knows no lines: rule 1, rule 2, and what goes out.
+
+    Args:
+        broker_id: written into each record; read from the lines if None.
+        owners: whom producer ids belong to.
+        own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
+        every_batch: also send what was sent in the same second already, which changes nothing downstream.
+        learn_ms: see `broker.attribution.learning`; 0 marks no event.
+    """
 
     def __init__(
         self,
@@ -37,15 +45,6 @@ class Batches:
         every_batch: bool = False,
         learn_ms: int = 0,
     ) -> None:
-        """Begin with nothing known of the threads.
-
-        Args:
-            broker_id: written into each record; read from the lines if None.
-            owners: whom producer ids belong to.
-            own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
-            every_batch: also send what was sent in the same second already, which changes nothing downstream.
-            learn_ms: see `broker.attribution.learning`; 0 marks no event.
-        """
         self.learning = LearningTime()
         self._learn_ms = learn_ms
         self.counters = AttributionCounters()

@@ -48,16 +48,15 @@ _decode = msgspec.msgpack.Decoder(Binding).decode
 
 
 class Bindings(Closing):
-    """Bindings by producer id; the one with the higher epoch, then the later one, wins."""
+    """Bindings by producer id; the one with the higher epoch, then the later one, wins.
+
+    Args:
+        folder: where the temporary file lies; the system's own folder for such if left out.
+        hot: how many are kept in memory.
+        stored: how many of transactional ids are kept on disk at least, and twice that at most.
+    """
 
     def __init__(self, folder: Path | None = None, *, hot: int = HOT_BINDINGS, stored: int = STORED_BINDINGS) -> None:
-        """Begin with none.
-
-        Args:
-            folder: where the temporary file lies; the system's own folder for such if left out.
-            hot: how many are kept in memory.
-            stored: how many of transactional ids are kept on disk at least, and twice that at most.
-        """
         self._hot: dict[int, Binding] = {}
         self._hot_limit = hot
         self._generation = stored

@@ -107,7 +107,6 @@ class PendingInits:
     """The requests of one broker."""
 
     def __init__(self) -> None:
-        """None yet."""
         self._numbers = count()
         self._all: dict[int, _Pending] = {}
         self.held_bytes = 0

@@ -20,7 +20,6 @@ class ThreadRequests:
     """The last PRODUCE line by thread, read only once somebody asks: most clients without producer ids never do."""
 
     def __init__(self) -> None:
-        """No thread is known."""
         self._lines: dict[bytes, tuple[bytes, int]] = {}
         # Those that somebody asked for, and the partitions whose batch has come.
         self._asked: dict[bytes, tuple[ProduceRequest, list[tuple[str, int]]]] = {}

@@ -42,15 +42,14 @@ class QuotaChange:
 
 
 class ClientQuotas(Closing):
-    """Client quotas of a cluster, over one connection that is opened when first needed and again after errors."""
+    """Client quotas of a cluster, over one connection that is opened when first needed and again after errors.
+
+    Args:
+        settings: Of a kafka-python client, with `bootstrap_servers`.
+        timeout_ms: Until an answer is given up.
+    """
 
     def __init__(self, settings: Mapping[str, Any], timeout_ms: int = _TIMEOUT_MS) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            settings: Of a kafka-python client, with `bootstrap_servers`.
-            timeout_ms: Until an answer is given up.
-        """
         self._settings = {**settings, "request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
         self._admin: RawAdmin | None = None
 

@@ -61,16 +61,15 @@ class TopicExtent:
 
 
 class ExtentReader:
-    """Asks the brokers what a topic holds; keeps its connections."""
+    """Asks the brokers what a topic holds; keeps its connections.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name.
+        timeout_s: Seconds until an answer is given up; as long as Spark's own client waits.
+    """
 
     def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
-        """Nothing is connected yet.
-
-        Args:
-            config: confluent-kafka settings.
-            topic: Its name.
-            timeout_s: Seconds until an answer is given up; as long as Spark's own client waits.
-        """
         self._config = dict(config)
         self._topic = topic
         self._timeout_s = timeout_s

@@ -116,15 +116,14 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
 
 class TopicSetup:
-    """Looks at, creates and alters topics and their ACLs on one cluster."""
+    """Looks at, creates and alters topics and their ACLs on one cluster.
+
+    Args:
+        config: confluent-kafka settings of someone who may do it.
+        timeout_s: seconds until an answer is given up.
+    """
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            config: confluent-kafka settings of someone who may do it.
-            timeout_s: seconds until an answer is given up.
-        """
         self._servers = config["bootstrap.servers"]
         self._timeout_s = timeout_s
         self._admin = AdminClient({**config, "log_level": 0})

@@ -18,14 +18,12 @@ class BrokerClock:
 
     The records carry no producer id (they are not idempotent), so they cost nobody's quota. It is the clock of one
     broker, the leader of that partition.
+
+    Args:
+        settings: confluent-kafka settings of someone who may write to the enforcers' topic.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Nothing is sent yet.
-
-        Args:
-            settings: confluent-kafka settings of someone who may write to the enforcers' topic.
-        """
         self._producer = Producer(
             {**settings, "enable.idempotence": "false", "acks": "1", "message.timeout.ms": "10000", "log_level": "0"}
         )

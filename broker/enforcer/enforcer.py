@@ -30,7 +30,15 @@ _KINDS: dict[LeaseState, NoticeKind] = {
 
 
 class Enforcer:
-    """The enforcer. Not for several threads."""
+    """The enforcer. Not for several threads.
+
+    Args:
+        ports: What it works with.
+        options: What it may do.
+        clocks: Tell the time.
+        say: Takes a notice of each action.
+        name: Of this process, for the log.
+    """
 
     def __init__(
         self,
@@ -41,15 +49,6 @@ class Enforcer:
         say: Callable[[Notice], None],
         name: str,
     ) -> None:
-        """Nothing is read yet.
-
-        Args:
-            ports: What it works with.
-            options: What it may do.
-            clocks: Tell the time.
-            say: Takes a notice of each action.
-            name: Of this process, for the log.
-        """
         self._decisions, self._quotas, self._lock = ports.decisions, ports.quotas, ports.lock
         self._options, self._clock_ms, self._say = options, clocks.wall_ms, say
         self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)

@@ -16,14 +16,13 @@ from broker.leases.lease_rules import Lease
 
 
 class EnforcerMetrics(Collector):
-    """Takes notices and turns, and tells them when asked. For several threads."""
+    """Takes notices and turns, and tells them when asked. For several threads.
+
+    Args:
+        clock_ms: The time, in milliseconds since the epoch.
+    """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
-        """Nothing was done yet.
-
-        Args:
-            clock_ms: The time, in milliseconds since the epoch.
-        """
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
         # A counter that begins at 1 has not increased, for Prometheus.

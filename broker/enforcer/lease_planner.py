@@ -20,7 +20,16 @@ _MAX_SAID = 10_000
 
 
 class LeasePlanner:
-    """Remembers the decisions that are not past."""
+    """Remembers the decisions that are not past.
+
+    Args:
+        registry: What is known of leases.
+        steps: Looks up the quotas that hold.
+        deadlines: Ends of decisions and leases.
+        options: What the enforcer may do.
+        clock_ms: Tells the time, in milliseconds since the epoch.
+        say: Takes a notice of each decision that is skipped or shortened.
+    """
 
     def __init__(
         self,
@@ -31,16 +40,6 @@ class LeasePlanner:
         clock_ms: Callable[[], int],
         say: Callable[[Notice], None],
     ) -> None:
-        """Start without decisions.
-
-        Args:
-            registry: What is known of leases.
-            steps: Looks up the quotas that hold.
-            deadlines: Ends of decisions and leases.
-            options: What the enforcer may do.
-            clock_ms: Tells the time, in milliseconds since the epoch.
-            say: Takes a notice of each decision that is skipped or shortened.
-        """
         self._registry, self._steps, self._deadlines = registry, steps, deadlines
         self._options, self._clock_ms, self._say = options, clock_ms, say
         self._pending: dict[str, ThrottleDecision] = {}

@@ -15,17 +15,16 @@ from broker.leases.lease_rules import Action, Holds, Lease, action_of_lease, han
 
 
 class LeaseRegistry:
-    """Keeps rows, the brokers' records and leases in step."""
+    """Keeps rows, the brokers' records and leases in step.
+
+    Args:
+        log: Where rows are.
+        store: What the brokers keep.
+        name: Of this process, for the rows.
+        hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
+    """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
-        """Nothing is read yet.
-
-        Args:
-            log: Where rows are.
-            store: What the brokers keep.
-            name: Of this process, for the rows.
-            hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
-        """
         self.leases: dict[QuotaEntity, Lease] = {}
         self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
         self._actions: list[Action] | None = None

@@ -18,16 +18,15 @@ LeaseReason = tuple[Lease, str]
 
 
 class LeaseSteps:
-    """Takes steps. What fails for one entity stops none of the others."""
+    """Takes steps. What fails for one entity stops none of the others.
+
+    Args:
+        quotas: The broker's client quotas.
+        clocks: Tell when to try again.
+        say: Takes what is tried again.
+    """
 
     def __init__(self, quotas: QuotaStore, clocks: Clocks, say: Callable[[Notice], None]) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            quotas: The broker's client quotas.
-            clocks: Tell when to try again.
-            say: Takes what is tried again.
-        """
         self._quotas, self._clocks, self._say = quotas, clocks, say
         self._failures: dict[QuotaEntity, int] = {}
         self._retry_at: dict[QuotaEntity, int] = {}

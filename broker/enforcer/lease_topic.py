@@ -30,14 +30,13 @@ _decode = msgspec.json.Decoder(Action).decode
 
 
 class LeaseTopic(Closing):
-    """Steps of leases and orders, each the newest of its kind. Not for several threads."""
+    """Steps of leases and orders, each the newest of its kind. Not for several threads.
+
+    Args:
+        settings: confluent-kafka settings of someone who may read and write the enforcers' topic.
+    """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """Nothing is read yet.
-
-        Args:
-            settings: confluent-kafka settings of someone who may read and write the enforcers' topic.
-        """
         self._settings = dict(settings)
         # Not idempotent: an enforcer has no producer id.
         more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}

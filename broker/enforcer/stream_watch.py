@@ -8,7 +8,15 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Looks now and then; each trouble is told once, when it begins."""
+    """Looks now and then; each trouble is told once, when it begins.
+
+    Args:
+        newest_write_ms: Tells when the stream last wrote to its tables, in milliseconds since the epoch.
+        skew_ms: By how much the brokers' clock is ahead, if that is known.
+        alert: Takes a warning.
+        silence_ms: So long the stream may write nothing. It writes with each `metrics_interval`, if there is
+            traffic at all.
+    """
 
     def __init__(
         self,
@@ -18,15 +26,6 @@ class StreamWatch:
         *,
         silence_ms: int,
     ) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            newest_write_ms: Tells when the stream last wrote to its tables, in milliseconds since the epoch.
-            skew_ms: By how much the brokers' clock is ahead, if that is known.
-            alert: Takes a warning.
-            silence_ms: So long the stream may write nothing. It writes with each `metrics_interval`, if there is
-                traffic at all.
-        """
         self._newest_write_ms = newest_write_ms
         self._skew_ms, self._alert, self._silence_ms = skew_ms, alert, silence_ms
         self._next_ms = 0

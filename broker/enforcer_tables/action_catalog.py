@@ -28,14 +28,13 @@ _COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
 
 
 class LazyEngine:
-    """A connection that is made when it is first needed, and again after an error: leases end without it."""
+    """A connection that is made when it is first needed, and again after an error: leases end without it.
+
+    Args:
+        tables: `catalog.schema`.
+    """
 
     def __init__(self, tables: str) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            tables: `catalog.schema`.
-        """
         self._tables = tables
         self._stack = ExitStack()
         self._engine: Engine | None = None
@@ -57,14 +56,13 @@ class LazyEngine:
 
 
 class CatalogDecisions:
-    """Asks `throttle_decisions` for what is in force."""
+    """Asks `throttle_decisions` for what is in force.
+
+    Args:
+        engine: Whose current schema holds the tables.
+    """
 
     def __init__(self, engine: Engine) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            engine: Whose current schema holds the tables.
-        """
         self._engine = engine
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:

@@ -134,7 +134,6 @@ class DecisionTable:
     """Follows `throttle_decisions`."""
 
     def __init__(self, tables: str) -> None:
-        """Open nothing yet."""
         self._followed = FollowedTable(tables, DECISIONS)
         self._is_new = True
 
@@ -160,7 +159,6 @@ class ActionTable:
     """Reads and writes `enforcement_actions`."""
 
     def __init__(self, tables: str) -> None:
-        """Open nothing yet."""
         self._tables = tables
         self._followed = FollowedTable(tables, ACTIONS)
         self._has_changed = True

@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection
 
 
 class Deadlines:
-    """Remembers how long there was to an end when it first heard of it: a clock set back makes nothing longer."""
+    """Remembers how long there was to an end when it first heard of it: a clock set back makes nothing longer.
+
+    Args:
+        steady_ms: Milliseconds of a clock that nobody can set.
+    """
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
-        """Nothing is known yet.
-
-        Args:
-            steady_ms: Milliseconds of a clock that nobody can set.
-        """
         self._steady_ms = steady_ms
         self._ends: dict[tuple[str, int], int] = {}
 

@@ -26,7 +26,16 @@ PORT_ATTEMPTS = 5
 
 
 class LocalBroker:
-    """Starts Kafka on entering the context, stops it on leaving."""
+    """Starts Kafka on entering the context, stops it on leaving.
+
+    Args:
+        data_folder: topics, settings and logs of the broker; an empty or missing folder, or that of an earlier run.
+        users: password by user name, for SASL/PLAIN.
+        jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
+        super_users: names that pass every ACL.
+        port: of the SASL listener; a free one if left out.
+        server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
+    """
 
     def __init__(
         self,
@@ -38,16 +47,6 @@ class LocalBroker:
         port: int | None = None,
         **server_properties: object,
     ) -> None:
-        """Nothing is started yet.
-
-        Args:
-            data_folder: topics, settings and logs of the broker; an empty or missing folder, or that of an earlier run.
-            users: password by user name, for SASL/PLAIN.
-            jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
-            super_users: names that pass every ACL.
-            port: of the SASL listener; a free one if left out.
-            server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
-        """
         self._server = ServerProcess(data_folder.resolve())
         self._users = dict(users)
         self._super_users = tuple(super_users)

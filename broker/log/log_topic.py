@@ -27,21 +27,20 @@ _NAMES = ("broker_id", "host")
 
 
 class TopicSource:
-    """All partitions of a topic of log lines, without a group; where it is stands in the position file."""
+    """All partitions of a topic of log lines, without a group; where it is stands in the position file.
+
+    Args:
+        config: confluent-kafka settings of someone who may read it.
+        topic: its name.
+        broker_id: whose lines they all are; by default the records tell.
+        from_end: without a saved position, begin at the end instead of at the beginning.
+    """
 
     kind = "topic"
 
     def __init__(
         self, config: Mapping[str, str], topic: str, *, broker_id: int | None = None, from_end: bool = False
     ) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            config: confluent-kafka settings of someone who may read it.
-            topic: its name.
-            broker_id: whose lines they all are; by default the records tell.
-            from_end: without a saved position, begin at the end instead of at the beginning.
-        """
         self._config = config
         self._topic = topic
         self._broker_id = broker_id

@@ -41,7 +41,6 @@ class ReorderBuffer:
     """Of the lines of one broker."""
 
     def __init__(self) -> None:
-        """No line came yet."""
         self.next = 0
         """Number of the line that is due, for whoever reads it at once; 0 as long as none came."""
         self.waits = False

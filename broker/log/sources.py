@@ -64,18 +64,17 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The log file of one broker."""
+    """The log file of one broker.
+
+    Args:
+        path: what our log settings make the broker write; may appear later.
+        broker_id: of that broker.
+        from_end: without a saved position, begin at the end of the file instead of at its beginning.
+    """
 
     kind = "file"
 
     def __init__(self, path: Path, broker_id: int, *, from_end: bool = False) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            path: what our log settings make the broker write; may appear later.
-            broker_id: of that broker.
-            from_end: without a saved position, begin at the end of the file instead of at its beginning.
-        """
         self._path = path
         self._broker_id = broker_id
         self._from_end = from_end

@@ -14,18 +14,17 @@ from wire.heartbeat import TapHeartbeat
 
 
 class Heartbeats:
-    """Those of one run of a tap."""
+    """Those of one run of a tap.
+
+    Args:
+        kind: of the source, `file` or `topic`.
+        wall_clock: seconds since the epoch.
+        on_heartbeat: is shown each heartbeat, in the thread of the tap.
+    """
 
     def __init__(
         self, kind: str, wall_clock: Callable[[], float], on_heartbeat: Callable[[TapHeartbeat], None] | None = None
     ) -> None:
-        """Begin with nothing counted.
-
-        Args:
-            kind: of the source, `file` or `topic`.
-            wall_clock: seconds since the epoch.
-            on_heartbeat: is shown each heartbeat, in the thread of the tap.
-        """
         self._kind, self._on_heartbeat = kind, on_heartbeat
         self._wall_clock = wall_clock
         self._tap_id = uuid.uuid4().hex[:12]

@@ -78,7 +78,18 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in turn until it is told to stop."""
+    """Polls all brokers in turn until it is told to stop.
+
+    Args:
+        kafka: settings of someone who may READ all topics and WRITE `topic`.
+        interval_seconds: from the end of one round to the next.
+        owners: places producer ids; without it there are no events.
+        report: gets the counts of each round.
+        topic: where the events go.
+        partitions_per_request: a broker answers for so many at once.
+        requests_per_second: at most so many, all brokers together.
+        clock: seconds since the epoch, for the time of events; tests replace it.
+    """
 
     def __init__(
         self,
@@ -92,18 +103,6 @@ class ProducerPoll:
         requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Nothing is asked yet.
-
-        Args:
-            kafka: settings of someone who may READ all topics and WRITE `topic`.
-            interval_seconds: from the end of one round to the next.
-            owners: places producer ids; without it there are no events.
-            report: gets the counts of each round.
-            topic: where the events go.
-            partitions_per_request: a broker answers for so many at once.
-            requests_per_second: at most so many, all brokers together.
-            clock: seconds since the epoch, for the time of events; tests replace it.
-        """
         self._kafka = kafka
         self._interval_seconds = interval_seconds
         self._owners = owners

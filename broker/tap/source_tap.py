@@ -49,7 +49,21 @@ _FLUSH_TIMEOUT_S = 15.0
 
 
 class SourceTap:
-    """Follows one source until it is told to stop."""
+    """Follows one source until it is told to stop.
+
+    Args:
+        source: where the lines come from.
+        kafka_config: confluent-kafka settings of someone who may write our topics, and read `producer-principals`.
+        topic: where the events go.
+        position_file: where the position is kept across runs; none is kept if left out.
+        every_batch: also send what was sent in the same second already, which changes nothing downstream.
+        wait_s: how long a batch waits for its binding.
+        learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
+        clock: seconds, for intervals; tests replace it.
+        wall_clock: seconds since the epoch, for heartbeats.
+        on_heartbeat: is shown each heartbeat, in the thread of the tap.
+        logging_is_on: asks a silent broker whether its log is on; a long silence is a gap in the watch if left out.
+    """
 
     def __init__(
         self,
@@ -66,21 +80,6 @@ class SourceTap:
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         logging_is_on: LevelsQuestion | None = None,
     ) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            source: where the lines come from.
-            kafka_config: confluent-kafka settings of someone who may write our topics, and read `producer-principals`.
-            topic: where the events go.
-            position_file: where the position is kept across runs; none is kept if left out.
-            every_batch: also send what was sent in the same second already, which changes nothing downstream.
-            wait_s: how long a batch waits for its binding.
-            learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
-            clock: seconds, for intervals; tests replace it.
-            wall_clock: seconds since the epoch, for heartbeats.
-            on_heartbeat: is shown each heartbeat, in the thread of the tap.
-            logging_is_on: asks a silent broker whether its log is on; a long silence is a gap in the watch if left out.
-        """
         self._logging_is_on = logging_is_on
         self._heard_s: dict[str, float] = {}
         self._source = source

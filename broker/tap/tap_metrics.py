@@ -25,7 +25,6 @@ class TapMetrics(Collector):
     """Takes heartbeats and tells them when asked. For several threads."""
 
     def __init__(self) -> None:
-        """No heartbeat came yet."""
         self._lock = threading.Lock()
         self._newest: dict[int, TapHeartbeat] = {}
         self._cluster: set[int] = set()
