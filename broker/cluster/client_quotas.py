@@ -31,7 +31,7 @@ class QuotaChange:
     """One value to set or remove.
 
     Attributes:
-        entity: Whose.
+        entity: Whose quota.
         key: Such as `request_percentage`.
         value: The new value; None removes it.
     """
@@ -63,24 +63,24 @@ class ClientQuotas(Closing):
         """Return the quotas set for exactly this entity: value by key, empty if none are.
 
         Raises:
-            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaRefusedError: If Kafka refuses the request.
             ClientQuotaUnavailableError: If no broker answers.
         """
         components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return the value that holds for an entity where it has none of its own: by its user, or by defaults.
+        """Return the value that an entity inherits where it has none of its own: its user's, or a default.
 
-        A value for the entity hides that one, and so may loosen it.
+        A value set on the entity overrides the inherited one, and so may loosen it.
 
         Args:
-            entity: Whose.
+            entity: Whose quota.
             key: Such as `request_percentage`.
-            client_ids: For a whole user: its client ids, of which the tightest value counts.
+            client_ids: For a whole user: its client ids; the tightest value counts.
 
         Raises:
-            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaRefusedError: If Kafka refuses the request.
             ClientQuotaUnavailableError: If no broker answers.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
@@ -100,19 +100,19 @@ class ClientQuotas(Closing):
         return min((each for each in holding if each is not None), default=None)
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return every quota of named users, client ids of users, and ips; those of defaults are left out.
+        """Return all quotas of named users, their client ids, and ips; defaults are left out.
 
         Raises:
-            ClientQuotaRefusedError: If Kafka refuses to tell.
+            ClientQuotaRefusedError: If Kafka refuses the request.
             ClientQuotaUnavailableError: If no broker answers.
         """
         return self._describe([], strict=False)
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
-        """Set or remove values, all in one request.
+        """Set or remove values in one request.
 
         Returns:
-            What went wrong for each entity, None where nothing did. Never raises for one entity's sake.
+            The error of each entity, None where it succeeded. Never raises for a single entity.
         """
         entries = [
             (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
@@ -122,7 +122,7 @@ class ClientQuotas(Closing):
         except ClientQuotaError as error:
             return {change.entity: error for change in changes}
         found = {_entity(entry.entity): _error(entry.error_code, entry.error_message) for entry in answer.entries}
-        missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: it is tried again")
+        missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: retrying")
         return {change.entity: found.get(change.entity, missing) for change in changes}
 
     def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
@@ -140,7 +140,7 @@ class ClientQuotas(Closing):
                 self._admin = RawAdmin(**self._settings)
             return self._admin.ask(request)
         except (KafkaError, OSError) as error:
-            # The next question opens a new connection: brokers move, and so do their addresses.
+            # The next request reconnects: addresses of brokers may have changed.
             self.close()
             if isinstance(error, ClusterAuthorizationFailedError):
                 raise _not_allowed(str(error)) from error
@@ -153,7 +153,7 @@ class ClientQuotas(Closing):
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
-    """Return where Kafka looks for a quota if an entity has none, in its order; `client_id` of the user's client."""
+    """Return the entities Kafka looks up, in order, if this one has no quota; `client_id` of the user's client."""
     if entity.user is None:
         return [(("ip", _DEFAULT, None),)]
     mine: _Component = ("user", _EXACT, entity.user)
@@ -184,15 +184,15 @@ def _error(code: int, message: str | None) -> ClientQuotaError | None:
     if kind is ClusterAuthorizationFailedError:
         return _not_allowed(reason)
     if kind.retriable:
-        msg = f"Kafka could not change or show the quota now ({reason}): it is tried again"
+        msg = f"Kafka can't read or change the client quota now ({reason}): retrying"
         return ClientQuotaUnavailableError(msg)
     return _refused(reason)
 
 
 def _not_allowed(reason: str) -> ClientQuotaUnavailableError:
-    """An admin may grant the right meanwhile, so it is no last word."""
-    return ClientQuotaUnavailableError(f"Kafka does not let us see or change client quotas ({reason}): {_HINT}")
+    """Retriable: an admin may grant the right."""
+    return ClientQuotaUnavailableError(f"not authorised to read or change client quotas ({reason}): {_HINT}")
 
 
 def _refused(reason: str) -> ClientQuotaRefusedError:
-    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): is it one of this version of Kafka?")
+    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): check that this version of Kafka has it")

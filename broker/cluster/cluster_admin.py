@@ -1,7 +1,4 @@
-"""Questions to single brokers that confluent-kafka has no calls for: levels of loggers, producers of a partition.
-
-kafka-python knows both requests; its errors end here.
-"""
+"""Admin requests that confluent-kafka lacks: logger levels, producers of a partition."""
 
 from __future__ import annotations
 
@@ -24,16 +21,16 @@ _DONE = "OK"
 
 @dataclass(frozen=True)
 class ActiveProducer:
-    """What a partition remembers of a producer.
+    """An entry of a partition's producer state.
 
     Attributes:
         topic: of the partition.
         partition: its number.
-        producer_id: of the producer.
-        producer_epoch: of that producer.
+        producer_id: its producer id.
+        producer_epoch: its epoch.
         last_timestamp_ms: of its last batch, as the producer stamped it.
-        in_transaction: a transaction is open here.
-        broker_id: the leader, which told it.
+        in_transaction: it has an open transaction on this partition.
+        broker_id: the leader that reported it.
     """
 
     topic: str
@@ -46,14 +43,14 @@ class ActiveProducer:
 
 
 class ClusterAdmin(Closing):
-    """One connection to each broker that is asked, opened when first needed."""
+    """Connects to each broker when it is first asked."""
 
     def __init__(self, settings: Mapping[str, object], timeout_ms: int = _TIMEOUT_MS) -> None:
         """Connect.
 
         Args:
             settings: of kafka-python, see `KafkaConfig.kafka_python`.
-            timeout_ms: until an answer is given up.
+            timeout_ms: request timeout.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -80,11 +77,11 @@ class ClusterAdmin(Closing):
             BrokerUnreachableError: no broker answers.
         """
         brokers = self._ask("describe_cluster")["brokers"]
-        # Brokers before 2.8 are asked for their metadata instead, which names it otherwise.
+        # Before Kafka 2.8 the answer comes from metadata, which has another name for it.
         return sorted(int(broker.get("broker_id", broker.get("node_id"))) for broker in brokers)
 
     def logger_levels(self, broker_id: int) -> dict[str, str]:
-        """Levels by the name of the logger, as a broker has them now.
+        """Current levels of a broker's loggers, by name.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
@@ -106,11 +103,11 @@ class ClusterAdmin(Closing):
         answer = self._ask("alter_configs", [resource], raise_on_unknown=False, incremental=True)
         outcome = answer["broker_logger"][str(broker_id)]
         if outcome != _DONE:
-            msg = f"broker {broker_id} does not change the levels ({outcome}): ALTER_CONFIGS on the cluster is needed"
+            msg = f"broker {broker_id} did not change log levels ({outcome}): grant ALTER_CONFIGS on the cluster"
             raise ClusterRequestError(msg)
 
     def partitions_by_leader(self) -> dict[int, list[tuple[str, int]]]:
-        """Topic and number of all partitions that have a leader, by that leader.
+        """Partitions (topic, number) by their leader; those without one are left out.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -123,11 +120,11 @@ class ClusterAdmin(Closing):
         return led
 
     def active_producers(self, broker_id: int, partitions: Iterable[tuple[str, int]]) -> list[ActiveProducer]:
-        """Producers of partitions that a broker leads, as it remembers them.
+        """Producers that a broker remembers for partitions it leads.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses: READ on the topic is needed, or the leader has moved.
+            ClusterRequestError: it refuses: READ on the topic is missing, or the leader has moved.
         """
         wanted = [TopicPartition(topic, number) for topic, number in partitions]
         return [
@@ -145,7 +142,7 @@ class ClusterAdmin(Closing):
         ]
 
     def transactional_ids(self) -> dict[int, str]:
-        """Transactional ids by the producer id that each has now.
+        """Transactional ids by their current producer id.
 
         Raises:
             BrokerUnreachableError: a broker does not answer.
@@ -156,7 +153,7 @@ class ClusterAdmin(Closing):
 
     def _ask(self, call: str, *arguments: object, **more: object) -> Any:
         if self._admin is None:
-            msg = "the connection is closed: open a new one"
+            msg = "this admin client is closed: create a new one"
             raise ClusterRequestError(msg)
         try:
             return getattr(self._admin, call)(*arguments, **more)
@@ -165,7 +162,7 @@ class ClusterAdmin(Closing):
         except KafkaError as error:
             if getattr(error, "errno", None) is None:
                 raise self._unreachable(error) from error
-            msg = f"the broker refuses {call} ({type(error).__name__}: {error}): check the rights of this user"
+            msg = f"the broker refused {call} ({type(error).__name__}: {error}): check this user's ACLs"
             raise ClusterRequestError(msg) from error
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
@@ -176,7 +173,7 @@ class ClusterAdmin(Closing):
 
 
 def _probe(servers: str, timeout_s: float) -> None:
-    """Make sure that somebody listens: the library would try on and on, and leave a socket behind each time."""
+    """Fail fast if no server listens: kafka-python retries for ever and leaks a socket each time."""
     for index, server in enumerate(addresses := servers.split(","), start=1):
         host, _, port = server.strip().rpartition(":")
         try:

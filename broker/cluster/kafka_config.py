@@ -1,4 +1,4 @@
-"""Client settings of a Kafka cluster: one file for librdkafka clients and for Spark's Kafka source."""
+"""Kafka client settings: one file for librdkafka, kafka-python and Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _JAVA = {
     "ssl.keystore.password": "ssl.keystore.password",
     "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
 }
-"""Java's names for the settings of TLS. Certificates and keys are PEM there as here, but for the PKCS#12 keystore."""
+"""Java's names of the TLS settings; certificates and keys are PEM, save for a PKCS#12 keystore."""
 _JAVA_PEM_KEYS = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
 _NOT_FOR_JAVA = ("ssl.crl.", "ssl.engine.", "ssl.cipher.", "ssl.curves.", "ssl.sigalgs.", "sasl.oauth", "sasl.kerberos")
 _NOT_FOR_KAFKA_PYTHON = (
@@ -82,7 +82,7 @@ class KafkaConfig:
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             if not (equals and name.strip()):
-                msg = f"{origin}, line {number} is not of the form name=value: write 'sasl.username=alice', say"
+                msg = f"{origin}, line {number} is not of the form name=value: write it like 'sasl.username=alice'"
                 raise KafkaConfigError(msg)
             settings[name.strip()] = value.strip()
         return cls(settings | {"bootstrap.servers": bootstrap_servers})
@@ -98,7 +98,7 @@ class KafkaConfig:
             jaas_prefix: Put before the login module's class; `streaming.databricks.jaas_prefix` knows it.
 
         Raises:
-            KafkaConfigError: If a setting that decides who talks to whom has no counterpart in Java.
+            KafkaConfigError: If a setting that decides who connects to whom has no counterpart in Java.
         """
         self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
         java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
@@ -112,14 +112,14 @@ class KafkaConfig:
         return {f"kafka.{name}": value for name, value in java.items()}
 
     def kafka_python(self) -> dict[str, object]:
-        """Return the settings for kafka-python, which is used for the requests that librdkafka has no calls for.
+        """Return the settings for kafka-python, used for requests that librdkafka lacks.
 
-        What it has no name for, and what only tunes a client, is left out.
+        Settings that only tune a client are left out.
 
         Raises:
-            KafkaConfigError: If leaving a setting out would make the connection another one.
+            KafkaConfigError: If a setting that decides who connects to whom is not supported.
         """
-        self._refuse(_NOT_FOR_KAFKA_PYTHON, "here: put certificates into files (ssl.ca.location, say)")
+        self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
         mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
         if mechanism is not None and mechanism not in _JAAS_MODULES:
             msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
@@ -132,7 +132,7 @@ class KafkaConfig:
             found["security_protocol"] = self.settings["security.protocol"].upper()
         if mechanism is not None:
             found["sasl_mechanism"] = mechanism
-        # librdkafka's default is https, too.
+        # librdkafka's default is https as well.
         if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
             found["ssl_check_hostname"] = False
         return found
@@ -148,7 +148,7 @@ class KafkaConfig:
             java["ssl.keystore.type"] = "PKCS12"
         chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
         if chain and key:
-            # Java wants both in one file, or their text.
+            # Java takes both in one file, or inline.
             if not any(begin in key for begin in _JAVA_PEM_KEYS):
                 msg = (
                     "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "
@@ -159,7 +159,7 @@ class KafkaConfig:
         return java
 
     def _pem(self, name: str) -> str | None:
-        """Return what is in a PEM setting, or in the file that it names."""
+        """Return the text of a PEM setting, or of the file it names."""
         if f"{name}.location" in self.settings:
             return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
         return self.settings.get(f"{name}.pem")
@@ -170,7 +170,7 @@ class KafkaConfig:
             msg = f"{unsupported[0]} can't be used {where}"
             raise KafkaConfigError(msg)
         if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
-            msg = "enable.ssl.certificate.verification=false can't be used here: name the CA in ssl.ca.location"
+            msg = "enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location"
             raise KafkaConfigError(msg)
 
     def _jaas(self, mechanism: str, prefix: str) -> str:

@@ -1,7 +1,7 @@
-"""Switches what the tap reads on and off in running brokers, by the levels of their loggers.
+"""Switches the loggers that the tap reads on and off in running brokers.
 
-A level set this way lasts until the broker restarts; then its log settings count again. The appender can't be set this
-way: without it the lines would flood server.log. Our log settings name a logger that logs nothing, by which it shows.
+A level set this way lasts until the broker restarts. Appenders can't be set this way, and without ours the lines would
+flood server.log: our log settings declare a marker logger, which shows that the appender is there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import BrokerError
 
 MARKER = "pid-quota.appender"
-"""A logger that our log settings name, so that they can be seen from outside."""
+"""A logger that our log settings declare, so that they can be detected remotely."""
 
 BROKER_LOGGERS = (
     "kafka.server.KafkaApis",
@@ -22,18 +22,18 @@ BROKER_LOGGERS = (
 CONTROLLER_LOGGERS = ("kafka.request.logger",)
 
 _ON = {**dict.fromkeys(BROKER_LOGGERS, "TRACE"), **dict.fromkeys(CONTROLLER_LOGGERS, "DEBUG")}
-# What Kafka's own log settings give them.
+# Levels of Kafka's own log settings.
 _OFF = {**dict.fromkeys(BROKER_LOGGERS, "INFO"), **dict.fromkeys(CONTROLLER_LOGGERS, "WARN")}
 
 
 @dataclass(frozen=True)
 class LoggingOutcome:
-    """What became of one broker.
+    """Result for one broker.
 
     Attributes:
         broker_id: of the broker.
-        changed: loggers whose level was changed, with the new one.
-        problem: why nothing was changed, None if all is well.
+        changed: new level by logger.
+        problem: why nothing was changed; None if all is well.
     """
 
     broker_id: int
@@ -49,17 +49,17 @@ def switch_logging(
     controller: bool = False,
     force: bool = False,
 ) -> list[LoggingOutcome]:
-    """Raise or lower the levels of the loggers that the tap reads, broker by broker.
+    """Set the levels of the loggers that the tap reads, broker by broker.
 
     Args:
         admin: of the cluster.
-        on: raise them.
-        broker_ids: which brokers; all that are up if left out.
-        controller: the request logger of combined nodes instead, for blocks of producer ids.
-        force: raise them even if the broker's log settings do not seem to be ours.
+        on: to TRACE or DEBUG; else to Kafka's own levels.
+        broker_ids: brokers to change; by default all that are up.
+        controller: change the request logger of combined nodes instead, for blocks of producer ids.
+        force: do it even if the marker logger is missing.
 
     Returns:
-        One outcome per broker; a broker that fails does not keep the others from being changed.
+        One outcome per broker; a failure does not stop the others.
 
     Raises:
         BrokerUnreachableError: no broker answers.
@@ -70,7 +70,7 @@ def switch_logging(
     return [
         _switch(admin, broker, levels, check=on and not force)
         if broker in up
-        else LoggingOutcome(broker, {}, f"it is not up, only {', '.join(map(str, up))}: check --broker-ids")
+        else LoggingOutcome(broker, {}, f"it is not up (up: {', '.join(map(str, up))}): check --broker-ids")
         for broker in (up if broker_ids is None else broker_ids)
     ]
 
@@ -80,8 +80,8 @@ def _switch(admin: ClusterAdmin, broker_id: int, levels: dict[str, str], *, chec
         now = admin.logger_levels(broker_id)
         if check and MARKER not in now:
             problem = (
-                "its log settings are not those of docs/broker-logging: the lines would flood server.log; put them on "
-                "and restart it, or use --force"
+                "its log settings are not those of docs/broker-logging, so the lines would flood server.log: install "
+                "them and restart the broker, or use --force"
             )
             return LoggingOutcome(broker_id, {}, problem)
         changed = {logger: level for logger, level in levels.items() if now.get(logger) != level}

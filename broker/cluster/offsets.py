@@ -1,4 +1,4 @@
-"""Where a topic begins, in time and in offsets."""
+"""Oldest record and earliest offsets of a topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
     Args:
         config: confluent-kafka settings.
         topic: Its name; it must exist.
-        timeout_s: Seconds until an answer is given up.
+        timeout_s: Request timeout.
 
     Raises:
         BrokerUnreachableError: If the records can't be read.
@@ -41,7 +41,7 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
         return min(oldest.values(), default=None)
     except KafkaException as error:
-        msg = f"first records of topic {topic!r} can't be read ({error.args[0].str()}): check READ on topic and group"
+        msg = f"can't read the first records of topic {topic!r} ({error.args[0].str()}): check READ on topic and group"
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()
@@ -49,10 +49,10 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
 
 @dataclass(frozen=True)
 class TopicExtent:
-    """What a topic holds now.
+    """Id and earliest offsets of a topic.
 
     Attributes:
-        topic_id: Its id, another one for each topic of the same name.
+        topic_id: Its id; a recreated topic of the same name gets another.
         earliest: Offset of the oldest record by partition.
     """
 
@@ -61,12 +61,12 @@ class TopicExtent:
 
 
 class ExtentReader:
-    """Asks the brokers what a topic holds; keeps its connections.
+    """Reads a topic's extent; keeps its connections.
 
     Args:
         config: confluent-kafka settings.
         topic: Its name.
-        timeout_s: Seconds until an answer is given up; as long as Spark's own client waits.
+        timeout_s: Request timeout; by default that of Spark's own client.
     """
 
     def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
@@ -88,7 +88,7 @@ class ExtentReader:
             places = [TopicPartition(self._topic, each.id) for each in about.partitions]
             ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
         except KafkaException as error:
-            msg = f"what topic {self._topic!r} holds can't be read ({error.args[0].str()}): check DESCRIBE on the topic"
+            msg = f"can't describe topic {self._topic!r} ({error.args[0].str()}): check DESCRIBE on the topic"
             raise BrokerUnreachableError(msg) from error
         return TopicExtent(
             str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
@@ -96,7 +96,7 @@ class ExtentReader:
 
 
 def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
-    # librdkafka would write each refused connection to stderr.
+    # librdkafka would log each refused connection to stderr.
     return (
         AdminClient({**config, "log_level": 0}),
         Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),

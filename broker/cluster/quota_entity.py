@@ -1,4 +1,4 @@
-"""Whom a client quota of Kafka is for: a user, a user with one client id, or an ip."""
+"""Entities of Kafka's client quotas: a user, a client id of a user, or an ip."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class QuotaEntity:
     ip: str | None = None
 
     def parts(self) -> list[tuple[str, str]]:
-        """Return the entity as pairs of type and name, as the protocol has it."""
+        """Return the entity as the protocol's pairs of type and name."""
         named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
         return [(kind, name) for kind, name in named if name is not None]
 
     def __str__(self) -> str:
-        r"""Return what people read.
+        r"""Return the entity in words.
 
         Examples:
             >>> str(QuotaEntity("alice", "app")), str(QuotaEntity(ip="10.0.0.1"))

@@ -1,4 +1,4 @@
-"""kafka-python's admin client with a call for any request, for what neither client library has a call of its own."""
+"""kafka-python's admin client, with a method that sends any request."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kafka.admin import KafkaAdminClient
 
 
 class RawAdmin(KafkaAdminClient):
-    """Connects at once; the library's errors come through, for whoever asks to translate."""
+    """Connects at once; raises the library's own errors."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect; what was begun is undone if no broker answers, since the library leaves its thread behind."""
+        """Connect; on failure close what was opened, since the library leaks its thread."""
         try:
             super().__init__(**settings)
         except BaseException:
@@ -21,5 +21,5 @@ class RawAdmin(KafkaAdminClient):
             raise
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a node, or to any, and wait for the answer."""
+        """Send a request to a node, or to any, and return the response."""
         return self._manager.run(self._manager.send, request, *(() if node_id is None else (node_id,)))

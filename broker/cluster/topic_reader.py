@@ -1,4 +1,4 @@
-"""Reads a topic from its beginning, without a group, and follows it: for our compacted topics."""
+"""Reads a compacted topic from the beginning, without joining a group, and follows it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _PASSING = {
 
 
 def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """First offset and end of a partition; patient with one that was made this moment or moves.
+    """Earliest offset and end of a partition; retries while it is being created or moves.
 
     Raises:
-        KafkaException: it cannot be told.
+        KafkaException: no answer in time.
     """
     give_up_at = time.monotonic() + timeout_s
     while True:
@@ -42,18 +42,18 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
 
 
 class TopicReader(Closing):
-    """A consumer of all partitions; commits nothing."""
+    """A consumer of all partitions; commits no offsets."""
 
     def __init__(
         self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S, group: str = "pid-quota"
     ) -> None:
-        """Find the partitions and their ends.
+        """Look up the partitions and their ends.
 
         Args:
-            config: confluent-kafka settings of someone who may read it.
+            config: confluent-kafka settings of a user with READ.
             topic: its name.
-            timeout_s: until an answer, or the next record of those that are there, is given up.
-            group: a consumer group that it may READ; it is not joined.
+            timeout_s: request timeout, and how long to wait for the next existing record.
+            group: a consumer group the user may READ; it is not joined.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -62,16 +62,14 @@ class TopicReader(Closing):
         self._config = config
         self._topic = topic
         self._timeout_s = timeout_s
-        # librdkafka wants a group, though it is neither joined nor written to.
+        # librdkafka requires a group, though it is neither joined nor written to.
         settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 3}
         self._consumer = Consumer({**config, **settings})
         try:
             about = self._consumer.list_topics(topic, timeout_s).topics[topic]
             if about.error is not None or not about.partitions:
-                msg = (
-                    f"topic {topic!r} is not on {config['bootstrap.servers']}: start `pid-quota tap`, which creates it"
-                )
+                msg = f"no topic {topic!r} on {config['bootstrap.servers']}: start `pid-quota tap`, which creates it"
                 raise TopicMissingError(msg)
             self.partitions = sorted(about.partitions)
             self._ends = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
@@ -88,10 +86,10 @@ class TopicReader(Closing):
         self._consumer.close()
 
     def read_to_end(self) -> Iterator[Message]:
-        """All records that were there at the beginning, and perhaps some that came since.
+        """Yield all records that existed when this was opened, and perhaps newer ones.
 
         Raises:
-            BrokerUnreachableError: they do not come.
+            BrokerUnreachableError: the end is not reached in time.
         """
         missing = {number: end for number, (low, end) in self._ends.items() if low < end}
         give_up_at = time.monotonic() + self._timeout_s
@@ -100,7 +98,7 @@ class TopicReader(Closing):
             if messages:
                 give_up_at = time.monotonic() + self._timeout_s
             yield from messages
-            # The last records of a partition may be no records: markers of transactions, or compacted away.
+            # The last offsets may hold transaction markers, or be compacted away.
             for at in self._consumer.position([TopicPartition(self._topic, number) for number in missing]):
                 if at.offset >= missing.get(at.partition, 0):
                     missing.pop(at.partition, None)
@@ -109,7 +107,7 @@ class TopicReader(Closing):
                 raise BrokerUnreachableError(msg)
 
     def poll(self) -> list[Message]:
-        """What came since, without waiting."""
+        """Return new records; never blocks."""
         return self._consume(0)
 
     def _consume(self, timeout_s: float) -> list[Message]:
@@ -126,6 +124,6 @@ class TopicReader(Closing):
     def _unreadable(self, error: KafkaException) -> BrokerUnreachableError:
         reason = error.args[0].str()
         return BrokerUnreachableError(
-            f"topic {self._topic!r} of {self._config['bootstrap.servers']} cannot be read ({reason}): "
-            f"check the address and the right to READ it"
+            f"topic {self._topic!r} of {self._config['bootstrap.servers']} can't be read ({reason}): "
+            f"check the address and READ on the topic"
         )

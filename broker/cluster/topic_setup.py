@@ -1,4 +1,4 @@
-"""Sets up the topics of this project as an operator wants them, says where one differs, and who may use them."""
+"""Creates the project's topics, compares them with the plan, and grants ACLs on them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """How a topic is wanted.
+    """Desired state of a topic.
 
     Attributes:
         name: of the topic.
-        settings: value by setting; the others are the cluster's defaults.
-        partitions: how many, None if any number will do.
+        settings: desired values; other settings keep the cluster's defaults.
+        partitions: how many; None accepts any number.
     """
 
     name: str
@@ -50,12 +50,12 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class Difference:
-    """One setting of a topic that is not as wanted.
+    """A setting of a topic that differs from the plan.
 
     Attributes:
         setting: such as `retention.ms`, or `partitions`.
-        found: what it is.
-        wanted: what it should be.
+        found: actual value.
+        wanted: planned value.
     """
 
     setting: str
@@ -65,13 +65,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class TopicOutcome:
-    """What a topic is, or what was done to it.
+    """Actual state of a topic, or what was done to it.
 
     Attributes:
         name: of the topic.
         action: `created`, `exists`, `differs`, `altered` or `missing`.
         partitions: how many it has; 0 if it is missing.
-        differences: from the plan, as they were found (for `altered`: before).
+        differences: from the plan (for `altered`: before the change).
     """
 
     name: str
@@ -82,7 +82,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True)
 class Principals:
-    """Who does what; None leaves that role's rights alone.
+    """Principal of each role; None leaves that role's ACLs alone.
 
     Attributes:
         tap: writes our topics, such as `User:tap`.
@@ -102,11 +102,11 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
     Args:
         partitions: of each, but for the enforcers' topic, which has one.
-        retention_hours: of those that are not compacted; longer than the stream may ever be down.
+        retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
     plans = [TopicPlan(name, retention | settings, partitions) for name, settings in topic_settings().items()]
-    # Compacted alone: time takes nothing away.
+    # Compacted only: no retention.
     kept = [
         replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
         for plan in plans
@@ -116,11 +116,11 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
 
 
 class TopicSetup:
-    """Looks at, creates and alters topics and their ACLs on one cluster.
+    """Describes, creates and alters topics and ACLs of one cluster.
 
     Args:
-        config: confluent-kafka settings of someone who may do it.
-        timeout_s: seconds until an answer is given up.
+        config: confluent-kafka settings of an admin.
+        timeout_s: request timeout.
     """
 
     def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
@@ -129,11 +129,11 @@ class TopicSetup:
         self._admin = AdminClient({**config, "log_level": 0})
 
     def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
-        """Compare what is there with the plans; nothing is changed.
+        """Compare topics with the plans; change nothing.
 
         Raises:
             BrokerUnreachableError: no broker answers.
-            TopicError: the broker does not show a topic's settings.
+            TopicError: the right to read a topic's settings is missing.
         """
         try:
             found = self._admin.list_topics(timeout=self._timeout_s).topics
@@ -155,14 +155,14 @@ class TopicSetup:
     def create(
         self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
     ) -> list[TopicOutcome]:
-        """Create what is missing; what differs is altered only if that is asked for.
+        """Create missing topics; alter differing ones only on request.
 
-        Partitions are never added: a principal's events would move to another one, and their order would be lost.
+        Partitions are never added: that would remap principals and lose the order of their events.
 
         Args:
             plans: the topics, with a number of partitions.
             replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
-            alter: whether settings that differ are set as planned.
+            alter: whether to set differing settings as planned.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -183,17 +183,17 @@ class TopicSetup:
         return outcomes
 
     def grant(self, who: Principals) -> list[str]:
-        """Allow each role what it needs and, by that, forbid the same to all others but super users.
+        """Grant each role what it needs; this denies the same to everyone else but super users.
 
         Returns:
-            The rights granted, in words.
+            The ACLs granted, in words.
 
         Raises:
-            TopicError: Kafka refused: ALTER on the cluster and an authorizer are needed.
+            TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.
         """
         bindings = _bindings(who)
         for binding, answer in self._admin.create_acls(bindings, request_timeout=self._timeout_s).items():
-            self._result(answer, f"{_words(binding)} could not be granted", "ALTER on the cluster and an authorizer")
+            self._result(answer, f"can't grant {_words(binding)}", "ALTER on the cluster and an authorizer")
         return [_words(binding) for binding in bindings]
 
     def _settings(self, names: list[str]) -> dict[str, dict[str, str]]:
@@ -205,7 +205,7 @@ class TopicSetup:
             resource.name: {
                 name: str(entry.value)
                 for name, entry in self._result(
-                    answer, f"settings of topic {resource.name!r} are not shown", "DESCRIBE_CONFIGS on it"
+                    answer, f"can't read the settings of topic {resource.name!r}", "DESCRIBE_CONFIGS on it"
                 ).items()
             }
             for resource, answer in answers.items()
@@ -217,9 +217,9 @@ class TopicSetup:
         try:
             answer.result()
         except KafkaException as error:
-            # Another one was at it at the same moment.
+            # Another process was faster.
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise _refused(error, f"topic {plan.name!r} could not be created", "CREATE on it") from error
+                raise _refused(error, f"can't create topic {plan.name!r}", "CREATE on it") from error
             return False
         return True
 
@@ -231,7 +231,7 @@ class TopicSetup:
         ]
         resource = ConfigResource(ResourceType.TOPIC, plan.name, incremental_configs=changes)
         for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s).values():
-            self._result(answer, f"topic {plan.name!r} could not be altered", "ALTER_CONFIGS on it")
+            self._result(answer, f"can't alter topic {plan.name!r}", "ALTER_CONFIGS on it")
 
     def _result(self, answer: Future[Any], failure: str, needed: str) -> Any:
         try:
@@ -256,7 +256,7 @@ def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> 
 
 
 def _parts(value: str) -> set[str]:
-    # cleanup.policy is a list, whose order means nothing.
+    # cleanup.policy is an unordered list.
     return set(value.split(","))
 
 

@@ -1,4 +1,4 @@
-"""The topics of this project: their names, their settings, and clear words when one is missing."""
+"""Creates the tap's topics, and requires that a topic exists."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def ensure_topics(
     replication_factor: int = -1,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Create what is missing of the topics the tap writes; existing ones are left as they are.
+    """Create the missing topics of those the tap writes; leave existing ones as they are.
 
     Args:
-        config: confluent-kafka settings of someone who may create topics.
-        partitions: of each topic; all events of a principal are in one of them.
+        config: confluent-kafka settings of a user with CREATE.
+        partitions: of each topic; all events of a principal are in one.
         replication_factor: copies of each; -1 takes the broker's `default.replication.factor`.
-        timeout_s: seconds until an answer is given up.
+        timeout_s: request timeout.
 
     Raises:
         BrokerUnreachableError: no broker answers.
@@ -51,32 +51,32 @@ def ensure_topics(
         try:
             created.result()
         except KafkaException as error:
-            # Another tap started at the same moment.
+            # Another tap was faster.
             if error.args[0].name() != _ALREADY_THERE:
-                msg = f"topic {name!r} could not be created ({error.args[0].str()}): create it by hand or allow CREATE"
+                msg = f"can't create topic {name!r} ({error.args[0].str()}): create it by hand or grant CREATE"
                 raise TopicError(msg) from error
     _wait_until_seen(admin, config, {topic.topic for topic in wanted}, timeout_s)
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
-    """Make sure that a topic is there.
+    """Return the number of a topic's partitions.
 
     Args:
         config: confluent-kafka settings.
         topic: its name.
-        timeout_s: seconds until an answer is given up.
+        timeout_s: request timeout.
 
     Returns:
         The number of its partitions.
 
     Raises:
         BrokerUnreachableError: no broker answers.
-        TopicMissingError: the broker answers, but has no such topic or does not show it to us.
+        TopicMissingError: there is no such topic, or this user may not DESCRIBE it.
     """
     found = _existing_topics(_admin(config), config, timeout_s)
     if topic not in found:
         msg = (
-            f"topic {topic!r} is not on {config['bootstrap.servers']} (or not shown to this user): "
+            f"topic {topic!r} does not exist on {config['bootstrap.servers']}, or this user lacks DESCRIBE on it: "
             f"start `pid-quota tap`, which creates it, or create it by hand"
         )
         raise TopicMissingError(msg)
@@ -84,7 +84,7 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
 
 
 def _admin(config: Mapping[str, str]) -> AdminClient:
-    # librdkafka would write each refused connection to stderr; we say it once, in our own words.
+    # librdkafka would log each refused connection to stderr; we raise one error.
     return AdminClient({**config, "log_level": 0})
 
 
@@ -97,11 +97,13 @@ def _existing_topics(admin: AdminClient, config: Mapping[str, str], timeout_s: f
 
 
 def _wait_until_seen(admin: AdminClient, config: Mapping[str, str], names: set[str], timeout_s: float) -> None:
-    # The controller has made them, but the broker that is asked next may hear of it a moment later.
+    # Brokers learn of new topics a moment after the controller has created them.
     give_up_at = time.monotonic() + timeout_s
     while not names <= _existing_topics(admin, config, timeout_s).keys():
         if time.monotonic() > give_up_at:
-            msg = f"topics {', '.join(sorted(names))} were created, but not seen within {timeout_s:g} s: try again"
+            msg = (
+                f"topics {', '.join(sorted(names))} were created, but are not visible after {timeout_s:g} s: try again"
+            )
             raise TopicError(msg)
         time.sleep(_SEEN_POLL_S)
 

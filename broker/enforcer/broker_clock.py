@@ -1,4 +1,4 @@
-"""Compares this machine's clock with a broker's: leases end by ours, decisions are dated by theirs."""
+"""Measures clock skew against a broker: leases end by our clock, decisions are dated by theirs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _EVERY_MS = 30_000
 
 
 class BrokerClock:
-    """Sends a record now and then; the time that the broker stamps on it comes back with the receipt.
+    """Sends a probe record every 30 s; the delivery report carries the broker's LogAppendTime.
 
-    The records carry no producer id (they are not idempotent), so they cost nobody's quota. It is the clock of one
-    broker, the leader of that partition.
+    The records carry no producer id (they are not idempotent), so they cost no quota. The clock is that of one
+    broker, the leader of the partition.
 
     Args:
-        settings: confluent-kafka settings of someone who may write to the enforcers' topic.
+        settings: confluent-kafka settings of a user with WRITE on the lease topic.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -32,9 +32,9 @@ class BrokerClock:
         self._skew_ms: int | None = None
 
     def skew_ms(self) -> int | None:
-        """Return by how much the broker is ahead of us at least (negative: behind); None before the first receipt.
+        """Return a lower bound of how far the broker is ahead (negative: behind); None before the first report.
 
-        What the record's way there and back may have taken is left out of it. Never waits.
+        The round trip is excluded. Never blocks.
         """
         now_ms = _now_ms()
         if now_ms >= self._next_ms or now_ms < self._next_ms - _EVERY_MS:
@@ -47,7 +47,7 @@ class BrokerClock:
         return self._skew_ms
 
     def close(self) -> None:
-        """Give up what is under way."""
+        """Drop probes in flight."""
         self._producer.purge()
         self._producer.flush(1)
 

@@ -1,4 +1,4 @@
-"""A dry run: quotas that are read from the broker and changed in memory only, and a log that forgets."""
+"""Dry run: quotas read from the broker and changed in memory only, and a log that discards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from broker.leases.lease_rules import Action
 
 
 class DryRunQuotas:
-    """The broker's quotas with our changes on top, which the broker never hears of."""
+    """The broker's quotas, overlaid with changes that stay in memory."""
 
     def __init__(self, quotas: ClientQuotas) -> None:
         self._quotas = quotas
@@ -38,22 +38,22 @@ class DryRunQuotas:
 
 
 class DryRunLog:
-    """Writes nothing: a dry run leaves no trace, and has nothing to reconcile."""
+    """Discards all actions."""
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Drop them."""
+        """Discard them."""
 
     def read(self) -> list[Action]:
         """Return nothing."""
         return []
 
     def has_changed(self) -> bool:
-        """Say that nothing is new."""
+        """Return False."""
         return False
 
 
 class NoLeases:
-    """Keeps nothing on the brokers."""
+    """A lease store that stays empty."""
 
     def read(self, *, again: bool = False) -> list[Action]:
         """Return nothing."""
@@ -61,22 +61,22 @@ class NoLeases:
         return []
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Drop them."""
+        """Discard them."""
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 class NoLock:
-    """A dry run changes nothing, so any number may run."""
+    """A lock that is always held: any number of dry runs may run at once."""
 
     def is_held(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def confirm(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

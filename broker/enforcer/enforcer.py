@@ -1,8 +1,8 @@
-"""Carries decisions out as client quotas and takes these back in time: one `reconcile` after another.
+"""Turns decisions into client quotas and restores them in time: `reconcile` compares what should hold with what does.
 
-Every change is written down before the broker hears of it and again when it is done (`broker.leases.lease_rules`), on
-the brokers and in the table, so a new enforcer finds what a killed one left behind. Whatever goes wrong, a lease only
-ever ends.
+Every change is logged before it reaches the broker and again once it is done (`broker.leases.lease_rules`), on the
+brokers and in the table, so that a new enforcer finds what a killed one left behind. On any failure leases end (fail
+open); none is taken or extended.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _KINDS: dict[LeaseState, NoticeKind] = {
 
 
 class Enforcer:
-    """The enforcer. Not for several threads.
+    """Reconciles client quotas with decisions. Not thread-safe.
 
     Args:
-        ports: What it works with.
-        options: What it may do.
-        clocks: Tell the time.
-        say: Takes a notice of each action.
-        name: Of this process, for the log.
+        ports: Decisions, logs of actions, the broker's quotas, and the lock.
+        options: Limits set by the operator.
+        clocks: Wall clock and monotonic clock.
+        say: Called with a notice of each action.
+        name: Names this process in the log.
     """
 
     def __init__(
@@ -65,16 +65,18 @@ class Enforcer:
 
     @property
     def is_active(self) -> bool:
-        """Whether we held the lock in the last turn."""
+        """Whether we held the lock at the last reconciliation."""
         return bool(self._active)
 
     def reconcile(self) -> None:
-        """Do all there is to do now; waits for Kafka and the tables only. Leases that are due end first of all errors.
+        """Take, extend and end leases as decisions and deadlines ask. Blocks only on Kafka and the tables.
+
+        Leases that are due end before any error is raised.
 
         Raises:
             EnforcerLockError: If Kafka refuses us the lock.
-            LeaseStoreError: If the brokers' record of the leases can't be read or written; the turn may be taken again.
-            Exception: Of the log or the decisions, likewise.
+            LeaseStoreError: If the lease topic can't be read or written; safe to retry.
+            Exception: Whatever the tables raise; safe to retry.
         """
         if not self._holds_lock():
             return
@@ -83,14 +85,14 @@ class Enforcer:
         try:
             self._registry.read_orders()
             promised = self._write_ahead()
-        except Exception as error:  # of whatever the tables are: nobody's lease waits for it
+        except Exception as error:  # of any table engine: ending leases must not wait for it
             trouble = error
         self._advance(promised)
         if trouble is not None:
             raise trouble
 
     def end_due(self) -> None:
-        """End what is due, with the brokers alone: between turns that wait for tables; raises as `reconcile`."""
+        """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
         if not self._holds_lock():
             return
         try:
@@ -99,20 +101,20 @@ class Enforcer:
             self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
-        """Restore every quota now, as before a stop; returns the leases that could not be ended."""
+        """Restore every quota now, as before a stop; return the leases that could not be ended."""
         if self._active and self._lock.is_held():
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
         return list(self._registry.leases.values())
 
     def alert(self, why: str, principal: str | None = None) -> None:
-        """Write a warning down and say it."""
+        """Log a warning and notify of it."""
         now_ms = self._clock_ms()
         if self._active:
             self._registry.record_alert(why, principal, now_ms)
         self._say(Notice(now_ms, "alert", why, principal))
 
-    # Steps of a turn
+    # Steps of a reconciliation
 
     def _holds_lock(self) -> bool:
         if not self._lock.is_held():
@@ -132,7 +134,7 @@ class Enforcer:
 
     def _take_over(self) -> None:
         self._registry.load()
-        # What is open may have been left in the middle of a step.
+        # The last holder may have died in the middle of a step.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
         self._say(
@@ -140,7 +142,7 @@ class Enforcer:
         )
 
     def _write_ahead(self) -> list[LeaseReason]:
-        """Write down the leases that the decisions ask for, new and longer ones; returns them with the reasons."""
+        """Log new and extended leases before the broker is changed; return them with reasons."""
         found = self._registry.refresh()
         self._steps.unverified |= {lease.entity for lease in found}
         now_ms = self._clock_ms()
@@ -150,7 +152,7 @@ class Enforcer:
         self._is_new = False
         fresh, longer = self._planner.plan(now_ms)
         if not (fresh or longer) or not self._lock.confirm():
-            # Lost, or Kafka does not answer: the next turn will see.
+            # Lost, or Kafka does not answer: try again at the next reconciliation.
             return []
         told = [*fresh, *((lease, "still over its quota") for lease in longer)]
         self._registry.write_ahead(told, now_ms)
@@ -165,7 +167,7 @@ class Enforcer:
             self.alert(why)
 
     def _advance(self, promised: list[LeaseReason]) -> None:
-        """Take the next step of what was promised, of what is due, and of what nobody has looked at yet."""
+        """Take the next step of leases that were just logged, that are due, or that are not verified yet."""
         now_ms = self._clock_ms()
         names = {lease.entity for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.entity not in names]
@@ -181,24 +183,24 @@ class Enforcer:
         if self._registry.known().holds.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.is_past(lease.lease_id, lease.until_ms, now_ms):
-            # By the steady clock its time may be over before the other one says so: it must not come back.
+            # The monotonic clock may say so before the wall clock does: the lease must not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
     def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
-        """Do the steps on the broker, and write down what they are and what became of them, if that is possible."""
+        """Take steps on the broker; log intents and outcomes, as far as the log can be written."""
         if not self._lock.confirm():
             return
         now_ms = self._clock_ms()
-        # Step 1. Intents to end. They need nobody's leave: what can't be written down now is written down later.
+        # Step 1. Log intents to end. They go ahead even if the log can't be written: it is written later.
         news = [
             (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._registry.leases.values()
         ]
         self._registry.record(news, now_ms)
         self._try_to_flush()
-        # Step 2. The broker.
+        # Step 2. Change the quotas.
         outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
-        # Step 3. Outcomes.
+        # Step 3. Log the outcomes.
         reasons = {lease.lease_id: why for lease, why in (*promised, *news)}
         told = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
         self._registry.record(told, self._clock_ms())
@@ -211,7 +213,7 @@ class Enforcer:
     def _try_to_flush(self) -> None:
         try:
             self._registry.flush()
-        except Exception:  # the next turn tries again, and says what is wrong
+        except Exception:  # the next reconciliation retries, and raises
             return
 
 

@@ -1,4 +1,4 @@
-"""What an enforcer tells Prometheus: how many quotas it holds down, and what it did."""
+"""The enforcer's Prometheus metrics: open leases, and actions by kind."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from broker.leases.lease_rules import Lease
 
 
 class EnforcerMetrics(Collector):
-    """Takes notices and turns, and tells them when asked. For several threads.
+    """Collects notices and reconciliations. Thread-safe.
 
     Args:
-        clock_ms: The time, in milliseconds since the epoch.
+        clock_ms: Wall clock, in milliseconds since the epoch.
     """
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
         self._lock = threading.Lock()
-        # A counter that begins at 1 has not increased, for Prometheus.
+        # Start at 0: Prometheus sees no increase in a counter that appears with 1.
         self._actions: Counter[str] = Counter(dict.fromkeys(get_args(NoticeKind), 0))
         self._leases: Counter[str] = Counter()
         self._is_active = False
@@ -33,17 +33,17 @@ class EnforcerMetrics(Collector):
         self._decision_ms: int | None = None
 
     def observe(self, notice: Notice) -> None:
-        """Take a notice of something done, or not done."""
+        """Count a notice."""
         with self._lock:
             self._actions[notice.kind] += 1
             if notice.kind in ("throttled", "extended"):
                 self._decision_ms = notice.at_ms
 
     def reconciled(self, leases: Collection[Lease], *, is_active: bool) -> None:
-        """Take how a turn ended.
+        """Record a reconciliation that succeeded.
 
         Args:
-            leases: Those that are open.
+            leases: Open ones.
             is_active: Whether we hold the lock.
         """
         with self._lock:
@@ -51,11 +51,11 @@ class EnforcerMetrics(Collector):
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
     def collect(self) -> Iterator[Metric]:
-        """Tell everything, as of now."""
+        """Yield all metrics, as of now."""
         with self._lock:
             actions, leases, now_ms = dict(self._actions), dict(self._leases), self._clock_ms()
             is_active, reconciled_ms, decision_ms = self._is_active, self._reconciled_ms, self._decision_ms
-        counter = CounterMetricFamily("pid_quota_enforcer_actions", "Notices, by what was done.", labels=["action"])
+        counter = CounterMetricFamily("pid_quota_enforcer_actions", "Notices, by action.", labels=["action"])
         for action, count in actions.items():
             counter.add_metric([action], count)
         yield counter
@@ -65,8 +65,8 @@ class EnforcerMetrics(Collector):
         yield open_leases
         yield GaugeMetricFamily("pid_quota_enforcer_active", "This enforcer holds the lock.", int(is_active))
         for name, text, at_ms in (
-            ("turn", "Since the last turn that ended well.", reconciled_ms),
-            ("decision", "Since a decision was last carried out.", decision_ms),
+            ("turn", "Time since the last successful reconciliation.", reconciled_ms),
+            ("decision", "Time since a decision was last enforced.", decision_ms),
         ):
             if at_ms is not None:
                 yield GaugeMetricFamily(f"pid_quota_enforcer_{name}_age_seconds", text, (now_ms - at_ms) / 1000)

@@ -1,4 +1,4 @@
-"""Decisions in force, and the leases that they ask for: new ones, and later ends of open ones."""
+"""Keeps the decisions in force and plans the leases they ask for: new ones and extensions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAX_SAID = 10_000
 
 
 class LeasePlanner:
-    """Remembers the decisions that are not past.
+    """Keeps pending decisions until they are past.
 
     Args:
-        registry: What is known of leases.
-        steps: Looks up the quotas that hold.
-        deadlines: Ends of decisions and leases.
-        options: What the enforcer may do.
-        clock_ms: Tells the time, in milliseconds since the epoch.
-        say: Takes a notice of each decision that is skipped or shortened.
+        registry: Leases, holds and history.
+        steps: Looks up effective quotas.
+        deadlines: When decisions and leases end, by both clocks.
+        options: Limits set by the operator.
+        clock_ms: Wall clock, in milliseconds since the epoch.
+        say: Called with a notice of each skipped decision and shortened lease.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LeasePlanner:
         self._pending.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> None:
-        """Take decisions in force; leases of a principal whose throttle now ends sooner are shortened."""
+        """Add decisions in force; shorten leases of principals whose throttle now ends sooner."""
         ends_ms: dict[str, int] = {}
         sooner = []
         for decision in decisions:
@@ -69,7 +69,7 @@ class LeasePlanner:
             self._shorten(principal, ends_ms[principal], now_ms)
 
     def plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
-        """Return the leases to take, with reasons, and the open ones with their later ends."""
+        """Return the leases to take, with reasons, and the open leases to extend, with their new ends."""
         known = self._registry.known()
         fresh: list[LeaseReason] = []
         extended: list[Lease] = []
@@ -113,10 +113,11 @@ class LeasePlanner:
             previous, wider = self._steps.effective_quotas(entity, key, decision.client_ids)
         except BrokerError:
             return None
-        # A quota for a client id hides the user's own, and one for a user the default: ours must not be the looser.
+        # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= value:
-            self._say_once(decision, f"the {key} that holds for {entity} is {value_text(tightest)} already")
+            why = f"the effective {key} of {entity} is already {value_text(tightest)}, not above {value_text(value)}"
+            self._say_once(decision, why)
             return None
         return Lease(
             uuid.uuid4().hex,

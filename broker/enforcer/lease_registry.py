@@ -1,7 +1,7 @@
-"""What an enforcer knows: the rows of `enforcement_actions`, what the brokers keep of its leases, and what follows.
+"""The enforcer's state: rows of `enforcement_actions`, records of the lease topic, and the leases they describe.
 
-A lease is taken or made longer only when both have it. It ends whatever becomes of the table: what the table could not
-take yet is kept on the brokers until it can.
+A lease is taken or extended only once both have it. It ends even if the table is unavailable: rows that could not be
+written stay in the lease topic until they can.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from broker.leases.lease_rules import Action, Holds, Lease, action_of_lease, han
 
 
 class LeaseRegistry:
-    """Keeps rows, the brokers' records and leases in step.
+    """Keeps the table, the lease topic and the open leases consistent.
 
     Args:
-        log: Where rows are.
-        store: What the brokers keep.
-        name: Of this process, for the rows.
+        log: The table.
+        store: The lease topic.
+        name: Names this process in the rows.
         hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
     """
 
@@ -28,16 +28,16 @@ class LeaseRegistry:
         self.leases: dict[QuotaEntity, Lease] = {}
         self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
         self._actions: list[Action] | None = None
-        """Rows of the table; None until they were read once."""
+        """Rows of the table; None before the first read."""
         self._orders: list[Action] = []
         self._unstored: list[Action] = []
-        """Steps that the brokers do not keep yet."""
+        """Steps not yet in the lease topic."""
         self._unlogged: list[Action] = []
-        """Steps that the table does not have yet."""
+        """Steps not yet in the table."""
         self._known: PlanContext | None = None
 
     def load(self) -> None:
-        """Take over the leases that the brokers keep, without any table.
+        """Load the leases from the lease topic, without the table.
 
         Raises:
             LeaseStoreError: If they can't be read.
@@ -50,7 +50,7 @@ class LeaseRegistry:
         self._unlogged = [action for action in steps if action.lease and not action.lease.is_open]
 
     def read_orders(self) -> None:
-        """Take orders that came by the brokers.
+        """Read new release orders from the lease topic.
 
         Raises:
             LeaseStoreError: If they can't be read.
@@ -60,13 +60,13 @@ class LeaseRegistry:
             self._orders, self._known = orders, None
 
     def refresh(self) -> list[Lease]:
-        """Bring the table up to date, and read it if others wrote there.
+        """Flush pending rows, then reread the table if others wrote to it.
 
         Returns:
-            Leases that only the table knew; they are ours from now on.
+            Leases found only in the table, now adopted.
 
         Raises:
-            Exception: Of the table or the brokers.
+            Exception: Whatever the table or the lease topic raises.
         """
         self.flush()
         if self._actions is not None and not self._log.has_changed():
@@ -78,12 +78,12 @@ class LeaseRegistry:
         return found
 
     def clear(self) -> None:
-        """Drop the leases: they are another's now."""
+        """Drop all leases: another enforcer owns them now."""
         self.leases.clear()
         self._unstored, self._unlogged = [], []
 
     def known(self) -> PlanContext:
-        """Return what planning needs, with the leases as they are now."""
+        """Return what planning needs, with the current leases."""
         if self._known is None:
             actions = self._actions or []
             orders = [*(action for action in actions if action.state == "hold"), *self._orders]
@@ -97,10 +97,10 @@ class LeaseRegistry:
         return self._known.with_leases(self.leases)
 
     def write_ahead(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
-        """Write down leases that are to be taken or made longer, with reasons; only then they are known.
+        """Log leases to be taken or extended, with reasons, to the table and the lease topic, then register them.
 
         Raises:
-            Exception: If the table or the brokers do not have them: then it must not be done.
+            Exception: If either was not written: the change must not be made.
         """
         actions = [action_of_lease(lease, now_ms, why, self._name) for lease, why in leases]
         if actions:
@@ -109,7 +109,7 @@ class LeaseRegistry:
             self.leases.update({lease.entity: lease for lease, _ in leases})
 
     def record(self, leases: Sequence[tuple[Lease, str]], now_ms: int) -> None:
-        """Take what became of leases, with reasons; `flush` writes it down."""
+        """Register new states of leases, with reasons; `flush` logs them."""
         actions = [action_of_lease(lease, now_ms, why, self._name) for lease, why in leases]
         self._unstored += actions
         self._unlogged += actions
@@ -120,14 +120,14 @@ class LeaseRegistry:
                 self.leases.pop(lease.entity, None)
 
     def record_alert(self, why: str, principal: str | None, now_ms: int) -> None:
-        """Take a warning; `flush` writes it down."""
+        """Register a warning; `flush` logs it."""
         self._unlogged.append(Action(now_ms, "alert", principal, None, why, enforcer=self._name))
 
     def flush(self) -> None:
-        """Write down what is not yet.
+        """Write pending steps to the lease topic, then to the table.
 
         Raises:
-            Exception: If the brokers or the table do not take it; it is kept for the next time.
+            Exception: If either can't be written; the steps stay pending.
         """
         newest = {action.lease.lease_id: action for action in self._unstored if action.lease}
         if newest:
@@ -148,7 +148,7 @@ class LeaseRegistry:
         self._known = None
 
     def _adopt(self, actions: Sequence[Action]) -> list[Lease]:
-        """Take over what the table has and the brokers do not: leases of earlier versions, or of a topic made anew."""
+        """Adopt leases that only the table has: of earlier versions, or from before the topic was recreated."""
         known = {action.lease.lease_id for action in self._store.read() if action.lease}
         found = [lease for lease in open_leases(actions).values() if lease.lease_id not in known]
         found = [lease for lease in found if lease.entity not in self.leases]
@@ -161,7 +161,7 @@ class LeaseRegistry:
 
 
 def _ended(actions: Sequence[Action]) -> frozenset[tuple[str, QuotaEntity]]:
-    """Return the leases that are over for good. One that ended before its time, at a stop, may come back."""
+    """Return the leases that are over for good. One that ended early, because the enforcer stopped, may come back."""
     return frozenset(
         (action.lease.decision_id, action.lease.entity)
         for action in actions

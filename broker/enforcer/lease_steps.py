@@ -1,4 +1,4 @@
-"""Does on the broker what a lease's next step is: looks at the quota first, and tries again what fails in passing."""
+"""Takes the next step of each lease on the broker: reads the quota first, and retries transient failures."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from broker.leases.lease_rules import Lease, next_step
 _BACKOFF_MS = (250, 500, 1_000, 2_000, 5_000, 15_000)
 
 LeaseReason = tuple[Lease, str]
-"""A lease and why it is as it is."""
+"""A lease, and the reason of its state."""
 
 
 class LeaseSteps:
-    """Takes steps. What fails for one entity stops none of the others.
+    """Takes steps. A failure for one entity does not stop the others.
 
     Args:
         quotas: The broker's client quotas.
-        clocks: Tell when to try again.
-        say: Takes what is tried again.
+        clocks: Time the backoff.
+        say: Called with a notice of each retry.
     """
 
     def __init__(self, quotas: QuotaStore, clocks: Clocks, say: Callable[[Notice], None]) -> None:
@@ -31,19 +31,19 @@ class LeaseSteps:
         self._failures: dict[QuotaEntity, int] = {}
         self._retry_at: dict[QuotaEntity, int] = {}
         self.unverified: set[QuotaEntity] = set()
-        """Entities of leases that were found, whose quota nobody has looked at yet."""
+        """Entities of inherited leases whose quota has not been read yet."""
 
     def may_try(self, entity: QuotaEntity) -> bool:
-        """Whether an entity's pause after a failure is over."""
+        """Whether an entity is not backing off."""
         return self._retry_at.get(entity, 0) <= self._clocks.steady_ms()
 
     def effective_quotas(
         self, entity: QuotaEntity, key: str, client_ids: Collection[str]
     ) -> tuple[float | None, float | None]:
-        """Return the quota of an entity, and the one that holds for it without its own.
+        """Return the quota set on an entity (None if unset), and the one it would inherit without it.
 
         Raises:
-            BrokerError: If Kafka does not tell; it is said, and has its pause.
+            BrokerError: If Kafka does not answer; the entity then backs off.
         """
         try:
             return self._quotas.describe(entity).get(key), self._quotas.inherited(entity, key, client_ids)
@@ -52,7 +52,7 @@ class LeaseSteps:
             raise
 
     def take(self, leases: Sequence[Lease], now_ms: int) -> list[LeaseReason]:
-        """Take the next step of each lease; returns those that are in another state now."""
+        """Take the next step of each lease; return those whose state changed, with reasons."""
         changes: dict[QuotaEntity, tuple[Lease, QuotaChange, str]] = {}
         outcomes: list[LeaseReason] = []
         for lease in leases:
@@ -60,7 +60,7 @@ class LeaseSteps:
                 found = self._quotas.describe(lease.entity).get(lease.quota_key)
                 step, why = next_step(lease, found, now_ms), ""
                 if step in ("apply", "keep", "confirm") and self._loosens(lease):
-                    why = "a wider quota is tighter: the lease would loosen it"
+                    why = "a wider quota is tighter than the lease, which would loosen it"
                     step = "close" if step == "apply" else "restore"
             except BrokerError as error:
                 self._back_off(lease.entity, lease.principal, error)
@@ -76,7 +76,7 @@ class LeaseSteps:
             elif step == "close":
                 outcomes.append((lease.to("restored"), why))
             elif step == "relinquish":
-                outcomes.append((lease.to("relinquished"), f"somebody else made it {value_text(found)}, which stays"))
+                outcomes.append((lease.to("relinquished"), f"someone else set it to {value_text(found)}, which stays"))
         if changes:
             errors = self._quotas.alter([change for _, change, _ in changes.values()])
             for entity, (lease, change, why) in changes.items():

@@ -1,8 +1,8 @@
-"""The enforcers' topic as their memory: what it takes to end every lease, and orders to do so, without any table.
+"""The lease topic: all it takes to end every lease without the tables, and release orders.
 
-A record per lease holds its newest step. It is written before the broker hears of the lease, and taken away only when
-the table has its last step: a lease ends although the tables are unreadable, gone or empty. Who may write this topic
-may loosen quotas: it belongs to the enforcer alone.
+A record per lease holds its newest step. It is written before the quota is set, and removed only when the table has the
+lease's last step, so leases end even if the tables are unreadable, gone or empty. Whoever can write this topic can
+loosen quotas: grant WRITE to the enforcer alone.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _decode = msgspec.json.Decoder(Action).decode
 
 
 class LeaseTopic(Closing):
-    """Steps of leases and orders, each the newest of its kind. Not for several threads.
+    """Newest step of each lease, and newest order per principal. Not thread-safe.
 
     Args:
-        settings: confluent-kafka settings of someone who may read and write the enforcers' topic.
+        settings: confluent-kafka settings of a user with READ and WRITE on the topic.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -46,19 +46,19 @@ class LeaseTopic(Closing):
         self.bad_records = 0
 
     def close(self) -> None:
-        """End it."""
+        """Close the producer and the consumer."""
         self._producer.purge()
         self._producer.flush(1)
         self._forget()
 
     def read(self, *, again: bool = False) -> list[Action]:
-        """Return the newest step of each lease that is kept, and the orders.
+        """Return the newest step of each stored lease, and the orders.
 
         Args:
-            again: Read all of the topic again, to its end; else only what came since, without waiting.
+            again: Reread the whole topic; otherwise poll for new records without blocking.
 
         Raises:
-            LeaseStoreError: If it can't be read.
+            LeaseStoreError: If the topic can't be read.
         """
         if again:
             self._forget()
@@ -70,20 +70,20 @@ class LeaseTopic(Closing):
                 self._learn(self._topic.poll())
         except (BrokerError, KafkaException) as error:
             self._forget()
-            msg = f"leases can't be read from topic {ENFORCER_TOPIC!r}: {error}"
+            msg = f"can't read leases from topic {ENFORCER_TOPIC!r}: {error}"
             raise LeaseStoreError(msg) from error
         return list(self._newest.values())
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Keep steps of leases, and orders; returns when the brokers have them.
+        """Store steps and orders; return once the brokers have acknowledged them.
 
         Raises:
-            LeaseStoreError: If they did not take all.
+            LeaseStoreError: If any was not acknowledged.
         """
         self._write([(_key(action), msgspec.json.encode(action)) for action in actions])
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Take leases away; errors as of `append`."""
+        """Remove leases (tombstones); raises as `append`."""
         self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
 
     def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
@@ -100,7 +100,7 @@ class LeaseTopic(Closing):
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
             reason = errors[0].str() if errors else "no answer"
-            msg = f"a lease can't be kept in topic {ENFORCER_TOPIC!r} ({reason}): check the right to WRITE it"
+            msg = f"can't write a lease to topic {ENFORCER_TOPIC!r} ({reason}): grant this user WRITE on the topic"
             raise LeaseStoreError(msg)
 
     def _learn(self, messages: Iterable[Message]) -> None:
@@ -111,7 +111,7 @@ class LeaseTopic(Closing):
         key, value = message.key() or b"", message.value()
         name = key.decode("utf-8", "replace")
         if not name.startswith((_LEASE, _HOLD)) and name != _EVERYBODY:
-            # Probes of the clock.
+            # A probe of the broker's clock.
             return
         if not value:
             self._newest.pop(name, None)
@@ -134,7 +134,7 @@ class LeaseTopic(Closing):
 
 
 def _can_be_ours(action: Action) -> bool:
-    """Whether an enforcer may have written it: it sets and takes back its own levers only, and knows no other times."""
+    """Whether an enforcer can have written it: only its own levers, and times that a timestamp can hold."""
     lease = action.lease
     times = [action.recorded_at_ms, action.until_ms or 0, *((lease.until_ms, lease.set_ms) if lease else ())]
     if not all(0 <= each < _YEAR_10000_MS for each in times):

@@ -1,8 +1,7 @@
-"""Keeps enforcers one at a time: whoever is assigned the one partition of a consumer group holds the lock.
+"""Mutual exclusion of enforcers: whoever is assigned the one partition of a consumer group holds the lock.
 
-Kafka's own group membership is the lock: it works across hosts, a killed holder loses it after the session timeout
-without anybody's help, and a waiting enforcer takes over. A second enforcer must not act: it would record the first
-one's quota as the value to go back to.
+Kafka's group membership works across hosts: a killed holder loses the lock after the session timeout, and a standby
+takes over. A second active enforcer would record the first one's quota as the value to restore.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from broker.errors import EnforcerLockError
 from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 
 LOCK_PARTITION = 0
-"""Whoever is assigned this one holds the lock: a topic with more must not have more holders."""
+"""Its assignee holds the lock, so that a topic with more partitions has no more holders."""
 
 SESSION_TIMEOUT_MS = 6_000
-"""So long a killed enforcer keeps the lock. Brokers allow no less by default (`group.min.session.timeout.ms`)."""
+"""How long a killed enforcer keeps the lock; brokers allow no less by default (`group.min.session.timeout.ms`)."""
 
 _TIMEOUT_S = 10.0
 _TRIES = 3
@@ -29,7 +28,7 @@ _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 
 class EnforcerLock:
-    """Membership in the enforcers' group. Not for several threads."""
+    """Membership in the enforcers' group. Not thread-safe."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Create the topic if it is missing, and join the group.
@@ -38,7 +37,7 @@ class EnforcerLock:
             settings: confluent-kafka settings.
 
         Raises:
-            EnforcerLockError: If the topic can't be made or the group can't be joined.
+            EnforcerLockError: If the topic can't be created or the group can't be joined.
         """
         ensure_enforcer_topic(settings)
         self._held = False
@@ -48,10 +47,10 @@ class EnforcerLock:
                 "group.id": ENFORCER_TOPIC,
                 "session.timeout.ms": str(SESSION_TIMEOUT_MS),
                 "heartbeat.interval.ms": str(SESSION_TIMEOUT_MS // 6),
-                # An enforcer that hangs must not keep the lock.
+                # A hung enforcer must not keep the lock.
                 "max.poll.interval.ms": "30000",
                 "socket.timeout.ms": str(SESSION_TIMEOUT_MS),
-                # The others hand the partition to a newcomer; this one leaves it with its owner.
+                # Other strategies would move the partition to a newcomer.
                 "partition.assignment.strategy": "cooperative-sticky",
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "latest",
@@ -63,7 +62,7 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Say whether we hold the lock, by what the group told us last; never waits.
+        """Whether we hold the lock, as far as the group has told us; never blocks.
 
         Raises:
             EnforcerLockError: If Kafka refuses us the topic or the group.
@@ -71,28 +70,28 @@ class EnforcerLock:
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None
         if error is not None and "AUTHORIZATION" in error.name():
-            msg = f"the enforcers' lock can't be used ({error.str()}): allow READ on topic and group {ENFORCER_TOPIC}"
+            msg = f"can't use the enforcers' lock ({error.str()}): grant READ on topic and group {ENFORCER_TOPIC}"
             raise EnforcerLockError(msg)
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group whether we still hold the lock: a process that was suspended does not know that it lost it."""
+        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed."""
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
             try:
-                # Only a member of the present generation may commit. One that was thrown out learns of it by this, or
-                # by the next heartbeat, and `is_held` knows before it may join again.
+                # Only a member of the current generation may commit. An evicted one learns of it here or at the next
+                # heartbeat, and `is_held` is false before it rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException:
-                # Also the first answer after other enforcers came or went: the second one is good then.
+                # Also during a rebalance after another enforcer joined or left: retry.
                 self._consumer.poll(_PAUSE_S)
             else:
                 return self._held
         return False
 
     def close(self) -> None:
-        """Leave the group, so that the next one need not wait."""
+        """Leave the group, so that a standby takes over at once."""
         self._held = False
         self._consumer.close()
 
@@ -129,8 +128,8 @@ def ensure_enforcer_topic(settings: Mapping[str, str]) -> None:
     except KafkaException as error:
         if error.args[0].name() != _ALREADY_THERE:
             msg = (
-                f"topic {ENFORCER_TOPIC!r}, the enforcers' lock, can't be made on {settings['bootstrap.servers']} "
-                f"({error.args[0].str()}): check the address, or create it by hand with one partition"
+                f"can't create topic {ENFORCER_TOPIC!r}, the enforcers' lock, on {settings['bootstrap.servers']} "
+                f"({error.args[0].str()}): check the address and the right to CREATE, or create it with one partition"
             )
             raise EnforcerLockError(msg) from error
 
@@ -139,6 +138,6 @@ def _require_one_partition(count: int) -> None:
     if count != 1:
         msg = (
             f"topic {ENFORCER_TOPIC!r} has {count} partitions, not 1: enforcers of other versions would share the "
-            f"lock. Stop all enforcers, delete the topic, and start one: it makes the topic anew"
+            f"lock. Stop all enforcers, delete the topic and start one enforcer, which recreates it"
         )
         raise EnforcerLockError(msg)

@@ -1,4 +1,4 @@
-"""What an enforcer says: one notice per action, as a line for people or a record for programs."""
+"""Notices of what an enforcer does: a line for people, a record for programs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ NoticeKind = Literal[
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that an enforcer did, or did not do.
+    """An action that an enforcer took or skipped.
 
     Attributes:
         at_ms: When, in milliseconds since the epoch.
-        kind: What.
-        why: In words.
-        principal: Whom it is about.
-        entity: Whose quota.
-        lease: With the values before and now.
-        decision_id: The decision behind it.
-        until_ms: How long it holds.
+        kind: The action.
+        why: The reason, in words.
+        principal: Whose producers it concerns.
+        entity: Whose quota it concerns.
+        lease: Holds the previous and the enforced value.
+        decision_id: The decision that caused it.
+        until_ms: When the lease or hold ends, in milliseconds since the epoch.
     """
 
     at_ms: int
@@ -50,11 +50,11 @@ class Notice:
 
     @classmethod
     def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> Notice:
-        """Tell of a lease."""
+        """Make a notice of a lease."""
         return cls(at_ms, kind, why, lease.principal, lease.entity, lease, lease.decision_id, lease.until_ms)
 
     def line(self, *, dry_run: bool = False) -> str:
-        """Return one line: when, what, who, until when, why."""
+        """Return one line: time, action, principal, end, reason."""
         words = [time_text(self.at_ms), f"[dry run] {self.kind}" if dry_run else self.kind]
         if self.principal:
             words.append(self.principal)
@@ -68,7 +68,7 @@ class Notice:
         return f"{' '.join(words)}: {self.why}{decision}"
 
     def record(self, *, dry_run: bool = False) -> dict[str, Any]:
-        """Return the same as fields."""
+        """Return the notice as JSON-ready fields."""
         entity = self.entity or (self.lease.entity if self.lease else None)
         return {
             "at": time_text(self.at_ms),
@@ -88,7 +88,7 @@ class Notice:
 
 
 def time_text(ms: int) -> str:
-    """Return a time to the millisecond.
+    """Format a time as ISO 8601 UTC, to the millisecond.
 
     Examples:
         >>> time_text(0)
@@ -98,7 +98,7 @@ def time_text(ms: int) -> str:
 
 
 def value_text(value: float | None) -> str:
-    """Return a quota in words.
+    """Format a quota; `none` if it is unset.
 
     Examples:
         >>> value_text(None), value_text(0.01)

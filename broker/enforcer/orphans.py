@@ -1,4 +1,4 @@
-"""Quotas that look like an enforcer's and belong to no lease it knows of: only a person can say whose they are."""
+"""Finds quotas with our leases' value that belong to no known lease: an operator has to decide about them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 
 
 def orphans(quotas: QuotaStore, options: EnforcerOptions, leases: Collection[QuotaEntity]) -> Iterator[str]:
-    """Return a warning for each quota that has the value of our leases and none of them.
+    """Yield a warning for each quota that has the value of our leases but belongs to none.
 
     Args:
-        quotas: Those of the broker.
+        quotas: The broker's client quotas.
         options: The lever and its value.
-        leases: Entities of the leases that are known.
+        leases: Entities of the known leases.
     """
     try:
         found = quotas.describe_all()
     except BrokerError:
-        # Whatever is wrong, the next step on the broker says it.
+        # The next step on the broker reports the same error.
         return
     key = options.lever
     alike = [entity for entity, values in found.items() if values.get(key) == options.value and entity not in leases]
     for entity in alike[:_MOST]:
         names = " ".join(f"--entity-type {_TYPES[kind]} --entity-name {quote(name)}" for kind, name in entity.parts())
         yield (
-            f"the {key} of {entity} is {value_text(options.value)}, as leases set it, and no lease knows of it: if "
-            f"nobody else set it, clear it with kafka-configs.sh --alter {names} --delete-config {key}"
+            f"the {key} of {entity} is {value_text(options.value)}, the value of a lease, but no lease is open on it: "
+            f"unless someone set it on purpose, clear it with kafka-configs.sh --alter {names} --delete-config {key}"
         )
     if len(alike) > _MOST:
-        yield f"{len(alike) - _MOST} more quotas have that value and no lease"
+        yield f"{len(alike) - _MOST} more quotas have that value without a lease"

@@ -1,4 +1,4 @@
-"""What an enforcer needs from outside: decisions, a log, the broker's quotas and a lock."""
+"""The enforcer's ports: decisions, a log of actions, the lease store, the broker's quotas and a lock."""
 
 from __future__ import annotations
 
@@ -17,65 +17,65 @@ class DecisionSource(Protocol):
     """Where decisions come from."""
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return what holds, if something came since the last call or it is wanted `again`.
+        """Return decisions in force, or an empty list if nothing is new and `again` is false.
 
-        That is of each principal (and broker) the newest decision, if its end is not past or sooner than it was.
+        The newest decision per principal (and broker) counts, if it is not past or ends an earlier one sooner.
         """
 
 
 class ActionLog(Protocol):
-    """Where actions are written down."""
+    """The log of actions."""
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Write them down, all or none; raises if they are not safe."""
+        """Append all or none; raise if they are not durable."""
 
     def read(self) -> list[Action]:
-        """Return all, in the order in which they were written."""
+        """Return all, in the order written."""
 
     def has_changed(self) -> bool:
-        """Say whether others wrote something since `read`."""
+        """Whether others have written since `read`."""
 
 
 class LeaseStore(Protocol):
-    """Where it is kept what ending the leases takes, should the tables fail; see `LeaseTopic`."""
+    """What it takes to end the leases without the tables; see `LeaseTopic`."""
 
     def read(self, *, again: bool = False) -> list[Action]:
-        """Return the newest step of each lease, and the orders; `again` waits for all that others wrote."""
+        """Return the newest step of each lease, and the orders; `again` rereads to the end."""
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Keep steps and orders; raises if they are not safe."""
+        """Store steps and orders; raise if they are not durable."""
 
     def drop(self, lease_ids: Sequence[str]) -> None:
-        """Take leases away that are over."""
+        """Remove leases that are over."""
 
 
 class QuotaStore(Protocol):
     """The broker's client quotas; see `ClientQuotas`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas of exactly this entity."""
+        """Return the quotas set on exactly this entity, by key."""
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
         """Return the quotas of all named entities."""
 
     def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
-        """Return what holds for an entity by wider quotas than its own."""
+        """Return the value that an entity inherits where it has none of its own."""
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Set or remove values."""
 
 
 class Lock(Protocol):
-    """Keeps enforcers one at a time; see `EnforcerLock`."""
+    """Mutual exclusion of enforcers; see `EnforcerLock`."""
 
     def is_held(self) -> bool:
-        """Say whether we hold it, without waiting."""
+        """Whether we hold it, as far as we know; never blocks."""
 
     def confirm(self) -> bool:
-        """Make sure of it."""
+        """Ask whether we still hold it; blocks."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Clocks:
     """The two clocks of an enforcer.
 
     Attributes:
-        wall_ms: The time, in milliseconds since the epoch; somebody may set it.
-        steady_ms: Milliseconds since whenever; nobody can set it.
+        wall_ms: Wall clock, in milliseconds since the epoch; may be set.
+        steady_ms: Monotonic clock, in milliseconds.
     """
 
     wall_ms: Callable[[], int]
@@ -93,14 +93,14 @@ class Clocks:
 
 @dataclass(frozen=True)
 class EnforcerPorts:
-    """All of it.
+    """All ports of an enforcer.
 
     Attributes:
         decisions: Where decisions come from.
-        log: Where actions are written down.
-        leases: What is kept on the brokers.
+        log: The log of actions.
+        leases: The lease topic.
         quotas: The broker's client quotas.
-        lock: Keeps enforcers one at a time.
+        lock: Mutual exclusion of enforcers.
     """
 
     decisions: DecisionSource

@@ -1,4 +1,4 @@
-"""The enforcer's life: turn after turn until it is told to stop, and every quota restored before it ends."""
+"""The enforcer's control loop: reconciles until it is stopped, then restores every quota."""
 
 import threading
 import time
@@ -32,14 +32,14 @@ def run(
     say: Callable[[Notice], None],
     metrics: EnforcerMetrics,
 ) -> None:
-    """Take turns until told to stop; then restore every quota, since nobody would be left to end the leases.
+    """Reconcile until `stop` is set; then restore every quota, since nobody is left to end the leases.
 
-    Tables that can't be read or written for a while are waited for; leases end meanwhile.
+    Backs off while tables can't be read or written; leases still end on time.
 
     Raises:
         EnforceError: If quotas could not be restored at the end.
         BrokerError: If Kafka refuses us the lock.
-        Exception: Whatever nobody thought of; the quotas are restored before it gets out of here.
+        Exception: Any other error, after the quotas have been restored.
     """
     try:
         _reconcile_until(enforcer, watch, stop, poll_seconds, say, metrics)
@@ -84,5 +84,5 @@ def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:
             return
         time.sleep(pause_s)
     entities = ", ".join(str(lease.entity) for lease in left)
-    msg = f"not restored{trouble}: {entities}{reason}. Start the enforcer again, or --release-all, when Kafka answers"
+    msg = f"quotas not restored{trouble}: {entities}{reason}. Once Kafka answers, start again or use --release-all"
     raise EnforceError(msg)

@@ -1,4 +1,4 @@
-"""What the enforcer warns of: a stream that writes nothing any more, and clocks that disagree."""
+"""Alerts on a stalled stream and on clock skew between this host and the brokers."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,13 @@ _EVERY_MS = 5_000
 
 
 class StreamWatch:
-    """Looks now and then; each trouble is told once, when it begins.
+    """Checks every few seconds; alerts once when a problem begins and once when it ends.
 
     Args:
-        newest_write_ms: Tells when the stream last wrote to its tables, in milliseconds since the epoch.
-        skew_ms: By how much the brokers' clock is ahead, if that is known.
-        alert: Takes a warning.
-        silence_ms: So long the stream may write nothing. It writes with each `metrics_interval`, if there is
-            traffic at all.
+        newest_write_ms: Returns when the stream last wrote to its tables, in milliseconds since the epoch.
+        skew_ms: Returns by how much the brokers' clock is ahead; None if unknown.
+        alert: Called with a warning.
+        silence_ms: How long the stream may write nothing. With traffic it writes every `metrics_interval`.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class StreamWatch:
         self._is_silent = self._is_skewed = False
 
     def check(self, now_ms: int) -> None:
-        """Look, if it is time to.
+        """Check, unless the last check was moments ago.
 
         Raises:
             TableError: If a table can't be read.
@@ -48,7 +47,7 @@ class StreamWatch:
         if silent_ms > self._silence_ms and not self._is_silent:
             self._alert(
                 f"the stream has written nothing for {silent_ms // 1000} s (limit {self._silence_ms // 1000} s): "
-                "does it run? Leases end in their time and no new ones come"
+                "check that it runs. Leases end on time, and no new ones are taken"
             )
         elif silent_ms <= self._silence_ms and self._is_silent:
             self._alert("the stream writes again")
@@ -60,7 +59,7 @@ class StreamWatch:
         if is_skewed and not self._is_skewed:
             self._alert(
                 f"the broker's clock is {(skew_ms or 0) / 1000:+.1f} s off ours (limit {MAX_SKEW_MS // 1000} s): "
-                "leases end by our clock. Set both by NTP"
+                "leases end by our clock. Synchronise both by NTP"
             )
         elif self._is_skewed and not is_skewed:
             self._alert("the broker's clock agrees with ours again")

@@ -1,6 +1,6 @@
-"""Tells an HTTP endpoint what the enforcer does, from a thread of its own: nobody waits for that endpoint.
+"""Posts notices to an HTTP endpoint from a background thread, so that enforcement never waits for it.
 
-A POST carries what came since the one before, so that a storm of decisions is a few requests.
+Each POST batches the notices since the last one: a storm of decisions makes few requests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
         "alert": "ALERT",
     }
 )
-"""What is sent. FAIL_OPEN: a decision that is not carried out, so its principal goes on as before."""
+"""Event by notice. FAIL_OPEN: a decision that is not enforced, so its principal is not throttled."""
 
 _MAX_WAITING = 1_000
 _MAX_IN_A_POST = 100
@@ -49,7 +49,7 @@ _CLOSE_S = 10.0
 
 
 class Webhook:
-    """Sends notices in their order, each at least once or never: those dropped are counted and said."""
+    """Sends notices in order, each at least once or not at all; dropped ones are counted and reported."""
 
     def __init__(
         self,
@@ -61,22 +61,22 @@ class Webhook:
         pause_s: float = _PAUSE_S,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
-        """Check the address; nothing is sent before the block begins.
+        """Check the URL; sending starts when the context is entered.
 
         Args:
-            url: Where to POST; only its host is ever shown, since the rest may be a secret.
-            key: To sign with.
-            warn: Takes what goes wrong; called from the thread that sends.
-            dry_run: Whether notices are of what would be done.
-            pause_s: At least so long from one POST to the next.
-            retry_s: Waits before further attempts, in seconds.
+            url: Where to POST; only its host is ever shown, since path and query may be secret.
+            key: Signs each POST (HMAC-SHA256).
+            warn: Called with problems, from the sending thread.
+            dry_run: Mark events as those of a dry run.
+            pause_s: Least time between two POSTs.
+            retry_s: Backoff before each retry, in seconds.
 
         Raises:
-            WebhookError: If this can't be an endpoint, or there is no key.
+            WebhookError: If the URL is invalid, or the key is empty.
         """
         self._url = _endpoint(url)
         if not key:
-            msg = f"a webhook needs a secret to sign with: put one into the environment as {KEY_VARIABLE}"
+            msg = f"a webhook needs a secret to sign with: set {KEY_VARIABLE}"
             raise WebhookError(msg)
         self._key = key.encode()
         self._warn, self._dry_run, self._pause_s, self._retry_s = warn, dry_run, pause_s, retry_s
@@ -88,7 +88,7 @@ class Webhook:
 
     @classmethod
     def from_environment(cls, url: str, *, warn: Callable[[str], None], dry_run: bool) -> Webhook:
-        """Make one with the key of the environment; errors as of the class."""
+        """Make one with the key of PID_QUOTA_WEBHOOK_SECRET; raises as the class."""
         return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run)
 
     def __enter__(self) -> Webhook:
@@ -98,27 +98,27 @@ class Webhook:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Send what is left, for a few seconds at most."""
+        """Send what is left, for at most 10 s."""
         self._ending.set()
         self._thread.join(_CLOSE_S)
         left = self._waiting.qsize()
         if left:
-            self._warn(f"webhook {self._url.hostname}: {left} notices were not sent before the end")
+            self._warn(f"webhook {self._url.hostname}: {left} notices not sent before the enforcer stopped")
 
     @property
     def dropped(self) -> int:
-        """Notices that were not sent, and never will be."""
+        """Notices dropped so far."""
         return self._dropped
 
     def enqueue(self, notice: Notice) -> None:
-        """Take a notice; returns at once."""
+        """Queue a notice; never blocks."""
         event = EVENTS.get(notice.kind)
         if event is None:
             return
         try:
             self._waiting.put_nowait({"event": event, **notice.record(dry_run=self._dry_run)})
         except queue.Full:
-            self._drop(1, f"more than {_MAX_WAITING} wait")
+            self._drop(1, f"queue full ({_MAX_WAITING})")
 
     def _run(self) -> None:
         while True:
@@ -139,7 +139,7 @@ class Webhook:
         return batch
 
     def _deliver(self, batch: list[dict[str, Any]]) -> None:
-        # The same bytes at each attempt: a receiver knows a repeat by its id.
+        # The same body at each attempt: receivers deduplicate by delivery_id.
         body = json.dumps(
             {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self._dropped, "events": batch}
         ).encode()
@@ -154,8 +154,8 @@ class Webhook:
             self._drop(len(batch), reason)
 
     def _post(self, body: bytes) -> tuple[str, bool]:
-        """Send once; returns what went wrong, if anything did, and whether that is the last word."""
-        # Of this attempt, and signed with the body: a receiver can tell a POST that somebody recorded and sends again.
+        """POST once; return the failure (empty if none), and whether retrying is pointless."""
+        # Signed with the body, per attempt: receivers can reject replays.
         timestamp = str(round(time.time()))
         signature = hmac.new(self._key, f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
         headers = {
@@ -173,13 +173,13 @@ class Webhook:
                 status = connection.getresponse().status
         except (OSError, HTTPException) as error:
             return f"{type(error).__name__}: {error}", False
-        # A redirect is not followed: what is signed goes to nobody else.
+        # Redirects are not followed: signed notices go to no other host.
         return ("" if 200 <= status < 300 else f"it answered {status}"), status < 500 and status not in (408, 429)
 
     def _drop(self, count: int, reason: str) -> None:
         with self._lock:
             before, self._dropped = self._dropped, self._dropped + count
-        # In a flood of them each tenfold is enough.
+        # In a flood, warn at each power of ten.
         if count > 1 or len(str(before)) != len(str(self._dropped)) or not before:
             self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self._dropped}")
 
@@ -190,11 +190,11 @@ def _endpoint(url: str) -> SplitResult:
         is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         is_fine = False
-    # The address itself may hold a secret, so it is not repeated here.
+    # The URL may hold a secret, so the message does not repeat it.
     if not is_fine:
-        msg = "--webhook is no address of an endpoint: write https://host/path"
+        msg = "--webhook is not an HTTP(S) URL: write https://host/path"
         raise WebhookError(msg)
     if parts.username is not None:
-        msg = f"--webhook names a user for {parts.hostname}, which is not supported: requests are signed instead"
+        msg = f"--webhook has user info for {parts.hostname}, which is not supported: remove it, POSTs are signed"
         raise WebhookError(msg)
     return parts

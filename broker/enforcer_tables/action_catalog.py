@@ -1,6 +1,6 @@
 """The enforcer's tables in a catalog, by SQL: what `broker.enforcer_tables.path_tables` is for path tables.
 
-Each look is a query, and a warehouse that is asked all the time never sleeps: give `--poll-seconds` a value for that.
+Each poll is a query and keeps a SQL warehouse from stopping: raise `--poll-seconds` accordingly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _COUNT_ACTIONS = "SELECT count(*) AS rows_now FROM enforcement_actions"
 
 
 class LazyEngine:
-    """A connection that is made when it is first needed, and again after an error: leases end without it.
+    """Connects when first used, and again after an error; leases end without it.
 
     Args:
         tables: `catalog.schema`.
@@ -56,7 +56,7 @@ class LazyEngine:
 
 
 class CatalogDecisions:
-    """Asks `throttle_decisions` for what is in force.
+    """Queries `throttle_decisions` for decisions in force.
 
     Args:
         engine: Whose current schema holds the tables.
@@ -66,7 +66,7 @@ class CatalogDecisions:
         self._engine = engine
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return what holds; known decisions come `again` with every look. See `DecisionSource`.
+        """Return decisions in force, known ones too, at every call. See `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
@@ -86,22 +86,22 @@ class CatalogActions:
         self._rows_read: int | None = None
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Write actions down, all or none.
+        """Append actions, all or none.
 
         Raises:
-            TableError: If they are not written.
+            TableError: If they could not be written.
         """
         names = TABLES[ACTIONS].schema.names
         rows = [action_row(action, next(self._sequence)) for action in actions]
         try:
             self._engine.execute(insert_statement(ACTIONS, names, rows))
         except CatalogError as error:
-            msg = f"can't write {ACTIONS} ({error}): no quota is changed without it"
+            msg = f"can't write table {ACTIONS} ({error}): no quota is changed without it. Check MODIFY on it"
             raise TableError(msg) from error
         self._written += len(actions)
 
     def read(self) -> list[Action]:
-        """Return all actions in the order in which they were written.
+        """Return all actions in the order written.
 
         Raises:
             TableError: If they can't be read.
@@ -111,7 +111,7 @@ class CatalogActions:
         return [action_of(row) for row in rows]
 
     def has_changed(self) -> bool:
-        """Say whether others wrote since `read`.
+        """Whether others have written since `read`.
 
         Raises:
             TableError: If the table can't be read.
@@ -121,7 +121,7 @@ class CatalogActions:
 
 
 def newest_write_ms(engine: Engine, tables: Sequence[str]) -> int:
-    """Return when the newest of some tables was last written, in milliseconds since the epoch.
+    """Return when any of the tables was last written, in milliseconds since the epoch.
 
     Raises:
         TableError: If a table can't be read.

@@ -27,7 +27,7 @@ DECISION_COLUMNS = (
 
 
 def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
-    """Return a row of `throttle_decisions` as a decision."""
+    """Parse a row of `throttle_decisions`."""
     return ThrottleDecision(
         row["decision_id"],
         row["principal"],
@@ -41,13 +41,12 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
 
 
 def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the decisions that hold, of the rows since the earliest that may.
+    """Return the decisions in force, given all rows since the earliest that may still be.
 
-    Of each principal and broker the newest row counts, whatever an earlier one promised. One that is past is left out,
-    unless it ended a throttle sooner than that was to end.
+    Only the newest row per principal and broker counts. One that is past is left out, unless it shortened a throttle.
     """
     newest = {}
-    # A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+    # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
     for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
         newest[row["principal"], row["broker_id"]] = row
     found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
@@ -59,7 +58,7 @@ def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[T
 
 
 def action_row(action: Action, number: int) -> dict[str, Any]:
-    """Return an action as a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
+    """Convert an action to a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
     lease = action.lease
     row = {
         "recorded_at": to_time(action.recorded_at_ms),
@@ -85,7 +84,7 @@ def action_row(action: Action, number: int) -> dict[str, Any]:
 
 
 def action_of(row: Mapping[str, Any]) -> Action:
-    """Return a row of `enforcement_actions` as an action."""
+    """Parse a row of `enforcement_actions`."""
     until_ms = None if row["until"] is None else to_ms(row["until"])
     lease = None
     if row["lease_id"] is not None:

@@ -1,4 +1,4 @@
-"""Where the enforcer's tables are: in a folder, or in a catalog."""
+"""Opens the enforcer's tables, in a folder or in a catalog."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -10,7 +10,7 @@ from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, Follo
 from tables.delta import is_catalog
 
 STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
-"""What a stream that runs writes now and then."""
+"""Tables that a running stream writes regularly."""
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class EnforcementTables:
 
     Attributes:
         decisions: Opens `throttle_decisions`.
-        actions: Opens `enforcement_actions`; each reader of its own remembers what it has seen.
-        newest_write_ms: Tells when the stream last wrote, in milliseconds since the epoch.
+        actions: Opens `enforcement_actions`; each reader remembers what it has seen.
+        newest_write_ms: Returns when the stream last wrote, in milliseconds since the epoch.
     """
 
     decisions: Callable[[], DecisionSource]
@@ -29,7 +29,7 @@ class EnforcementTables:
 
     @classmethod
     def open(cls, stack: ExitStack, tables: str) -> "EnforcementTables":
-        """Say where the tables are; none is read yet, and a connection to a catalog is closed with `stack`."""
+        """Choose by the form of `tables`; reads nothing. `stack` closes the connection to a catalog."""
         if is_catalog(tables):
             engine = LazyEngine(tables)
             stack.callback(engine.close)

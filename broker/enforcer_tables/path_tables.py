@@ -1,4 +1,4 @@
-"""The enforcer's tables by `deltalake`, without a JVM: `throttle_decisions` followed, `enforcement_actions` written."""
+"""The enforcer's tables by `deltalake`, without a JVM: follows `throttle_decisions`, writes `enforcement_actions`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 class FollowedTable:
-    """A table that others append to: tells cheaply whether there is a new version."""
+    """A table that others append to; checks cheaply for a new version."""
 
     def __init__(self, tables: str, name: str) -> None:
-        """Open nothing yet: a table that can't be read now may be readable later.
+        """Remember where the table is; it is opened when first used, and may be unreadable until then.
 
         Args:
             tables: Folder of the tables.
@@ -45,7 +45,7 @@ class FollowedTable:
 
     @property
     def table(self) -> "DeltaTable":
-        """The table, as of the last look.
+        """The table, as of the last refresh.
 
         Raises:
             TableNotFoundError: If there is no such table.
@@ -56,13 +56,13 @@ class FollowedTable:
         return self._table
 
     def refresh(self) -> bool:
-        """Go to the newest version; returns whether it is another than before.
+        """Advance to the newest version; return whether there was one.
 
         Raises:
             TableNotFoundError: If the table is gone.
             TableError: If it can't be read.
         """
-        # Of a folder that is gone deltalake says that nothing has changed.
+        # deltalake reports no change for a folder that is gone.
         log = Path(table_path(self._tables, self.name), "_delta_log")
         if self._table is None or ("://" not in self._tables and not log.is_dir()):
             self._table = None
@@ -73,7 +73,7 @@ class FollowedTable:
         except Exception as error:
             if not _is_delta_error(error):
                 raise
-            # Its log may have been cleaned up below us: a table opened anew does not need what is gone.
+            # Log cleanup may have removed what the open table needs; a reopened one does not need it.
             self._table = None
             return self.table is not None
         return self._table.version() != before
@@ -91,7 +91,7 @@ class FollowedTable:
                 raise
             raise _unreadable(self._tables, self.name, error) from error
         if not newest:
-            msg = f"table {self.name} in {self._tables} has no log any more. Check the folder given by --tables"
+            msg = f"table {self.name} in {self._tables} no longer has a Delta log: check the folder given by --tables"
             raise TableNotFoundError(msg)
         return int(newest[0]["timestamp"])
 
@@ -105,9 +105,9 @@ class FollowedTable:
         return self._read(paths)
 
     def rows_after(self, column: str, time: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return rows, and surely all whose `column` is `time` or later: files that can't hold one are left out.
+        """Return at least all rows whose `column` is `time` or later: skips files whose statistics exclude them.
 
-        deltalake's own data set opens every file of the table, which takes a second with a thousand of them.
+        deltalake's own data set opens every file of the table, which takes a second per thousand files.
 
         Raises:
             TableError: If they can't be read.
@@ -138,7 +138,7 @@ class DecisionTable:
         self._is_new = True
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return what holds, if the table has a new version or it is wanted `again`; see `DecisionSource`.
+        """Return decisions in force, if the table has a new version or `again` is set; see `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
@@ -148,9 +148,9 @@ class DecisionTable:
         now = to_time(now_ms)
         rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
         first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
-        # What ends one of them sooner came after it, and may itself be past.
+        # A row that shortens one of them is newer, and may itself be past.
         rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
-        # Only now: rows that could not be read are wanted again.
+        # Only now: rows that could not be read must be read again.
         self._is_new = False
         return decisions_in_force(rows, now_ms)
 
@@ -165,10 +165,10 @@ class ActionTable:
         self._sequence = count()
 
     def append(self, actions: Sequence[Action]) -> None:
-        """Write actions down, all or none.
+        """Append actions, all or none.
 
         Raises:
-            TableError: If they are not written.
+            TableError: If they could not be written.
         """
         rows = pa.Table.from_pylist(
             [action_row(action, next(self._sequence)) for action in actions], schema=row_schema(ACTIONS)
@@ -180,15 +180,15 @@ class ActionTable:
             if not (isinstance(error, TableError) or _is_delta_error(error)):
                 raise
             path = table_path(self._tables, ACTIONS)
-            msg = f"can't write {path} ({first_line(error)}): no quota is changed without it. Check the folder"
+            msg = f"can't write {path} ({first_line(error)}): no quota is changed without it. Check --tables"
             raise TableError(msg) from error
         self._followed.refresh()
         if self._followed.table.version() != before + 1:
-            # Somebody wrote in between.
+            # Another process wrote in between.
             self._has_changed = True
 
     def read(self) -> list[Action]:
-        """Return all actions in the order in which they were written.
+        """Return all actions in the order written.
 
         Raises:
             TableError: If they can't be read.
@@ -200,7 +200,7 @@ class ActionTable:
         return [action_of(row) for row in rows]
 
     def has_changed(self) -> bool:
-        """Say whether others wrote since `read`.
+        """Whether others have written since `read`.
 
         Raises:
             TableError: If the table can't be read.
@@ -210,7 +210,7 @@ class ActionTable:
 
 
 def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
-    """Return when the newest of some tables was last written, in milliseconds since the epoch."""
+    """Return when any of the tables was last written, in milliseconds since the epoch."""
     newest = 0
     for table in tables:
         table.refresh()

@@ -1,1 +1,1 @@
-"""The rules of leases: what may be lowered, for whom, by how much and until when. No I/O."""
+"""Lease rules: which quotas may be lowered, for whom, to what value and until when. No I/O."""

@@ -1,4 +1,4 @@
-"""Ends of leases and decisions by two clocks: one that tells the time and may be set, one that nobody can set."""
+"""Deadlines by two clocks: the wall clock, which may be set, and the monotonic one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 
 
 class Deadlines:
-    """Remembers how long there was to an end when it first heard of it: a clock set back makes nothing longer.
+    """Remembers the time left when a deadline was first seen, so that setting the clock back extends nothing.
 
     Args:
-        steady_ms: Milliseconds of a clock that nobody can set.
+        steady_ms: Monotonic clock, in milliseconds.
     """
 
     def __init__(self, steady_ms: Callable[[], int]) -> None:
@@ -17,12 +17,12 @@ class Deadlines:
         self._ends: dict[tuple[str, int], int] = {}
 
     def is_past(self, name: str, until_ms: int, now_ms: int) -> bool:
-        """Say whether an end has come, by either clock.
+        """Whether a deadline has passed, by either clock.
 
         Args:
-            name: Of what ends.
-            until_ms: When, in milliseconds since the epoch; another end of the same name counts anew.
-            now_ms: The time.
+            name: Identifies the lease or decision.
+            until_ms: The deadline, in milliseconds since the epoch; another one of the same name starts anew.
+            now_ms: Wall clock, in milliseconds since the epoch.
         """
         steady_ms = self._steady_ms()
         end = self._ends.setdefault((name, until_ms), steady_ms + max(0, until_ms - now_ms))

@@ -1,4 +1,4 @@
-"""Turns a throttle decision into leases to be taken, within the limits that an operator sets. No I/O, no clock."""
+"""Plans which leases a throttle decision takes or extends, within the operator's limits. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from broker.leases.lease_targets import Lever, Targets, ThrottleDecision, ip_tar
 
 @dataclass(frozen=True)
 class EnforcerOptions:
-    """What an enforcer may do.
+    """Limits and choices set by the operator.
 
     Attributes:
-        lever: The client quota that throttles.
-        value: What it is set to: percent of a handler thread, or connections a second.
+        lever: Quota key that throttles.
+        value: Enforced value: percent of a handler thread, or connections per second.
         narrow: Whether single client ids may be throttled instead of the user.
-        never: Names that are never touched, bare or with their type.
-        shared_client_ids: Client ids that healthy producers use too.
-        hosts: Principals seen, by ip; for the lever `connection_creation_rate`.
-        max_entities: Most quotas in force at once.
-        max_principals: Most principals throttled at once.
-        max_lease_ms: Longest lease.
-        hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
+        never: Principals that are never throttled, bare or with their type.
+        shared_client_ids: Client ids that healthy producers also use.
+        hosts: Principals by ip; for the lever `connection_creation_rate`.
+        max_entities: Maximum of open leases.
+        max_principals: Maximum of throttled principals.
+        max_lease_ms: Maximum duration of a lease.
+        hands_off_ms: Cool-down of an entity after someone else changed its quota during a lease.
     """
 
     lever: Lever = "request_percentage"
@@ -41,14 +41,14 @@ class EnforcerOptions:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """What an enforcer remembers when it plans.
+    """The state that planning depends on.
 
     Attributes:
         leases: Open leases by entity.
-        holds: Orders to leave principals alone.
-        hands_off: Until when entities are left alone, in milliseconds since the epoch.
-        narrowed: Client ids that ever had a lease, by user.
-        ended: Decision and entity of leases that are over, and must not come back.
+        holds: Release orders in force.
+        hands_off: End of the cool-down by entity, in milliseconds since the epoch.
+        narrowed: Client ids that ever had a lease of their own, by user.
+        ended: Decision and entity of leases that are over for good.
     """
 
     leases: Mapping[QuotaEntity, Lease]
@@ -58,19 +58,19 @@ class PlanContext:
     ended: Collection[tuple[str, QuotaEntity]]
 
     def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> PlanContext:
-        """Return the same with these leases on top."""
+        """Return a copy with these leases added."""
         return replace(self, leases={**self.leases, **leases})
 
 
 @dataclass(frozen=True)
 class LeasePlan:
-    """What a decision asks for now.
+    """What a decision asks for.
 
     Attributes:
-        extend: Open leases that get a later end.
-        take: Entities that get a lease.
-        why: Why these.
-        skipped: Why some or all of it is left undone; None if nothing is.
+        extend: Open leases to extend.
+        take: Entities to take a lease on.
+        why: Why these entities.
+        skipped: Why the decision is not enforced, or only in part; None if it is in full.
     """
 
     extend: tuple[Lease, ...] = ()
@@ -80,26 +80,26 @@ class LeasePlan:
 
     @staticmethod
     def longer(lease: Lease, decision: ThrottleDecision, now_ms: int) -> Lease:
-        """Return a lease with the decision's end, set now."""
+        """Return a lease extended to the decision's end, set now."""
         return replace(lease, until_ms=decision.throttled_until_ms, decision_id=decision.decision_id, set_ms=now_ms)
 
 
 def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -> ThrottleDecision:
-    """Return the decision with the end that its leases get, reckoned once, when it arrives.
+    """Return the decision with the end that its leases get, computed once, on arrival.
 
-    That is never later than the decision says, nor longer from now than it was meant to last: a clock of ours that is
-    behind the broker's makes no lease longer.
+    Never later than the decision says, nor further from now than it was meant to last: a clock of ours that is behind
+    the broker's extends no lease.
     """
     lasts_ms = min(decision.throttled_until_ms - decision.decided_at_ms, options.max_lease_ms)
     return replace(decision, throttled_until_ms=min(decision.throttled_until_ms, now_ms + lasts_ms))
 
 
 def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: PlanContext) -> LeasePlan:
-    """Say what is to be done about a decision that is in force (and clipped)."""
+    """Plan the leases of a decision that is in force (and clipped)."""
     if not may_touch(decision.principal, options.never):
-        return LeasePlan(skipped="it is on the list of those that are never touched")
+        return LeasePlan(skipped="the principal is on the list of those never touched")
     if known.holds.covers(decision.principal, now_ms):
-        return LeasePlan(skipped="it was released by order")
+        return LeasePlan(skipped="a release order (--release) is in force")
     targets = _targets(decision, options, known)
     if not targets.entities:
         return LeasePlan(skipped=targets.why)
@@ -112,12 +112,12 @@ def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, know
     )
     left_alone = [entity for entity in targets.entities if known.hands_off.get(entity, 0) > now_ms]
     if left_alone and not skipped:
-        skipped = f"somebody else changed the quota of {left_alone[0]} during a lease"
+        skipped = f"someone else changed the quota of {left_alone[0]} during a lease (--hands-off-seconds)"
     return LeasePlan(extend, take, targets.why, skipped)
 
 
 def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
-    # The same decision, found again after a restart, changes nothing.
+    # A decision reread after a restart extends nothing.
     other = lease.decision_id != decision.decision_id
     return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
 
@@ -145,8 +145,8 @@ def _within_limits(
         return (), None
     principals = {lease.principal for lease in known.leases.values()}
     if decision.principal not in principals and len(principals) >= options.max_principals:
-        return (), f"{len(principals)} principals are throttled already, and no more are allowed (--max-principals)"
+        return (), f"{len(principals)} principals are throttled already, the most allowed (--max-principals)"
     in_force = len(known.leases)
     room = max(0, options.max_entities - in_force)
-    full = f"{in_force} quotas are in force, and {options.max_entities} are allowed (--max-entities)"
+    full = f"{in_force} quotas are in force, of at most {options.max_entities} (--max-entities)"
     return tuple(entities[:room]), full if room < len(entities) else None

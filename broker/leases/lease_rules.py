@@ -1,13 +1,13 @@
-"""The rules of leases: a client quota of ours, what it was before, and until when it holds. No I/O, no clock.
+"""The state machine of leases: a client quota we set, its previous value, and its end. No I/O, no clock.
 
-A lease is written down before the broker hears of it, and every change of its state is a row of its own:
+A lease is logged before the broker is changed, and every change of its state is a row of its own:
 
     applying ──▶ in_force ──▶ restoring ──▶ restored
         │            │             │
-        └────────────┴─────────────┴──▶ relinquished   (somebody else changed the quota: it is theirs)
-        └──▶ failed                              (Kafka refused it: nothing was changed)
+        └────────────┴─────────────┴──▶ relinquished   (someone else changed the quota: it is theirs)
+        └──▶ failed                              (Kafka refused it: nothing changed)
 
-Each step first looks at the quota that the broker holds, so that any step may be repeated after a crash.
+Each step first reads the quota that the broker holds, so any step can be repeated after a crash.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Step = Literal["keep", "apply", "confirm", "restore", "close", "relinquish"]
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 CLOCK_SLACK_MS = 5_000
-"""Clocks of two hosts may differ by so much; one that is further behind a lease's own time was set back."""
+"""Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """A client quota that we set, or are about to set.
+    """A client quota that we set or are about to set.
 
     Attributes:
-        lease_id: Names the lease in all its rows.
+        lease_id: Identifies the lease in all its rows.
         principal: Who is throttled, such as `User:mallory`.
         entity: Whose quota it is.
         quota_key: Such as `request_percentage`.
-        previous: The value before; None if there was none.
-        enforced: Our value.
+        previous: Value to restore; None if there was none.
+        enforced: Value we set.
         until_ms: When it ends, in milliseconds since the epoch.
-        decision_id: The decision that it carries out.
-        state: See the module.
-        set_ms: When its end was set, in milliseconds since the epoch.
+        decision_id: The decision it enforces.
+        state: See the module's docstring.
+        set_ms: When `until_ms` was set, in milliseconds since the epoch.
     """
 
     lease_id: str
@@ -61,11 +61,11 @@ class Lease:
         return self.state in OPEN_STATES
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether its time has come, or the clock is behind the time at which it was set: if in doubt, open."""
+        """Whether it has expired, or the clock is behind the time it was set: fail open."""
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
     def to(self, state: LeaseState) -> Lease:
-        """Return the lease in another state."""
+        """Return a copy in another state."""
         return replace(self, state=state)
 
 
@@ -74,13 +74,13 @@ class Action:
     """A row of `enforcement_actions`.
 
     Attributes:
-        recorded_at_ms: When it was written down, in milliseconds since the epoch.
-        state: The lease's new state; `hold` for an order to leave principals alone, `alert` for a warning.
-        principal: Whom it is about; None in a `hold` means everybody.
+        recorded_at_ms: When it was logged, in milliseconds since the epoch.
+        state: The lease's new state; `hold` for a release order, `alert` for a warning.
+        principal: Whose lease or hold; None in a `hold` means all principals.
         until_ms: End of the lease or the hold.
-        reason: In words, why.
-        lease: The lease as it is from now on; None in a `hold` or an `alert`.
-        enforcer: Which process wrote it.
+        reason: In words.
+        lease: The lease in its new state; None in a `hold` or an `alert`.
+        enforcer: Process that wrote it.
     """
 
     recorded_at_ms: int
@@ -93,25 +93,25 @@ class Action:
 
 
 def action_of_lease(lease: Lease, now_ms: int, reason: str, enforcer: str) -> Action:
-    """Return the row that says a lease's state."""
+    """Return the row that logs a lease's state."""
     return Action(now_ms, lease.state, lease.principal, lease.until_ms, reason, lease, enforcer)
 
 
 def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
-    """Say what to do about an open lease.
+    """Return the next step of an open lease.
 
     Args:
-        lease: As it was last written down.
-        found: The value that the broker holds now; None if it holds none.
-        now_ms: The time.
+        lease: As last logged.
+        found: Value that the broker holds; None if unset.
+        now_ms: Wall clock, in milliseconds since the epoch.
 
     Returns:
-        keep: Nothing is to be done.
+        keep: Do nothing.
         apply: Set our value.
-        confirm: Our value is there, only the row is missing.
+        confirm: Our value is set; log it.
         restore: Set the previous value.
-        close: The previous value is there, only the row is missing.
-        relinquish: The value is neither ours nor the previous one, or ours was taken away: it is somebody else's.
+        close: The previous value is set; log it.
+        relinquish: Someone else changed or removed our value: leave it to them.
 
     Examples:
         >>> lease = Lease("1", "User:m", QuotaEntity("m"), "request_percentage", None, 0.01, 2000, "d")
@@ -129,12 +129,12 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
         return "relinquish"
     if ending:
         return "close"
-    # Before our first `in_force` the previous value means that we did not come to it; after it, that it was put back.
+    # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
     return "apply" if lease.state == "applying" else "relinquish"
 
 
 def open_leases(actions: Iterable[Action]) -> dict[QuotaEntity, Lease]:
-    """Return the leases that are still open after these rows, in whatever order: a clock may have been set back."""
+    """Return the leases still open after these rows, in any order: a clock may have been set back."""
     newest: dict[str, Lease] = {}
     for action in actions:
         lease = action.lease
@@ -144,7 +144,7 @@ def open_leases(actions: Iterable[Action]) -> dict[QuotaEntity, Lease]:
 
 
 def _progress(lease: Lease) -> tuple[int, int]:
-    # States only ever go forward, and ends only ever later.
+    # States and ends only move forward.
     return (OPEN_STATES.index(lease.state) if lease.is_open else len(OPEN_STATES), lease.until_ms)
 
 
@@ -159,7 +159,7 @@ def narrowed_client_ids(actions: Iterable[Action]) -> dict[str, set[str]]:
 
 
 def hands_off(actions: Iterable[Action], hands_off_ms: int) -> dict[QuotaEntity, int]:
-    """Return until when entities are left alone because somebody else changed their quota under a lease of ours."""
+    """Return the end of the cool-down of entities whose quota someone else changed during a lease."""
     return {
         action.lease.entity: action.recorded_at_ms + hands_off_ms
         for action in actions
@@ -169,7 +169,7 @@ def hands_off(actions: Iterable[Action], hands_off_ms: int) -> dict[QuotaEntity,
 
 @dataclass(frozen=True)
 class Holds:
-    """Orders to leave principals alone (`--release`, `--release-all`).
+    """Release orders (`--release`, `--release-all`): no new leases for a while.
 
     Attributes:
         everybody_until_ms: End of the hold on all principals.
@@ -181,7 +181,7 @@ class Holds:
 
     @classmethod
     def of(cls, actions: Iterable[Action]) -> Holds:
-        """Collect the holds of these rows; a later order replaces an earlier one."""
+        """Collect the holds of these rows; later ones replace earlier ones."""
         everybody, until = 0, {}
         for action in actions:
             if action.state != "hold":
@@ -193,5 +193,5 @@ class Holds:
         return cls(everybody, until)
 
     def covers(self, principal: str, now_ms: int) -> bool:
-        """Whether a principal is to be left alone now."""
+        """Whether a principal is on hold now."""
         return now_ms < max(self.everybody_until_ms, self.until_ms.get(principal, 0))

@@ -1,4 +1,4 @@
-"""Chooses whose quota a throttle decision lowers: a few client ids of the user, the user, or its hosts. No I/O."""
+"""Chooses the entities a throttle decision targets: a few client ids, the whole user, or its hosts. No I/O."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Lever = Literal["request_percentage", "connection_creation_rate"]
 MAX_NARROW_CLIENT_IDS = 5
 NARROW_SHARE = 0.95
 CUT_CLIENT_ID_CHARS = 256
-"""Decisions of earlier versions hold client ids cut at this length: a quota on one would be for a client nobody has."""
+"""Length at which earlier versions truncated client ids; a quota on a truncated id matches no client."""
 NEVER_TOUCHED = ("ANONYMOUS", UNKNOWN_PRINCIPAL)
-"""Bare names: unauthenticated clients and brokers share the first, the second is nobody."""
+"""Bare names: unauthenticated clients and brokers share the first, the second stands for unknown principals."""
 
-# What client libraries call a client that was given no name: anybody may be behind it.
+# Default client ids of client libraries: any client may use them.
 _LIBRARY_DEFAULTS = re.compile(
     r"|rdkafka|sarama|default|unknown|kafka|kafkajs|kafka-clients?|kgo|client|producer|"
     r"(producer|console-producer|kafka-producer|connector-producer)-?\d*|"
@@ -35,14 +35,14 @@ class ThrottleDecision:
     """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
 
     Attributes:
-        decision_id: Its name.
+        decision_id: Identifies the decision.
         principal: Such as `User:mallory`.
         decided_at_ms: Event time of the decision, in milliseconds since the epoch.
         throttled_until_ms: When it ends.
         quota: New producer ids per window.
         refused_pids: Distinct producer ids refused in the episode so far.
-        client_ids: Refused producer ids by client id.
-        ends_sooner: Whether it ends an earlier one, since the quota was raised or removed.
+        client_ids: Refused producer ids, by client id.
+        ends_sooner: Whether it shortens an earlier one, because the quota was raised or removed.
     """
 
     decision_id: str
@@ -57,14 +57,14 @@ class ThrottleDecision:
 
 @dataclass(frozen=True)
 class Targets:
-    """Whom a decision is carried out on, and why them."""
+    """Entities that a decision targets, and why these."""
 
     entities: tuple[QuotaEntity, ...]
     why: str
 
 
 def user_of(principal: str) -> str | None:
-    """Return the bare name that quotas know a principal by; None for one that has none.
+    """Return the bare name under which quotas know a principal; None if it has none.
 
     Examples:
         >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")
@@ -79,7 +79,7 @@ def user_of(principal: str) -> str | None:
 
 
 def may_touch(principal: str, never: Collection[str]) -> bool:
-    """Whether a principal may be throttled; `never` holds names, bare or with their type.
+    """Whether a principal may be throttled; `never` lists names, bare or with their type.
 
     Examples:
         >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
@@ -90,7 +90,7 @@ def may_touch(principal: str, never: Collection[str]) -> bool:
 
 
 def is_library_default(client_id: str) -> bool:
-    """Whether a client id is what a library takes when it is given none.
+    """Whether a client id is the default of some client library.
 
     Examples:
         >>> [is_library_default(name) for name in ("rdkafka", "producer-1", "confluent-kafka-python-2.1", "")]
@@ -104,23 +104,23 @@ def is_library_default(client_id: str) -> bool:
 def user_targets(
     decision: ThrottleDecision, *, narrow: bool, shared: Collection[str] = (), written: Collection[str] = ()
 ) -> Targets:
-    """Choose between a few client ids of the user and the user as a whole.
+    """Choose between a few client ids of the user and the whole user.
 
-    A decision knows its refused producer ids by client id, and nothing of the healthy ones. So a client id is taken
-    to be shared with healthy producers if its name is a library's default or in `shared`. A lease on a client id is
-    never wider than one on its user.
+    A decision counts refused producer ids by client id, and knows nothing of healthy producers. So a client id counts
+    as shared with them if it is a library's default or in `shared`. A lease on a client id is never wider than one on
+    its user.
 
     Args:
         decision: With a principal that `user_of` knows.
         narrow: Whether client ids may be chosen at all.
-        shared: Client ids that healthy producers use too, by the operator's word.
-        written: Client ids of this user that ever had a lease: a client that takes a new id each time must not make
-            us write a quota for each.
+        shared: Client ids that healthy producers also use, as configured.
+        written: Client ids of this user that ever had a lease, to cap the quotas written for a client that changes its
+            id each time.
     """
     user = user_of(decision.principal)
     whole = (QuotaEntity(user),)
     if not narrow:
-        return Targets(whole, "narrowing is off")
+        return Targets(whole, "narrowing is off (--no-narrow)")
     total = sum(decision.client_ids.values())
     chosen: list[str] = []
     covered = 0
@@ -135,11 +135,11 @@ def user_targets(
         return Targets(whole, f"more than {MAX_NARROW_CLIENT_IDS} client ids make up 95 % of the refused PIDs")
     for client_id in chosen:
         if client_id == OTHER_CLIENTS or is_library_default(client_id):
-            return Targets(whole, f"client id {client_id!r} names no client")
+            return Targets(whole, f"client id {client_id!r} is a default that any client may use")
         if len(client_id) >= CUT_CLIENT_ID_CHARS:
-            return Targets(whole, f"a client id of {len(client_id)} characters may be cut")
+            return Targets(whole, f"a client id of {len(client_id)} characters may be truncated")
         if client_id in shared:
-            return Targets(whole, f"client id {client_id!r} is shared")
+            return Targets(whole, f"client id {client_id!r} is shared with healthy producers (--shared-client-id)")
     if len({*chosen, *written}) > MAX_NARROW_CLIENT_IDS:
         return Targets(whole, f"it has used more than {MAX_NARROW_CLIENT_IDS} client ids over time")
     share = round(100 * covered / total)
@@ -147,13 +147,13 @@ def user_targets(
 
 
 def ip_targets(decision: ThrottleDecision, hosts: Mapping[str, Collection[str]]) -> Targets:
-    """Choose the hosts that a principal has to itself.
+    """Choose the hosts that only this principal uses.
 
     Args:
-        decision: What to carry out.
-        hosts: Principals seen, by ip.
+        decision: To be enforced.
+        hosts: Principals by ip.
     """
     own = sorted(ip for ip, principals in hosts.items() if set(principals) == {decision.principal})
     if not own:
-        return Targets((), "no host is known that it has to itself")
-    return Targets(tuple(QuotaEntity(ip=ip) for ip in own), "hosts that it has to itself")
+        return Targets((), "no host in --principal-ips is used by this principal alone")
+    return Targets(tuple(QuotaEntity(ip=ip) for ip in own), "hosts used by this principal alone")

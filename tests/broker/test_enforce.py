@@ -131,9 +131,9 @@ def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(broker, 
         decide(tables, "User:mallory", seconds=2)
         wait_for_quota(quotas, MALLORY, THROTTLED)
         set_quota(quotas, MALLORY, 33.0)
-        enforcer.wait_for("relinquished", "somebody else")
+        enforcer.wait_for("relinquished", "someone else")
         decide(tables, "User:mallory")
-        enforcer.wait_for("skipped", "somebody else")
+        enforcer.wait_for("skipped", "someone else")
     wait_for_quota(quotas, MALLORY, {REQUEST_PERCENTAGE: 33.0})
     set_quota(quotas, MALLORY, None)
 

@@ -236,7 +236,7 @@ def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.Monke
     monkeypatch.setattr("broker.tap.source_tap._NEW_TOPIC_S", 0.1)
     tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
-    with pytest.raises(TopicMissingError, match=r"'no-such-topic' is not on 127\.0\.0\.1"), running(tap):
+    with pytest.raises(TopicMissingError, match=r"'no-such-topic' does not exist on 127\.0\.0\.1"), running(tap):
         pass
 
 

@@ -188,7 +188,7 @@ class TestSomebodyElse:
         world.reconcile(60)
         assert world.broker.quotas == before
         assert world.log.states()[-1] == "relinquished"
-        assert "somebody else" in world.said("relinquished")[0].why
+        assert "someone else" in world.said("relinquished")[0].why
 
     def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self):
         world = World(narrow=False, hands_off_ms=600_000)
@@ -450,7 +450,7 @@ class TestAQuotaThatIsTighter:
         world.decide(client_ids={"mallory-app": 10})
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
-        assert "0.005 already" in world.said("skipped")[0].why
+        assert "already 0.005" in world.said("skipped")[0].why
 
     def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world):
         world.broker.wider = 0.005
@@ -476,7 +476,7 @@ class TestAValueOfOursWithoutALease:
         world.broker.set(QuotaEntity("bob"), 0.02)
         world.reconcile()
         (said,) = world.said("alert")
-        assert "no lease knows of it" in said.why
+        assert "no lease is open on it" in said.why
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
         assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
 

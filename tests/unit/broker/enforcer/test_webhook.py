@@ -144,7 +144,7 @@ def test_what_is_no_endpoint_is_refused_without_repeating_it(url, warnings):
 
 
 def test_a_password_in_the_address_is_refused_and_not_shown(warnings):
-    with pytest.raises(WebhookError, match="names a user") as caught:
+    with pytest.raises(WebhookError, match="has user info") as caught:
         hook("https://me:hunter2@host/", warnings)
     assert "hunter2" not in str(caught.value)
 
