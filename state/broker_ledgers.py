@@ -7,6 +7,7 @@ from quota.limits import Limit
 from state.codec import BrokersState, decode_brokers, encode_brokers
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
+from state.ledger_batch import LedgerBatch
 
 
 class BrokerLedgers:
@@ -44,25 +45,23 @@ class BrokerLedgers:
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
-        began: dict[int, Ledger] = {}
+        batches: dict[int, LedgerBatch] = {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
-            ledger = began.get(broker_id)
-            if ledger is None:
-                ledger = began[broker_id] = self._open(broker_id)
-                ledger.begin(limit, events.timestamps_ms[part[0]])
+            batch = batches.get(broker_id)
+            if batch is None:
+                batch = batches[broker_id] = self._open(broker_id).batch(limit, events.timestamps_ms[part[0]])
             run = slice(part[0], part[-1] + 1)
-            ledger.feed(
+            batch.feed(
                 Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
                 self._knows,
             )
         first_ms = events.timestamps_ms[0] if events.pids else 0
         for broker_id, ledger in self._ledgers.items():
             # A quota that was raised or removed ends throttles of brokers without an event as well.
-            if began and broker_id not in began and ledger.is_throttled_by_another(limit, first_ms):
-                began[broker_id] = ledger
-                ledger.begin(limit, first_ms)
-        outcomes = [began[broker_id].end() for broker_id in sorted(began)]
+            if batches and broker_id not in batches and ledger.is_throttled_by_another(limit, first_ms):
+                batches[broker_id] = ledger.batch(limit, first_ms)
+        outcomes = [batches[broker_id].end() for broker_id in sorted(batches)]
         return self._joined(outcomes)
 
     def expires_ms(self) -> int:

@@ -32,6 +32,10 @@ class Budget:
         rate = limit.producer_ids_rate
         self._terms = None if rate is None else BucketTerms.of(rate, self._config)
 
+    def reset(self) -> None:
+        """Forget the tokens: the bucket begins full again."""
+        self._bucket = None
+
     @property
     def is_limited(self) -> bool:
         """Whether a quota is in force."""

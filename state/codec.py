@@ -13,7 +13,7 @@ from quota.episode import Episode
 from quota.limits import QuotaSource
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
-from state.layers import QuantumState
+from state.quantum import QuantumState
 from state.sketch import DistinctPids
 from state.window import IntervalCounts, QuantumCounts
 

@@ -1,10 +1,8 @@
 """PIDs that take no token: late, corrected, learning, known and renewed, or without a quota. One cap holds for all."""
 
-from quota.config import QuotaConfig
-from quota.limits import UNLIMITED, Limit
-from state.layers import LayeredBloomFilter, Quantum
+from state.memory import Memory
+from state.quantum import Quantum
 from state.refusals import NO_TICK, Refusals
-from state.window import WindowCounts
 
 
 class Uncharged:
@@ -14,17 +12,10 @@ class Uncharged:
     quantum is saturated nothing is charged or refused.
     """
 
-    def __init__(self, config: QuotaConfig, seen: LayeredBloomFilter, window: WindowCounts, refusals: Refusals) -> None:
-        """Write to a principal's filter, and count what is left out in its window."""
-        self._config = config
-        self._seen = seen
-        self._window = window
+    def __init__(self, memory: Memory, refusals: Refusals) -> None:
+        """Write to a ledger's filter, and count what is left out in its window."""
+        self._memory, self._seen, self._window = memory, memory.seen, memory.window
         self._refusals = refusals
-        self._limit = UNLIMITED
-
-    def put_in_force(self, limit: Limit) -> None:
-        """Put a quota in force: there is room for at least what it allows."""
-        self._limit = limit
 
     def store(self, pid_hash: int, quantum: int, current: int) -> bool:
         """Store an unseen PID if there is room for it.
@@ -39,7 +30,7 @@ class Uncharged:
         """
         is_stored = self._seen.store(pid_hash, quantum, self._max_bytes())
         if not is_stored:
-            self._window.of(current).leave_out(pid_hash, has_quota=self._limit.producer_ids_rate is not None)
+            self._window.of(current).leave_out(pid_hash, has_quota=self._memory.limit.producer_ids_rate is not None)
             # What this tick refused so far, it excuses from here on.
             self._refusals.tick = NO_TICK
         return is_stored
@@ -54,6 +45,6 @@ class Uncharged:
 
     def _max_bytes(self) -> int:
         """Return the cap, or the bytes of a quota's burst, its refill in the live quanta, and their renewals."""
-        config, rate = self._config, self._limit.producer_ids_rate or 0
+        config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
         windows = config.burst_windows + 1 + 1 / config.layer_count
         return max(config.max_uncharged_bytes, self._seen.bytes_of(rate * windows))

@@ -12,15 +12,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-import state.ledger as ledger_module
+import state.ledger_batch as batch_module
 import streaming.decode.forwarded as forwarded_module
 import streaming.decode.tally as tally_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
 from quota.limits import Limit
 from state.budget import Budget
+from state.codec import decode
 from state.events import CORRECTION, LEARNING
-from state.ledger import Ledger
+from state.ledger_batch import LedgerBatch
 from state.refusals import Refusals
 from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
@@ -42,7 +43,7 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
     def forgetful(self: LedgerGroup, principal: str, held: Any) -> None:
         before = self.get(principal)
         if before and held and before[:3] == b"PQL":
-            old, new = ledger_module.decode(before), ledger_module.decode(held.content)
+            old, new = decode(before), decode(held.content)
             if told(old) == told(new):
                 return
         put(self, principal, held)
@@ -51,7 +52,7 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
 
 
 def pids_are_salted_but_not_mixed() -> Any:
-    return patch.object(ledger_module, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids])
+    return patch.object(batch_module, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids])
 
 
 def late_pids_pass_the_cap() -> Any:
@@ -77,14 +78,14 @@ def a_ledger_is_forgotten_by_the_newest_time_of_any_partition() -> Any:
 
 
 def a_refused_pid_is_stored() -> Any:
-    observe = vars(Ledger)["_observe"]
+    observe = vars(LedgerBatch)["_observe"]
 
-    def storing(self: Ledger, event: Any, tick: int) -> None:
+    def storing(self: LedgerBatch, event: Any, tick: int) -> None:
         observe(self, event, tick)
         if self._seen.find(event.pid_hash) is None:
             self._seen.store(event.pid_hash, self._timeline.quantum(tick))
 
-    return patch.object(Ledger, "_observe", storing)
+    return patch.object(LedgerBatch, "_observe", storing)
 
 
 def tokens_come_back_within_a_tick() -> Any:
@@ -100,14 +101,14 @@ def tokens_come_back_within_a_tick() -> Any:
 
 
 def a_renewal_is_charged() -> Any:
-    observe = vars(Ledger)["_observe"]
+    observe = vars(LedgerBatch)["_observe"]
 
-    def charging(self: Ledger, event: Any, tick: int) -> None:
+    def charging(self: LedgerBatch, event: Any, tick: int) -> None:
         if self._seen.find(event.pid_hash) is not None:
             self._budget.take(tick)
         observe(self, event, tick)
 
-    return patch.object(Ledger, "_observe", charging)
+    return patch.object(LedgerBatch, "_observe", charging)
 
 
 def memory_of_an_attempt_that_was_lost_is_used() -> Any:
@@ -162,7 +163,7 @@ def a_throttle_is_renewed_a_tick_early() -> Any:
 
 
 def a_quota_refills_the_time_before_it() -> Any:
-    def at_once(self: Budget, limit: Any, tick: int) -> None:
+    def at_once(self: Budget, limit: Any, _tick: int = 0) -> None:
         rate = limit.producer_ids_rate
         self._terms = None if rate is None else BucketTerms.of(rate, self._config)
 
@@ -170,18 +171,18 @@ def a_quota_refills_the_time_before_it() -> Any:
 
 
 def a_late_event_is_charged() -> Any:
-    return patch.object(Ledger, "_keep_late_bound", lambda self: setattr(self, "_late_before", 0))
+    return patch.object(LedgerBatch, "_late_bound", lambda _: 0)
 
 
 def what_expired_keeps_its_rate() -> Any:
-    expire = vars(Ledger)["_expire"]
+    expire = vars(LedgerBatch)["_expire"]
 
-    def keeping(self: Ledger) -> None:
+    def keeping(self: LedgerBatch) -> None:
         rate = self._state.rate
         expire(self)
         self._state.rate = rate
 
-    return patch.object(Ledger, "_expire", keeping)
+    return patch.object(LedgerBatch, "_expire", keeping)
 
 
 def repeats_of_another_tick_are_dropped_in_a_block() -> Any:

@@ -1,0 +1,200 @@
+"""One batch of a principal's events, applied to what its ledger remembers.
+
+Everything is decided per tick: within a tick a PID that was admitted is known, a PID that was refused stays refused,
+and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
+"""
+
+from collections.abc import Callable
+
+from quota.config import TICKS_PER_QUANTUM
+from quota.limits import Limit
+from state.events import CHARGED, CORRECTION, LEARNING, Events, Outcome, Unsettled
+from state.hashing import hash_pids
+from state.journal import Journal
+from state.memory import Memory
+from state.refusals import NO_TICK, Refusals
+from state.uncharged import Uncharged
+from state.window import IntervalCounts
+
+
+class LedgerBatch:
+    """Events of one batch on their way into a ledger; see `Ledger.batch`."""
+
+    def __init__(self, memory: Memory, journal: Journal, limit: Limit, first_ms: int) -> None:
+        """Bring the ledger to the time of the first event, then put the quota in force.
+
+        Args:
+            memory: What the ledger remembers.
+            journal: Takes the batch's decisions and metrics rows.
+            limit: The quota in force for the whole batch.
+            first_ms: Time of its first event, in milliseconds since the epoch.
+        """
+        self._memory, self._journal = memory, journal
+        self._deployment, self._timeline = memory.deployment, memory.deployment.timeline
+        self._state, self._seen, self._budget, self._window = memory.state, memory.seen, memory.budget, memory.window
+        self._refusals = Refusals(memory, journal)
+        self._uncharged = Uncharged(memory, self._refusals)
+        self._tick = memory.state.clock_tick
+        self._late_before = self._late_bound()
+        # What ended before ended under the quota of its time, whether somebody came to remove the ledger or not.
+        first_tick = self._timeline.tick(first_ms)
+        if first_tick > self._tick:
+            self._advance(first_tick)
+        self._put_in_force(limit, max(first_tick, memory.state.clock_tick), first_ms)
+
+    def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
+        """Apply a part of the batch.
+
+        Args:
+            events: In offset order; repeats of a PID within a tick may be left out.
+            knows_elsewhere: Says of a PID's hash and a time in milliseconds whether it is known elsewhere: then it is
+                not charged.
+        """
+        seen, refusals = self._seen, self._refusals
+        tick = begin_ms = end_ms = -1
+        hashes = hash_pids(events.pids, self._deployment.salt)
+        columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
+        for pid, pid_hash, timestamp_ms, client_id, kind in columns:
+            if not begin_ms <= timestamp_ms < end_ms:
+                tick = self._timeline.tick(timestamp_ms)
+                begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
+            if tick > self._tick:
+                self._advance(tick)
+            if tick < self._late_before:
+                self._observe_late(pid_hash, tick)
+            elif seen.holds_in_current(pid_hash):
+                # Nothing new.
+                continue
+            elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid_hash)):
+                refusals.add_again(pid, pid_hash, client_id)
+            else:
+                now_tick = max(tick, self._state.clock_tick)
+                now_ms = max(timestamp_ms, self._timeline.tick_start_ms(now_tick))
+                is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, now_ms)
+                event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
+                self._observe(event, now_tick)
+                # Behind later events of known PIDs it may have begun a throttle that their time has ended.
+                self._tick = self._state.clock_tick
+
+    def end(self) -> Outcome:
+        """End the batch and return what it did."""
+        self._journal.settle()
+        content = self._report_news()
+        return Outcome(tuple(self._journal.decisions), tuple(self._journal.metrics), content)
+
+    def _put_in_force(self, limit: Limit, tick: int, first_ms: int) -> None:
+        memory, before = self._memory, self._memory.limit
+        if limit == before:
+            return
+        has_news = memory.to_bytes() != memory.reported
+        memory.limit = limit
+        if limit.producer_ids_rate != before.producer_ids_rate:
+            self._budget.apply(limit, tick)
+            if before.producer_ids_rate is None:
+                # To excuse what a flood without a quota left out would shelter it from the quota set against it.
+                self._window.excuse_nobody()
+            if before.allows_less_than(limit):
+                self._refusals.end_sooner(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
+        if not (has_news or self._journal.decisions):
+            # The change alone makes no row.
+            memory.reported = memory.to_bytes()
+
+    def _advance(self, tick: int) -> None:
+        """Let the time of an event come: close what ended before it."""
+        clock_tick = self._state.clock_tick
+        # The first look is cheap: most events come soon after one another.
+        is_idle = clock_tick >= 0 and tick - clock_tick > self._deployment.config.layer_count * TICKS_PER_QUANTUM
+        if is_idle and self._timeline.tick_start_ms(tick) >= self._memory.expires_ms():
+            self._expire()
+        self._pass(tick)
+
+    def _expire(self) -> None:
+        """Begin afresh, as if never seen; what removes idle ledgers in between can then not change what comes out."""
+        tick = self._timeline.tick(self._memory.expires_ms())
+        self._pass(tick)
+        self._memory.reset()
+        self._report(tick, self._memory.to_bytes())
+        self._state.interval = IntervalCounts(self._state.interval.number)
+        self._memory.reported = self._memory.to_bytes()
+
+    def _pass(self, tick: int) -> None:
+        self._tick = tick
+        interval = tick // self._deployment.interval_ticks
+        if interval > self._state.interval.number:
+            # Before a new quantum drops layers: the row is of what the interval left.
+            if self._state.interval.number >= 0:
+                self._report_news()
+            self._state.interval = IntervalCounts(interval)
+        if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
+            self._move_clock(tick)
+        self._refusals.end_if_over(tick)
+
+    def _observe(self, event: Unsettled, tick: int) -> None:
+        """Apply an event whose PID is not in the current quantum."""
+        pid_hash = event.pid_hash
+        source, quantum = self._seen.find(pid_hash), self._timeline.quantum(tick)
+        self._move_clock(tick)
+        if source is not None:
+            self._uncharged.renew(pid_hash, source, quantum, quantum)
+        elif event.kind in (CORRECTION, LEARNING) or self._memory.is_learning(tick):
+            self._uncharged.store(pid_hash, quantum, quantum)
+        elif not self._budget.is_limited:
+            if self._uncharged.store(pid_hash, quantum, quantum):
+                self._count_admitted(event, quantum)
+        elif self._window.is_saturated():
+            # It may be one of those that were left out: reported, not enforced. Nor stored, or a flood would keep out
+            # those that are known, and so never be judged.
+            self._window.of(quantum).unstored.add(pid_hash)
+        elif self._budget.take(tick):
+            self._seen.store(pid_hash, quantum)
+            self._count_admitted(event, quantum)
+        else:
+            self._refusals.add(event, tick)
+
+    def _observe_late(self, pid_hash: int, tick: int) -> None:
+        """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
+        self._journal.count_late()
+        quantum = self._timeline.quantum(tick)
+        if not self._seen.is_live(quantum):
+            return
+        newest, current = self._seen.find(pid_hash), self._timeline.quantum(self._state.clock_tick)
+        if newest is None:
+            self._uncharged.store(pid_hash, quantum, current)
+        elif newest.number < quantum:
+            self._uncharged.renew(pid_hash, newest, quantum, current)
+
+    def _count_admitted(self, event: Unsettled, quantum: int) -> None:
+        self._state.rate.record(1, self._deployment.config, event.now_ms)
+        self._window.of(quantum).admitted += 1
+        self._state.interval.admitted += 1
+
+    def _report_news(self) -> bytes:
+        """Return the ledger as bytes, after a metrics row if that differs from what the last row told."""
+        content = self._memory.to_bytes()
+        if content != self._memory.reported or self._journal.late_pids:
+            self._report(self._row_tick(), content)
+        return content
+
+    def _row_tick(self) -> int:
+        """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
+        return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
+
+    def _report(self, tick: int, content: bytes) -> None:
+        self._memory.reported = content
+        self._journal.report(tick, state_bytes=len(content))
+
+    def _move_clock(self, tick: int) -> None:
+        if tick <= self._state.clock_tick:
+            return
+        before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
+        self._refusals.tick = NO_TICK
+        self._late_before = self._late_bound()
+        quantum = self._timeline.quantum(tick)
+        if quantum > before:
+            self._seen.advance(quantum)
+            self._window.advance(quantum)
+
+    def _late_bound(self) -> int:
+        """Return the tick before which an event is late."""
+        clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
+        return self._timeline.tick(max(0, clock_ms - self._deployment.late_grace_ms))

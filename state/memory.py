@@ -1,0 +1,76 @@
+"""What a ledger remembers of one principal, decoded."""
+
+from quota.limits import UNLIMITED, Limit
+from quota.rate import SampledRate
+from state.budget import Budget
+from state.codec import LedgerState, decode, encode
+from state.events import Deployment
+from state.layers import LayeredBloomFilter
+from state.window import WindowCounts
+
+
+class Memory:
+    """The parts of a stored ledger, and what is derived from all of them together. Not thread-safe.
+
+    Attributes:
+        deployment: What all ledgers share.
+        state: What is stored; `to_bytes` brings it up to date with the other parts.
+        seen: The layered filter.
+        budget: The token bucket.
+        window: Counts of the live quanta.
+        limit: The quota in force.
+        reported: The ledger as of its last metrics row; None before the first.
+    """
+
+    def __init__(self, deployment: Deployment, content: bytes | None) -> None:
+        """Decode a ledger.
+
+        Raises:
+            LedgerCodecError: If the bytes are not a ledger that this version can read.
+        """
+        config, timeline = deployment.config, deployment.timeline
+        self.deployment = deployment
+        self.state = decode(content) if content else LedgerState()
+        self.seen = LayeredBloomFilter(config, timeline.quantum(max(0, self.state.clock_tick)), self.state.quanta)
+        self.budget = Budget(config, timeline, self.state.bucket)
+        self.window = WindowCounts(self.state.counts, config)
+        self.limit = Limit(*self.state.limit) if self.state.limit else UNLIMITED
+        self.reported = content
+        self.budget.apply(self.limit)
+
+    def to_bytes(self) -> bytes:
+        """Return the ledger as it is stored."""
+        self.state.quanta = self.seen.state()
+        self.state.bucket = self.budget.parts()
+        rate = self.limit.producer_ids_rate
+        # As it is read back: the same ledger has the same bytes.
+        self.state.limit = (None if rate is None else float(rate), self.limit.source, self.limit.updated_at_ms)
+        return encode(self.state)
+
+    def expires_ms(self) -> int:
+        """Return the event time from which on nothing of this ledger bears on what comes, in ms since the epoch.
+
+        By then no PID is remembered, the bucket is full, the samples of the rate have expired, and no throttle holds
+        (KIP-936: a user that is idle for so long is removed).
+        """
+        state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
+        quantum = timeline.quantum(max(0, state.clock_tick))
+        ends_ms = (
+            (quantum + config.layer_count + 1) * config.quantum_ms,
+            self.budget.full_ms(),
+            state.rate.expires_ms(config),
+            state.episode.throttled_until_ms if state.episode else 0,
+            state.learn_until_ms,
+        )
+        # All rules go by whole ticks.
+        return timeline.tick_start_ms(timeline.tick(max(ends_ms)) + 1)
+
+    def is_learning(self, tick: int) -> bool:
+        """Say whether unseen PIDs are stored without charge at a tick."""
+        until_ms = max(self.deployment.learn_until_ms, self.state.learn_until_ms)
+        return self.deployment.timeline.tick_start_ms(tick) < until_ms
+
+    def reset(self) -> None:
+        """Forget what outlives the layers: tokens, samples of the rate, a learning time of its own."""
+        self.budget.reset()
+        self.state.rate, self.state.learn_until_ms = SampledRate(), 0
