@@ -23,6 +23,7 @@ from quota.limits import UNLIMITED
 from state.events import Deployment
 from state.ledger import Ledger
 from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.sinks import Commit, TableSink
 from streaming.operator.ledger_operator import STATE_SCHEMA, in_order, table_bodies
 from streaming.operator.rows import OUTPUT_SCHEMA, pack, table_rows
@@ -88,17 +89,18 @@ def approximate(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Our own ledgers in `transformWithStateInPandas`: all but the operator is the job's."""
     tallies = tally_records(read_records(spark, options), options)
-    quotas = quotas_of(options)
-    processor = LedgerProcessor(Deployment(options.config, salt=7), options.never_enforced, quotas)
+    processor = LedgerProcessor(
+        Deployment(options.config, salt=7), options.never_enforced, TaskBatch(options.checkpoint)
+    )
     output = tallies.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
-    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas))
+    return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas_of(options)))
 
 
 class LedgerProcessor(StatefulProcessor):
     """Gives the events of a principal to its ledger, as `Operator` does; it never forgets one."""
 
-    def __init__(self, deployment: Deployment, never_enforced: frozenset[str], quotas: BatchQuotas) -> None:
-        self.deployment, self.never_enforced, self.quotas = deployment, never_enforced, quotas
+    def __init__(self, deployment: Deployment, never_enforced: frozenset[str], batch: TaskBatch) -> None:
+        self.deployment, self.never_enforced, self.batch = deployment, never_enforced, batch
 
     @override
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -109,7 +111,7 @@ class LedgerProcessor(StatefulProcessor):
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         tallies = [unpack(each) for frame in rows for each in frame["packed"].tolist()]
-        limit = UNLIMITED if key[0] in self.never_enforced else self.quotas.in_task().limit(key[0])
+        limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])
         outcome = Ledger(key[0], self.deployment, stored).process(in_order(tallies), limit)

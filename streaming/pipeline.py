@@ -16,14 +16,12 @@ from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.data_loss import Extent, LossWatch, load_book
-from streaming.checkpoint.event_times import TaskTimes
 from streaming.checkpoint.recovery import EARLIEST, open_identity
-from streaming.checkpoint.tasks import BatchClock
+from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.forwarded import WorkerMemory
-from streaming.decode.overflow import Overflow
 from streaming.decode.records import Contract
 from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
@@ -160,32 +158,21 @@ def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
         contract,
         late_grace_ms=round(options.config.late_grace_seconds * 1000),
         topic=options.topic,
-        open_gate=overflow_of(options).gate,
-        open_memory=WorkerMemory(options.checkpoint),
-        get_begin_ms=BatchClock(options.checkpoint),
+        max_principals=options.max_principals,
+        batch=TaskBatch(options.checkpoint),
+        memory=WorkerMemory(options.checkpoint),
     )
     return records.select("value", "partition", "offset", "record_ms").mapInArrow(tally, TALLY_SCHEMA)
 
 
-def overflow_of(options: StreamOptions) -> Overflow:
-    """Return what decides which principals are tracked."""
-    return Overflow(options.checkpoint, options.max_principals, quotas_of(options))
-
-
 def quotas_of(options: StreamOptions) -> BatchQuotas:
-    """Return what the driver shows the tasks of the quotas in force."""
+    """Return what publishes the quotas of each batch to its tasks."""
     return BatchQuotas(options.checkpoint, options.tables)
 
 
 def apply_rules(tallies: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
-    operator = Operator(
-        deployment,
-        options.never_enforced | NEVER_ENFORCED,
-        get_roster=overflow_of(options).roster,
-        get_quotas=quotas_of(options).in_task,
-        get_times=TaskTimes(options.checkpoint),
-    )
+    operator = Operator(deployment, options.never_enforced | NEVER_ENFORCED, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
         grouped = tallies.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)

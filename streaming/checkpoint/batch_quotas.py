@@ -7,7 +7,7 @@ each principal three columns more on its way through pandas.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ import msgspec
 from quota.limits import Limit, resolve
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import kept_ids, other_table
-from streaming.checkpoint.tasks import attempt_id, batch_of_task
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
 from tables.delta import is_catalog, open_table, table_path
@@ -118,7 +117,7 @@ def _say_once(fault: str) -> None:
 
 @dataclass(frozen=True)
 class BatchQuotas:
-    """The quotas of each batch, in the checkpoint: written by the driver, read by the tasks.
+    """Writes the quotas of each batch to the checkpoint, on the driver; tasks read them by `TaskBatch.quotas`.
 
     Attributes:
         checkpoint: Its folder.
@@ -140,34 +139,15 @@ class BatchQuotas:
         if number is None or files.read(number, Quotas) != quotas:
             files.write(batch_id, quotas)
 
-    def in_task(self) -> Quotas:
-        """Return the quotas of the batch that this task belongs to.
 
-        Raises:
-            CheckpointError: If they are not there.
-        """
-        attempt = attempt_id()
-        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
+def quotas_at(checkpoint: str, batch_id: int) -> Quotas:
+    """Return the quotas that hold for a batch.
 
-
-def no_quotas() -> Quotas:
-    """Return that nobody has a quota."""
-    return Quotas()
-
-
-OpenQuotas = Callable[[], Quotas]
-"""Gives the quotas of the task's batch."""
-
-
-@lru_cache(maxsize=4)
-def _of_attempt(checkpoint: str, _attempt_id: int) -> Quotas:
-    # By attempt, since a task asks for each principal, and a batch may be repeated with other quotas.
-    return _of_batch(checkpoint)
-
-
-def _of_batch(checkpoint: str) -> Quotas:
+    Raises:
+        CheckpointError: If they are not there, or can't be read.
+    """
     files = BatchFiles(checkpoint, FOLDER)
-    number = files.newest(batch_of_task(checkpoint))
+    number = files.newest(batch_id)
     if number is None:
         msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
         raise CheckpointError(msg)

@@ -7,13 +7,10 @@ the same principals.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 
 from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.tasks import attempt_id, batch_of_task
 
 REACHED = "reached"
 """Kind of the operator's rows that tell a partition and the quantum it has reached."""
@@ -47,11 +44,6 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
         return EventTimes(times)
 
 
-def no_times() -> EventTimes:
-    """Return that nothing was committed."""
-    return EventTimes()
-
-
 def times_before(checkpoint: str, batch_id: int) -> EventTimes:
     """Return the times that hold for a batch: those after the newest of the batches before it.
 
@@ -61,33 +53,6 @@ def times_before(checkpoint: str, batch_id: int) -> EventTimes:
     files = BatchFiles(checkpoint, FOLDER)
     number = files.newest(batch_id - 1)
     return EventTimes() if number is None else files.read(number, EventTimes)
-
-
-@dataclass(frozen=True)
-class TaskTimes:
-    """Tells a task the times that hold for its batch.
-
-    Attributes:
-        checkpoint: Folder of the stream's checkpoint.
-    """
-
-    checkpoint: str
-
-    def __call__(self) -> EventTimes:
-        """Return them; errors as of `times_before`."""
-        attempt = attempt_id()
-        batch_id = batch_of_task(self.checkpoint)
-        return (
-            times_before(self.checkpoint, batch_id)
-            if attempt is None
-            else _of_attempt(self.checkpoint, batch_id, attempt)
-        )
-
-
-@lru_cache(maxsize=4)
-def _of_attempt(checkpoint: str, batch_id: int, _attempt_id: int) -> EventTimes:
-    # Once per attempt: a task asks for each group, and it is a look into a folder.
-    return times_before(checkpoint, batch_id)
 
 
 def keep_times(checkpoint: str, batch_id: int, reached: Sequence[tuple[int, int]]) -> None:

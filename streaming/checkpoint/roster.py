@@ -59,11 +59,6 @@ class Roster(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.codes, np.int64)
 
 
-def no_roster() -> Roster:
-    """Return an empty roster, for a stream that has no limit of principals."""
-    return Roster()
-
-
 def roster_before(checkpoint: str, batch_id: int) -> Roster:
     """Return the roster that holds for a batch: the newest of the batches before it.
 

@@ -1,12 +1,16 @@
-"""What a task knows of the micro-batch that it belongs to."""
+"""What a task knows of the micro-batch it belongs to: the driver's files in the checkpoint, read by the worker."""
 
 import gc
 import sys
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 from pyspark import TaskContext
 
-from streaming.checkpoint.spark_files import batch_begin_ms, newest_batch
+from streaming.checkpoint.batch_quotas import Quotas, quotas_at
+from streaming.checkpoint.event_times import EventTimes, times_before
+from streaming.checkpoint.roster import Roster, roster_before
+from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
 
 
 def batch_of_task(checkpoint: str) -> int:
@@ -21,8 +25,8 @@ def batch_of_task(checkpoint: str) -> int:
 
 
 @dataclass(frozen=True)
-class BatchClock:
-    """Tells a task when its batch began.
+class TaskBatch:
+    """The micro-batch of the running task. Travels to the workers.
 
     Attributes:
         checkpoint: Folder of the stream's checkpoint.
@@ -30,17 +34,62 @@ class BatchClock:
 
     checkpoint: str
 
-    def __call__(self) -> int | None:
-        """Return the driver's clock at the begin of this task's batch, in ms since the epoch; None if nobody knows."""
+    def begin_ms(self) -> int | None:
+        """Return the driver's clock when the batch began, in ms since the epoch; None if it was not recorded."""
         return batch_begin_ms(self.checkpoint, batch_of_task(self.checkpoint))
 
+    def partitions(self) -> int:
+        """Return how many topic partitions the batch covers."""
+        return sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
 
-def nobody_knows() -> None:
-    """Return that there is no such clock."""
+    def quotas(self) -> Quotas:
+        """Return the quotas in force.
+
+        Raises:
+            CheckpointError: If they are not there.
+        """
+        return self._files().quotas
+
+    def roster(self) -> Roster:
+        """Return the principals tracked before the batch; errors as of `roster_before`."""
+        return self._files().roster
+
+    def event_times(self) -> EventTimes:
+        """Return how far event time had come before the batch; errors as of `times_before`."""
+        return self._files().event_times
+
+    def _files(self) -> "_Files":
+        attempt = _attempt_id()
+        return _Files(self.checkpoint) if attempt is None else _files_of(self.checkpoint, attempt)
 
 
-def attempt_id() -> int | None:
-    """Return what names this run of the task, and no other of the application; None outside of Spark."""
+class _Files:
+    """The driver's files that hold for a task, each read when it is first asked for."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self._checkpoint, self._batch_id = checkpoint, batch_of_task(checkpoint)
+
+    @cached_property
+    def quotas(self) -> Quotas:
+        return quotas_at(self._checkpoint, self._batch_id)
+
+    @cached_property
+    def roster(self) -> Roster:
+        return roster_before(self._checkpoint, self._batch_id)
+
+    @cached_property
+    def event_times(self) -> EventTimes:
+        return times_before(self._checkpoint, self._batch_id)
+
+
+@lru_cache(maxsize=4)
+def _files_of(checkpoint: str, _attempt_id: int) -> _Files:
+    # By attempt: a task asks for each principal, and a repeated batch may have other files.
+    return _Files(checkpoint)
+
+
+def _attempt_id() -> int | None:
+    """Return the task attempt's id, unique in the application; None outside Spark."""
     task = TaskContext.get()
     return task.taskAttemptId() if task else None
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.event_times import REACHED, keep_times
 from streaming.checkpoint.marks import WRITE_ORDER, BatchMark
 from streaming.checkpoint.roster import keep_roster
@@ -75,13 +76,6 @@ class RecordWatch(Protocol):
         """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
 
 
-class QuotaPublisher(Protocol):
-    """What the tasks of a batch know of quotas."""
-
-    def publish(self, spark: SparkSession, batch_id: int) -> None:
-        """Show the tasks of a batch the quotas in force now."""
-
-
 @dataclass(frozen=True)
 class BatchSummary:
     """What a committed batch said, for those who watch the stream.
@@ -113,7 +107,7 @@ class Commit:
     sink: TableSink
     stream_id: str = ""
     checkpoint: str = ""
-    quotas: QuotaPublisher | None = None
+    quotas: BatchQuotas | None = None
     watch: RecordWatch | None = None
     observer: Callable[[BatchSummary], None] | None = None
 

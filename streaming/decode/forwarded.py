@@ -9,10 +9,10 @@ committed, and only where this worker has read the partition without a gap since
 time. Elsewhere it is empty, which costs time and nothing else.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from pyspark import TaskContext
 
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
@@ -163,14 +163,6 @@ def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
     return newest
 
 
-Recall = Callable[[str, int, int, int], PartitionMemory]
-"""Gives the memory of a partition, by topic, partition, first and last offset that are read now."""
-
-
-def no_memory() -> None:
-    """Return that nothing is remembered."""
-
-
 class Forwarded:
     """The memory of one Python worker: a partition is read by one task at a time."""
 
@@ -201,8 +193,20 @@ _of_this_worker = Forwarded()
 
 
 @dataclass(frozen=True)
+class AttemptMemory:
+    """The memory of a worker, for the attempt of a task that runs in it."""
+
+    worker: Forwarded
+    attempt: Attempt
+
+    def of(self, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
+        """Return what may be relied on when the attempt reads the offsets `first` to `last` of a partition."""
+        return self.worker.of(self.attempt, topic, partition, first, last)
+
+
+@dataclass(frozen=True)
 class WorkerMemory:
-    """Opens the memory of the worker that a task runs in.
+    """The memory of the worker that a task runs in. Travels to the workers.
 
     Attributes:
         checkpoint: Folder of the stream's checkpoint.
@@ -210,20 +214,12 @@ class WorkerMemory:
 
     checkpoint: str
 
-    def __call__(self) -> Recall | None:
-        """Return the memory that the running task may use; None outside a streaming query."""
-        attempt = self._attempt()
-        if attempt is None:
-            return None
-        return lambda topic, partition, first, last: _of_this_worker.of(attempt, topic, partition, first, last)
-
-    def _attempt(self) -> Attempt | None:
-        from pyspark import TaskContext
-
+    def open(self) -> AttemptMemory | None:
+        """Return the memory for the running task; None outside a streaming query."""
         context = TaskContext.get()
         batch_id = context.getLocalProperty("streaming.sql.batchId") if context else None
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
         quotas_id = BatchFiles(self.checkpoint, QUOTAS_FOLDER).newest(int(batch_id))
-        return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0)
+        return AttemptMemory(_of_this_worker, Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0))

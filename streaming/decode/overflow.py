@@ -6,22 +6,19 @@ must not buy either. Principals with a quota of their own are exempt.
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
-from streaming.checkpoint.batch_quotas import BatchQuotas, Quotas, no_quotas
-from streaming.checkpoint.roster import Roster, roster_before
-from streaming.checkpoint.spark_files import batch_offsets
-from streaming.checkpoint.tasks import attempt_id, batch_of_task
+from streaming.checkpoint.batch_quotas import Quotas
+from streaming.checkpoint.roster import Roster
+from streaming.checkpoint.tasks import TaskBatch
 
-NOBODYS = no_quotas()
+NO_QUOTAS = Quotas()
 
 
 class Gate:
     """Decides within one task which principals are tracked. Not thread-safe."""
 
-    def __init__(self, roster: Roster, share: int, quotas: Quotas = NOBODYS) -> None:
+    def __init__(self, roster: Roster, share: int, quotas: Quotas = NO_QUOTAS) -> None:
         """Open the gate for a task.
 
         Args:
@@ -34,6 +31,18 @@ class Gate:
         self._unchecked = share
         self._is_settled = False
         self._passed: set[str] = set(NEVER_ENFORCED)
+
+    @classmethod
+    def of(cls, batch: TaskBatch, max_principals: int) -> "Gate":
+        """Return the gate of the running task: room that is left is shared out evenly to the topic's partitions.
+
+        Args:
+            batch: The task's batch.
+            max_principals: Most principals in the state, but for those with a quota of their own and the overflow
+                entries.
+        """
+        roster = batch.roster()
+        return cls(roster, max(0, max_principals - len(roster)) // max(1, batch.partitions()), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
         """Return the overflow entry of each principal that is not to be tracked; others are left out.
@@ -75,45 +84,3 @@ def overflow_key(principal: str) -> str:
         'overflow-38'
     """
     return OVERFLOW_PRINCIPALS[zlib.crc32(principal.encode()) % OVERFLOW_ENTRIES]
-
-
-@dataclass(frozen=True)
-class Overflow:
-    """What tasks need to know; goes to the workers.
-
-    Attributes:
-        checkpoint: Folder of the stream's checkpoint, which holds the roster.
-        max_principals: Most principals in the state, but for those with a quota of their own and the overflow entries.
-        quotas: Tells the quotas of the task's batch; None if nobody has any.
-    """
-
-    checkpoint: str
-    max_principals: int
-    quotas: BatchQuotas | None = None
-
-    def roster(self) -> Roster:
-        """Return the roster that holds for the batch of this task."""
-        attempt = attempt_id()
-        return _of_batch(self.checkpoint) if attempt is None else _of_attempt(self.checkpoint, attempt)
-
-    def gate(self) -> Gate:
-        """Return the gate of this task: room that is left is shared out evenly to the topic's partitions."""
-        roster = self.roster()
-        quotas = self.quotas.in_task() if self.quotas else NOBODYS
-        partitions = sum(map(len, batch_offsets(self.checkpoint, batch_of_task(self.checkpoint)).values()))
-        return Gate(roster, max(0, self.max_principals - len(roster)) // max(1, partitions), quotas)
-
-
-@lru_cache(maxsize=4)
-def _of_attempt(checkpoint: str, _attempt_id: int) -> Roster:
-    # By attempt, as quotas are: a task asks for each new principal, and it is a look into a folder.
-    return _of_batch(checkpoint)
-
-
-def _of_batch(checkpoint: str) -> Roster:
-    return roster_before(checkpoint, batch_of_task(checkpoint))
-
-
-def no_limit() -> Gate:
-    """Return a gate that lets everybody pass."""
-    return Gate(Roster(), 1 << 62)

@@ -5,7 +5,7 @@ repeats of a PID within a tick, which change nothing (see `state.ledger`), also 
 remembers them (see `streaming.decode.forwarded`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,9 @@ import pyarrow as pa
 from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS
 from state.events import CHARGED, CORRECTION, LEARNING
-from streaming.checkpoint.tasks import keep_modules, nobody_knows
-from streaming.decode.forwarded import PartitionMemory, Recall, Sighted, no_memory, repeats_in_block
-from streaming.decode.overflow import Gate, no_limit
+from streaming.checkpoint.tasks import TaskBatch, keep_modules
+from streaming.decode.forwarded import AttemptMemory, PartitionMemory, Sighted, WorkerMemory, repeats_in_block
+from streaming.decode.overflow import Gate
 from streaming.decode.quarantine import Sampler
 from streaming.decode.records import Contract, blocks, decode
 from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
@@ -41,18 +41,18 @@ class Tally:
         contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
         late_grace_ms: Events older than their principal's time by more than this are late.
         topic: Where the records come from.
-        open_gate: Gives what decides which principals are tracked.
-        open_memory: Gives what the worker remembers of earlier batches, None for nothing.
-        get_begin_ms: Gives the driver's clock at the begin of this batch, in ms since the epoch; None if nobody knows.
+        max_principals: Most principals tracked one by one; see `streaming.decode.overflow`.
+        batch: What the task knows of its batch.
+        memory: What its worker remembers of earlier batches.
     """
 
     quantum_ms: int
     contract: Contract
-    late_grace_ms: int = 0
-    topic: str = "produce-events"
-    open_gate: Callable[[], Gate] = no_limit
-    open_memory: Callable[[], Recall | None] = no_memory
-    get_begin_ms: Callable[[], int | None] = nobody_knows
+    late_grace_ms: int
+    topic: str
+    max_principals: int
+    batch: TaskBatch
+    memory: WorkerMemory
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Take the records of a task.
@@ -64,12 +64,13 @@ class Tally:
             Rows of `TALLY_SCHEMA`.
         """
         keep_modules()
-        gate, sampler, recall, begin_ms = self.open_gate(), Sampler(), self.open_memory(), self.get_begin_ms()
+        gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
+        sampler, remembered = Sampler(), self.memory.open()
         for each in blocks(batches, BLOCK_BYTES):
             # Told here, it costs nothing per record on the way into Python.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
-            memories = _recalled(self.topic, block, recall) if recall else {}
+            memories = _recalled(self.topic, block, remembered) if remembered else {}
             rows = list(self.events(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
@@ -137,13 +138,13 @@ def _client_id(client_id: str) -> str:
     return client_id if len(client_id) <= MAX_CLIENT_ID_CHARS else OTHER_CLIENTS
 
 
-def _recalled(topic: str, block: pa.Table, recall: Recall) -> dict[int, PartitionMemory]:
+def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[int, PartitionMemory]:
     """Return what is remembered of each partition of a block."""
     found = {}
     partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
     for partition in np.unique(partitions).tolist():
         here = offsets[partitions == partition]
-        found[partition] = recall(topic, partition, int(here.min()), int(here.max()))
+        found[partition] = remembered.of(topic, partition, int(here.min()), int(here.max()))
     return found
 
 

@@ -1,6 +1,6 @@
 """The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,9 @@ from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
-from streaming.checkpoint.batch_quotas import OpenQuotas, no_quotas
-from streaming.checkpoint.event_times import REACHED, EventTimes, no_times
-from streaming.checkpoint.roster import FORGOTTEN, OVERFLOWED, TRACKED, Roster, code_of, no_roster
-from streaming.checkpoint.tasks import keep_modules
+from streaming.checkpoint.event_times import REACHED, EventTimes
+from streaming.checkpoint.roster import FORGOTTEN, OVERFLOWED, TRACKED, code_of
+from streaming.checkpoint.tasks import TaskBatch, keep_modules
 from streaming.operator.ledger_group import Held, LedgerGroup
 from streaming.operator.rows import Rows, pack
 from wire.packed_events import PackedEvents, Quarantined, unpack
@@ -37,16 +36,12 @@ class Operator:
     Attributes:
         deployment: Settings of the rules and of this stream.
         never_enforced: Principals whose quota is never applied.
-        get_roster: Gives the roster that holds for this batch.
-        get_quotas: Gives the quotas that hold for this batch.
-        get_times: Gives how far event time had come before this batch.
+        batch: What a task knows of its batch: quotas, tracked principals, event times.
     """
 
     deployment: Deployment
-    never_enforced: frozenset[str] = frozenset()
-    get_roster: Callable[[], Roster] = no_roster
-    get_quotas: OpenQuotas = no_quotas
-    get_times: Callable[[], EventTimes] = no_times
+    never_enforced: frozenset[str]
+    batch: TaskBatch
 
     def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         """Take a group's part of a batch.
@@ -61,7 +56,7 @@ class Operator:
         """
         keep_modules()
         tallies, bad = ({}, []) if state.hasTimedOut else _read(frames)
-        times = self.get_times()
+        times = self.batch.event_times()
         output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
         group = self._open_group(key[0], tallies, state, output)
         for principal, packed in sorted(tallies.items()):
@@ -93,7 +88,7 @@ class Operator:
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
             self._learn_at_first(ledger, events, group)
-        limit = UNLIMITED if principal in self.never_enforced else self.get_quotas().limit(principal)
+        limit = UNLIMITED if principal in self.never_enforced else self.batch.quotas().limit(principal)
         outcome = ledger.process(events, limit)
         # A window more than the rules need: events may be as late as that, where taps fall behind one another.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
@@ -126,7 +121,7 @@ class Operator:
             ledger.learn_again(group.learn_until_ms)
         # The principal may have been in an overflow entry.
         first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
-        overflowed_ms = self.get_roster().overflowed_ms
+        overflowed_ms = self.batch.roster().overflowed_ms
         if overflowed_ms and first_ms < overflowed_ms + window_ms:
             ledger.learn_again(first_ms + window_ms)
 

@@ -10,11 +10,10 @@ import pytest
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.decode.records import Contract, _decode_one_by_one, _parse_block, decode
-from streaming.decode.tally import Tally
-from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
 from tests.fuzz.history import Chance
+from tests.unit.streaming.batch_kit import operator_of, tally_of
 from tests.unit.streaming.group_state_kit import State
 
 CONTRACT = Contract(300_000)
@@ -55,13 +54,12 @@ def differing(each: bytes) -> str:
 
 def through(values: list[bytes | None], scope: str = "cluster") -> dict[str, list[Any]]:
     """All rows that come of records, as columns of their tables, too."""
-    contract = Contract(300_000, needs_broker=scope == "broker")
     deployment = Deployment(QuotaConfig(), salt=3, scope=scope)  # type: ignore[arg-type]
     batches = block(values).drop_columns("topic").to_batches()
-    tallied = [batch.to_pandas() for batch in Tally(900_000, contract, 300_000)(iter(batches))]
+    tallied = [batch.to_pandas() for batch in tally_of(deployment)(iter(batches))]
     if not tallied:
         return {}
-    said = Operator(deployment)((3,), iter([pd.concat(tallied)]), State())
+    said = operator_of(deployment)((3,), iter([pd.concat(tallied)]), State())
     rows = by_kind(row for part in said for row in unpack_rows(part["packed"]))
     for table in ("quarantined_events", "producer_id_metrics", "throttle_decisions"):
         table_rows(rows.get(table, []), table, 0)

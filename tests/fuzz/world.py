@@ -19,15 +19,12 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import REACHED, EventTimes
 from streaming.decode import tally as tally_module
 from streaming.decode.forwarded import Attempt, Forwarded
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
 from tests.fuzz.history import Batch, Chance, History, Record
+from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, tally_of
 from tests.unit.streaming.group_state_kit import State
 
-TOPIC = "produce-events"
-SKEW_MS = 300_000
 PER_PRINCIPAL = 0
 Tallied = list[tuple[str, bytes]]
 
@@ -49,12 +46,7 @@ class World:
     """One stream of a history, with a state per principal and in buckets at once: they share the tally."""
 
     def __init__(self, history: History) -> None:
-        rules = history.rules
         self.history, self.deployment = history, deployment(history)
-        contract = Contract(SKEW_MS, needs_broker=rules.scope == "broker")
-        self.tally = {
-            "quantum_ms": rules.quantum_ms, "contract": contract, "late_grace_ms": rules.late_grace_ms, "topic": TOPIC
-        }  # fmt: skip
         self.streams = [Stream(PER_PRINCIPAL), Stream(history.buckets)]
         self.workers = [Forwarded() for _ in range(history.workers)]
         self.runs = self.attempts = self.quotas_id = 0
@@ -138,11 +130,9 @@ class World:
     def _attempt(
         self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Record]], in_blocks: bool
     ) -> Iterator[pa.RecordBatch]:
-        tally = Tally(
-            **self.tally,
-            open_memory=lambda: lambda topic, partition, first, last: worker.of(attempt, topic, partition, first, last),
-            get_begin_ms=lambda: max(record.record_ms for _, record in part),
-        )
+        begin_ms = max(record.record_ms for _, record in part)
+        memory = KnownMemory(worker=worker, attempt=attempt)
+        tally = tally_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
         size = 3 if in_blocks else len(part)
         batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
         before, tally_module.BLOCK_BYTES = tally_module.BLOCK_BYTES, 1 if in_blocks else tally_module.BLOCK_BYTES
@@ -156,9 +146,8 @@ class World:
     def _operate(
         self, stream: Stream, tallied: Tallied, plan: int
     ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
-        operator = Operator(
-            self.deployment, NEVER_ENFORCED, get_quotas=lambda: self.quotas, get_times=lambda: stream.times
-        )
+        batch = KnownBatch(in_force=self.quotas, times=stream.times)
+        operator = operator_of(self.deployment, batch, NEVER_ENFORCED)
         random, states, said = Chance(plan), dict(stream.states), []
         groups: dict[object, Tallied] = {}
         for principal, packed in tallied:

@@ -9,8 +9,9 @@ from pyspark import cloudpickle
 from broker.cluster.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
+from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.sinks import Commit, DeltaSink
-from streaming.decode.overflow import Overflow
+from streaming.decode.forwarded import WorkerMemory
 from streaming.pipeline import StreamOptions, quotas_of, watch_losses
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +145,8 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
     commit = Commit(sink, "stream", options.checkpoint, quotas, watch_losses(options, "earliest"))
     for function in (
         Commit(sink, "stream", options.checkpoint, quotas),
-        Overflow(options.checkpoint, 10, quotas),
+        TaskBatch(options.checkpoint),
+        WorkerMemory(options.checkpoint),
         Deployment(QuotaConfig(), salt=7),
     ):
         assert cloudpickle.loads(cloudpickle.dumps(function)) == function

@@ -11,16 +11,15 @@ from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import REACHED, EventTimes
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_group import LedgerGroup
-from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
 from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
+QUOTAS = Quotas(default=Quota(4.0, NOW_MS))
 
 BATCHES = st.lists(
     st.tuples(
@@ -46,12 +45,8 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000)).events(table), strict=True)
+    principals, packed = zip(*tally_of(DEPLOYMENT).events(table), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
-
-
-def quotas() -> Quotas:
-    return Quotas(default=Quota(4.0, NOW_MS))
 
 
 def rows_of(parts: Iterator[pd.DataFrame]) -> Rows:
@@ -68,7 +63,7 @@ class World:
 
     def take(self, rows: pd.DataFrame, at_ms: int) -> Rows:
         said: Rows = []
-        operator = Operator(DEPLOYMENT, get_quotas=quotas, get_times=lambda: self.times)
+        operator = operator_of(DEPLOYMENT, KnownBatch(in_force=QUOTAS, times=self.times))
         called = dict(list(rows.groupby(lambda _: 3) if self.buckets else rows.groupby("principal")))
         for key, part in called.items():
             before = self.states.get(key)

@@ -14,14 +14,13 @@ from quota.limits import Limit
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import in_order
+from tests.unit.streaming.batch_kit import tally_of
 from wire.packed_events import unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
-TALLY = Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000), DEPLOYMENT.late_grace_ms)
+TALLY = tally_of(DEPLOYMENT)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
 TICK_MS = QUANTUM_MS // TICKS_PER_QUANTUM
 Event = tuple[int, int, int]
@@ -118,7 +117,7 @@ REFUSES = [(pid, 0, CHARGED) for pid in range(4)] + [(REFUSED, 0, CHARGED)]
 
 def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) -> bool:
     """Whether the first event of the last batch is left out by the worker that read the others. Nobody fails."""
-    worker, tally = Forwarded(), Tally(QUANTUM_MS, Contract(300_000), deployment.late_grace_ms)
+    worker, tally = Forwarded(), tally_of(deployment)
     at_ms, offset, first = NOW_MS, 0, []
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1

@@ -10,10 +10,8 @@ import pytest
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.decode.forwarded import Attempt, Forwarded
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
-from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import unpack_rows
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
 from tests.unit.streaming.group_state_kit import State
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
@@ -30,8 +28,8 @@ class Stream:
     def __init__(self, quota: float, learn_ms: int = 0) -> None:
         deployment = Deployment(salt=9, learn_until_ms=START_MS + learn_ms)
         quotas = Quotas(default=Quota(quota, 0))
-        self.tally = Tally(deployment.config.quantum_ms, Contract(300_000), deployment.late_grace_ms)
-        self.operator = Operator(deployment, get_quotas=lambda: quotas)
+        self.tally = tally_of(deployment)
+        self.operator = operator_of(deployment, KnownBatch(in_force=quotas))
         self.worker, self.state, self.offset, self.batch = Forwarded(), State(), 0, 0
         self.charged: Counter[int] = Counter()
         self.throttles = 0

@@ -11,19 +11,18 @@ from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import REACHED, EventTimes
 from streaming.checkpoint.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_group import Held, LedgerGroup
-from streaming.operator.ledger_operator import OVERFLOW_BYTES, Operator
+from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import unpack_rows
 from tables.specs import TABLES
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
 from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = Roster()
 QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
-TALLY = Tally(DEPLOYMENT.config.quantum_ms, Contract(300_000))
+TALLY = tally_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
 
@@ -59,7 +58,7 @@ def say(
     state: State, rows: pd.DataFrame, roster: Roster = EMPTY, times: EventTimes = NOTHING, key: object = 3
 ) -> list[tuple[str, dict[str, object]]]:
     """All that comes out, notes for the driver too."""
-    operator = Operator(DEPLOYMENT, frozenset({"User:super"}), lambda: roster, lambda: QUOTAS, lambda: times)
+    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, roster, times), frozenset({"User:super"}))
     return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 

@@ -5,8 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
+from streaming.checkpoint.batch_files import BatchFiles
+from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.checkpoint.batch_quotas import Quotas
 from streaming.checkpoint.roster import FOLDER, Roster, code_of, roster_before, save_roster
-from streaming.decode.overflow import Gate, Overflow, overflow_key
+from streaming.checkpoint.tasks import TaskBatch
+from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 
 
@@ -54,7 +58,8 @@ def test_room_is_shared_out_evenly_to_the_partitions_of_the_batch(tmp_path: Path
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"produce-events":{"0":5,"1":5,"2":5}}')
-    gate = Overflow(str(tmp_path), 30).gate()
+    BatchFiles(str(tmp_path), QUOTAS_FOLDER).write(0, Quotas())
+    gate = Gate.of(TaskBatch(str(tmp_path)), 30)
 
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 15
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from quota.limits import UNLIMITED
-from streaming.checkpoint import batch_quotas
+from streaming.checkpoint import batch_quotas, tasks
 from streaming.checkpoint.batch_quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
 from streaming.checkpoint.roster import Roster
+from streaming.checkpoint.tasks import TaskBatch
 from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 from tables.errors import TableNotFoundError
@@ -41,8 +42,8 @@ said = SimpleNamespace(quotas=Quotas())
 
 
 def in_attempt(monkeypatch: pytest.MonkeyPatch, batch_id: int, attempt_id: int) -> None:
-    monkeypatch.setattr(batch_quotas, "attempt_id", lambda: attempt_id)
-    monkeypatch.setattr(batch_quotas, "batch_of_task", lambda _checkpoint: batch_id)
+    task = SimpleNamespace(taskAttemptId=lambda: attempt_id, getLocalProperty=lambda _: str(batch_id))
+    monkeypatch.setattr(tasks, "TaskContext", SimpleNamespace(get=lambda: task))
 
 
 def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str, object]:
@@ -115,7 +116,7 @@ def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
     found = {}
     for batch_id in (5, 6, 7):
         in_attempt(monkeypatch, batch_id, batch_id)
-        found[batch_id] = folder.in_task().limit("User:a").producer_ids_rate
+        found[batch_id] = TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate
     assert found == {5: 2.0, 6: 9.0, 7: 9.0}
     assert sorted(file.name for file in Path(folder.checkpoint, FOLDER).iterdir()) == ["5.msgpack", "6.msgpack"]
 
@@ -127,7 +128,7 @@ def test_a_batch_that_is_repeated_goes_by_the_quotas_of_then(
         said.quotas = Quotas(default=Quota(rate, 0))
         folder.publish(spark, 3)
         in_attempt(monkeypatch, 3, attempt_id)
-        assert folder.in_task().limit("User:a").producer_ids_rate == rate
+        assert TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate == rate
 
 
 def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enforcing_nothing(
@@ -135,7 +136,7 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
 ) -> None:
     in_attempt(monkeypatch, 0, 77)
     with pytest.raises(CheckpointError, match="must see the checkpoint"):
-        folder.in_task()
+        TaskBatch(folder.checkpoint).quotas()
 
 
 def test_principals_with_a_quota_of_their_own_pass_a_gate_without_room() -> None:

@@ -1,6 +1,5 @@
 import json
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 import numpy as np
@@ -14,18 +13,17 @@ from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.checkpoint.roster import Roster
 from streaming.decode.forwarded import Attempt, Forwarded
-from streaming.decode.overflow import Gate, overflow_key
-from streaming.decode.records import Contract
-from streaming.decode.tally import Tally, ticks_of
+from streaming.decode.overflow import overflow_key
+from streaming.decode.tally import ticks_of
 from streaming.operator.ledger_operator import in_order
+from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, tally_of
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
-TALLY = Tally(QUANTUM_MS, Contract(300_000), DEPLOYMENT.late_grace_ms)
+TALLY = tally_of(DEPLOYMENT)
 Row = tuple[str, int, int, int]
 KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
 
@@ -134,7 +132,7 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
         times, clients = [NOW_MS + row[2] for row in part], [f"c{row[1] % 2}" for row in part]
         return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
 
-    per_broker = Tally(QUANTUM_MS, Contract(300_000, needs_broker=True), deployment.late_grace_ms)
+    per_broker = tally_of(deployment)
     with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
     ((_, packed),) = per_broker.events(with_brokers)
 
@@ -165,8 +163,8 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
         attempt = Attempt("run", batch_id, batch_id)
         tally = replace(
             TALLY,
-            open_gate=partial(Gate, Roster(), room),
-            open_memory=lambda attempt=attempt: partial(worker.of, attempt),
+            max_principals=room,
+            memory=KnownMemory(worker=worker, attempt=attempt),
         )
         keys.append(
             [key for batch in tally(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]
@@ -179,6 +177,6 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
 def test_events_are_measured_against_the_drivers_clock_at_the_begin_of_their_batch(
     begin_ms: int | None, kind: type
 ) -> None:
-    (batch,) = replace(TALLY, get_begin_ms=lambda: begin_ms)(iter([record("User:a", 0)]))
+    (batch,) = replace(TALLY, batch=KnownBatch(began_ms=begin_ms))(iter([record("User:a", 0)]))
 
     assert [type(unpack(packed)) for packed in batch["packed"].to_pylist()] == [kind]

@@ -1,0 +1,71 @@
+"""The tally and the operator of a task that knows of its batch what a test tells it, without a checkpoint."""
+
+from dataclasses import dataclass, field
+
+from state.events import Deployment
+from streaming.checkpoint.batch_quotas import Quotas
+from streaming.checkpoint.event_times import EventTimes
+from streaming.checkpoint.roster import Roster
+from streaming.checkpoint.tasks import TaskBatch
+from streaming.decode.forwarded import Attempt, AttemptMemory, Forwarded, WorkerMemory
+from streaming.decode.records import Contract
+from streaming.decode.tally import Tally
+from streaming.operator.ledger_operator import Operator
+
+
+@dataclass(frozen=True)
+class KnownBatch(TaskBatch):
+    checkpoint: str = ""
+    in_force: Quotas = field(default_factory=Quotas)
+    tracked: Roster = field(default_factory=Roster)
+    times: EventTimes = field(default_factory=EventTimes)
+    began_ms: int | None = None
+
+    def begin_ms(self) -> int | None:
+        return self.began_ms
+
+    def partitions(self) -> int:
+        return 1
+
+    def quotas(self) -> Quotas:
+        return self.in_force
+
+    def roster(self) -> Roster:
+        return self.tracked
+
+    def event_times(self) -> EventTimes:
+        return self.times
+
+
+@dataclass(frozen=True)
+class KnownMemory(WorkerMemory):
+    """The memory of a worker that a test has, as an attempt finds it."""
+
+    checkpoint: str = ""
+    worker: Forwarded = field(default_factory=Forwarded)
+    attempt: Attempt | None = None
+
+    def open(self) -> AttemptMemory | None:
+        return AttemptMemory(self.worker, self.attempt) if self.attempt else None
+
+
+BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
+
+
+def tally_of(
+    deployment: Deployment,
+    *,
+    max_principals: int = 50_000,
+    batch: TaskBatch = BATCH,
+    memory: WorkerMemory = NO_MEMORY,
+    max_clock_skew_ms: int = 300_000,
+) -> Tally:
+    contract = Contract(max_clock_skew_ms, needs_broker=deployment.scope == "broker")
+    late_grace_ms = deployment.late_grace_ms
+    return Tally(deployment.config.quantum_ms, contract, late_grace_ms, "produce-events", max_principals, batch, memory)
+
+
+def operator_of(
+    deployment: Deployment, batch: TaskBatch = BATCH, never_enforced: frozenset[str] = frozenset()
+) -> Operator:
+    return Operator(deployment, never_enforced, batch)
