@@ -178,6 +178,14 @@ def _of_ended(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE))
 
 
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """Return a diagnosis in words."""
+    others = " or ".join(each.value for each in diagnosis.could_be)
+    if diagnosis.kind is Churn.CANT_TELL:
+        return f"can't tell: {others}"
+    return diagnosis.kind.value if diagnosis.is_sure else f"likely {diagnosis.kind.value}, else {others}"
+
+
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
     """Return what would tell the kinds apart that a diagnosis leaves open; empty if it is sure."""
     if diagnosis.is_sure:

@@ -24,6 +24,7 @@ from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
 from broker.enforcer.reconciliation import CLOCKS, now_ms, run
+from broker.enforcer.release import Orders, release
 from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
 from broker.enforcer_tables.action_rows import DECISIONS
@@ -31,7 +32,6 @@ from broker.enforcer_tables.enforcement_tables import EnforcementTables
 from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_targets import Lever, ThrottleDecision
 from jobs.enforcement.principal_ips import read_principal_ips
-from jobs.enforcement.release import Orders, release
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
 from jobs.progress import say as tell

@@ -10,11 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import BlocksError
-from jobs.lifecycle.block_history import BrokerBlocks, History, read_history
+from jobs.progress import progress_bar
 from jobs.tables_out import JsonOption, text_table
 from jobs.terminal import output, printable
+from lifecycle.block_history import BrokerBlocks, History
 from lifecycle.producer_id_blocks import Block, Consequence, Fate, Violation
 from tables.errors import TableNotFoundError
+from tables.query.pid_blocks import read_history
 from tables.query.sql_query import query
 
 _ASKER = """
@@ -51,7 +53,7 @@ def blocks(
         msg = "nothing to read: give --tables, --metadata-log, or both"
         raise typer.BadParameter(msg)
     now = datetime.now(timezone.utc)
-    history = read_history(tables, metadata_log, now)
+    history = read_history(tables, now, *_logged(metadata_log))
     if pid is not None:
         _tell_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
         return
@@ -64,6 +66,16 @@ def blocks(
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
+
+
+def _logged(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
+    if metadata_log is None:
+        return (), None
+    from broker.log.metadata_blocks import read_metadata_blocks
+
+    with progress_bar("reading the metadata log, bytes") as report:
+        found = read_metadata_blocks(metadata_log, report)
+    return found.blocks, None if found.skipped_batches else found.complete_from
 
 
 # One producer id

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,17 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
+from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
-from lifecycle.churn import HARMLESS, Churn, Diagnosis, diagnose, what_decides
-from lifecycle.churn_evidence import MIN_NEW_PIDS, ChurnEvidence
+from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
+from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
-from tables.query.literals import literal
-from tables.query.sql_query import query
-
-_CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"
+from tables.query.churn_clients import DiagnosedClient, clients_of
 
 
 def why(
@@ -34,7 +32,8 @@ def why(
 ) -> None:
     """Diagnose each client of a principal: what it does with producers, how sure that is, the evidence, and the fix."""
     name = principal if ":" in principal else f"User:{principal}"
-    rows = clients_of(tables, name, datetime.now(timezone.utc), bootstrap_servers, kafka_config)
+    last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
+    rows = clients_of(tables, name, datetime.now(timezone.utc), last_ms)
     if not rows:
         msg = (
             f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
@@ -51,50 +50,22 @@ def why(
             output().print(printable(line), soft_wrap=True)
 
 
-@dataclass(frozen=True)
-class DiagnosedClient:
-    """A client of a principal.
-
-    Attributes:
-        row: Of the view `principal_churn`.
-        diagnosis: What it does; with lives it may differ from the row's own.
-        lives: How long its producer ids were in use; None if no broker was asked, or none is old enough to tell.
-    """
-
-    row: Mapping[str, Any]
-    diagnosis: Diagnosis
-    lives: Lives | None
-
-
-def clients_of(
-    tables: str, principal: str, now: datetime, bootstrap_servers: str | None = None, kafka_config: Path | None = None
-) -> list[DiagnosedClient]:
-    """Diagnose the clients of a principal, those with the most new producer ids first.
-
-    Args:
-        tables: Folder of the tables, or `catalog.schema`.
-        principal: KafkaPrincipal.
-        now: Our clock.
-        bootstrap_servers: Brokers to ask how long producer ids were in use; None to go by the tables alone.
-        kafka_config: File of client settings.
+def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
+    """Ask the brokers when each producer id was last used, and say on standard error which partitions did not answer.
 
     Raises:
-        TableError: If the tables can't be read.
         BrokerUnreachableError: If no broker answers.
     """
-    lives: Mapping[str, Lives] = {}
-    if bootstrap_servers is not None:
-        from jobs.lifecycle.lives import lives_of_clients
+    from broker.cluster.kafka_config import KafkaConfig
+    from broker.occupancy.last_batches import last_batches
 
-        lives = lives_of_clients(tables, principal, bootstrap_servers, kafka_config, now)
-    rows = query(tables, _CLIENTS.format(principal=literal(principal, tables)), now).records()
-    return [DiagnosedClient(row, diagnosis_of(row, lives.get(row["client"])), lives.get(row["client"])) for row in rows]
-
-
-def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
-    """Diagnose a row of the view `principal_churn`; without lives that is what the row says."""
-    evidence = {each.name: row[each.name] for each in fields(ChurnEvidence) if each.name != "lives"}
-    return diagnose(ChurnEvidence(**evidence, lives=lives))
+    with progress_bar("asking the brokers") as report:
+        found, unanswered = last_batches(KafkaConfig.load(bootstrap_servers, kafka_config), report)
+    if unanswered:
+        first = unanswered[0]
+        where = f"{first.topic}-{first.partition}: {first.reason}"
+        typer.echo(f"{len(unanswered)} partitions were not told, such as {where}", err=True)
+    return found
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
@@ -140,14 +111,6 @@ def _report(client: DiagnosedClient) -> Iterator[str]:
     for kind in diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,):
         if kind is not Churn.HEALTHY:
             yield from _fix(kind, "" if kind is diagnosis.kind else f" if {kind.value}")
-
-
-def diagnosis_text(diagnosis: Diagnosis) -> str:
-    """Return a diagnosis in words."""
-    others = " or ".join(each.value for each in diagnosis.could_be)
-    if diagnosis.kind is Churn.CANT_TELL:
-        return f"can't tell: {others}"
-    return diagnosis.kind.value if diagnosis.is_sure else f"likely {diagnosis.kind.value}, else {others}"
 
 
 def _fix(kind: Churn, when: str) -> Iterator[str]:

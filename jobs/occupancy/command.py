@@ -8,17 +8,19 @@ from typing import Annotated
 import typer
 
 from broker.cluster.kafka_config import KafkaConfig
+from broker.occupancy.census import take_census
+from broker.occupancy.census_report import make_report
 from broker.occupancy.sweep import REQUESTS_PER_SECOND
-from jobs.occupancy.census import take_census
-from jobs.occupancy.printing import print_report
-from jobs.occupancy.report import make_report
+from jobs.occupancy.printing import print_report, report_dict
 from jobs.occupancy.textfile import write_metrics_file
+from jobs.progress import progress_bar
 from jobs.tables_out import JsonOption
 from jobs.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.errors import TableNotFoundError
 from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.times import to_ms
 
 
 def occupancy(
@@ -53,7 +55,8 @@ def occupancy(
     _require_long_enough(expiration_ms, delivery_timeout_ms or [DEFAULT_DELIVERY_TIMEOUT_MS])
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
-    taken = take_census(kafka, now, requests_per_second)
+    with progress_bar("asking the brokers") as progress:
+        taken = take_census(kafka, to_ms(now), requests_per_second, progress)
     report = make_report(
         taken,
         {} if tables is None else _earlier(tables, now),
@@ -66,7 +69,7 @@ def occupancy(
     if metrics_file is not None:
         write_metrics_file(metrics_file, report, now)
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=2))
+        typer.echo(json.dumps(report_dict(report), indent=2))
     else:
         print_report(output(), report, top=top, limit=max_pids_per_broker)
 

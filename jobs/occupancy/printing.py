@@ -1,12 +1,14 @@
-"""Prints what `pid-quota occupancy` found, for people."""
+"""A census for people, and as JSON."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from jobs.occupancy.report import BrokerOutlook, Forecast, Report, WhatIf
+from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
 from jobs.tables_out import text_table
 from jobs.terminal import printable
 from lifecycle.failover import Failover
@@ -20,7 +22,7 @@ _MORE_UNANSWERED = 5
 _MUCH = 0.05
 
 
-def print_report(console: Console, report: Report, *, top: int, limit: int | None) -> None:
+def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
     """Print a report.
 
     Args:
@@ -40,6 +42,21 @@ def print_report(console: Console, report: Report, *, top: int, limit: int | Non
         console.print(_freed_table(report.what_if))
         console.print(_lost_table(report.what_if))
         _lines(console, _after_what_if(report.what_if))
+
+
+def report_dict(report: CensusReport) -> dict[str, Any]:
+    """Return a report in the types of JSON."""
+    return {
+        "taken_at": to_time(report.taken.census.taken_at_ms).isoformat(),
+        "requests": report.taken.requests,
+        "principals_known": report.taken.is_tapped,
+        "unanswered": [asdict(each) for each in report.taken.unanswered],
+        "down": [{"broker_id": each, "reason": reason} for each, reason in report.taken.down.items()],
+        "brokers": [_broker_dict(each) for each in report.brokers],
+        "occupancy": [asdict(each) | {"estimated_bytes": estimated_bytes(each.held_pids)} for each in report.occupancy],
+        "failovers": [asdict(each) for each in report.failovers],
+        "what_if": None if report.what_if is None else _what_if_dict(report.what_if),
+    }
 
 
 def _lines(console: Console, lines: Iterable[str]) -> None:
@@ -69,7 +86,7 @@ def _occupancy_table(rows: Sequence[Occupancy]) -> Table:
     return _table("held now", columns, cells)
 
 
-def _after_occupancy(report: Report, top: int) -> Iterator[str]:
+def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
     rest = report.occupancy[top:]
     if rest:
         held = _count(sum(row.held_pids for row in rest))
@@ -85,7 +102,7 @@ def _after_occupancy(report: Report, top: int) -> Iterator[str]:
     yield ""
 
 
-def _brokers_table(report: Report, limit: int | None) -> Table:
+def _brokers_table(report: CensusReport, limit: int | None) -> Table:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
     rows = [_broker_cells(each, limit) for each in report.brokers]
@@ -101,7 +118,7 @@ def _broker_cells(broker: BrokerOutlook, limit: int | None) -> tuple[object, ...
     return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
 
 
-def _after_brokers(report: Report, limit: int | None) -> Iterator[str]:
+def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
     for broker_id, reason in report.taken.down.items():
         yield f"NOT TOLD: broker {broker_id}, nothing of what it holds: {reason}"
     for each in report.brokers:
@@ -255,3 +272,20 @@ def _duration(ms: int) -> str:
         ('1 d', '90 min', '1500 ms')
     """
     return next((f"{ms // factor} {unit}" for unit, factor in _UNITS_MS if ms and ms % factor == 0), f"{ms} ms")
+
+
+# JSON
+
+
+def _broker_dict(outlook: BrokerOutlook) -> dict[str, Any]:
+    forecasts = [_forecast_dict(each) for each in outlook.forecasts]
+    return asdict(outlook) | forecasts[0] | {"forecasts": forecasts}
+
+
+def _forecast_dict(forecast: Forecast) -> dict[str, Any]:
+    reached = forecast.limit_reached_at
+    return asdict(forecast) | {"limit_reached_at": None if reached is None else reached.isoformat()}
+
+
+def _what_if_dict(what_if: WhatIf) -> dict[str, Any]:
+    return asdict(what_if) | {"lost": [asdict(each) | {"silent": each.silent} for each in what_if.lost]}

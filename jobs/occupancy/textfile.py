@@ -12,8 +12,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from broker.occupancy.census_report import CensusReport
 from jobs.errors import MetricsError
-from jobs.occupancy.report import Report
 
 
 class OccupancyMetrics(Collector):
@@ -29,7 +29,7 @@ class OccupancyMetrics(Collector):
         self._seconds_to_limit, self._held_pids = seconds_to_limit, held_pids
 
     @classmethod
-    def of(cls, report: Report, now: datetime) -> "OccupancyMetrics":
+    def of(cls, report: CensusReport, now: datetime) -> "OccupancyMetrics":
         """Return those of a report; a broker that will not reach its limit has no time to it."""
         reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
         left = {broker_id: at - now for broker_id, at in reached.items() if at is not None}
@@ -48,7 +48,7 @@ class OccupancyMetrics(Collector):
             yield family
 
 
-def write_metrics_file(file: Path, report: Report, now: datetime) -> None:
+def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
     """Write the file, at once as a whole.
 
     Raises:

@@ -4,7 +4,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
 from quota.config import QuotaConfig
 from tables.query.sql_query import query
+from tables.query.suggestions import Refusals
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quotas
 from wire.topics import PRODUCE_EVENTS
@@ -30,19 +30,6 @@ LEFT JOIN (
     SELECT principal, count(*) AS throttles FROM throttle_decisions WHERE action = 'THROTTLE' GROUP BY principal
 ) AS throttles ON throttles.principal = counts.principal
 """
-
-
-@dataclass(frozen=True)
-class Refusals:
-    """What a quota refused of a principal.
-
-    Attributes:
-        refused_pids: New PIDs refused.
-        throttles: THROTTLE decisions, renewals among them.
-    """
-
-    refused_pids: int
-    throttles: int
 
 
 def replay(

@@ -2,57 +2,21 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jobs.errors import SuggestError
-from jobs.lifecycle.why import diagnosis_of, diagnosis_text
-from jobs.quotas.replay import Refusals, replay
+from jobs.quotas.replay import replay
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
 from jobs.terminal import output, printable
-from lifecycle.churn import Diagnosis
 from quota.config import QuotaConfig
-from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import rounded_up, suggested_rate
+from quota.principals import entity_name
 from tables.catalog.answer import Answer
-from tables.errors import TableNotFoundError
-from tables.query.sql_query import query
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import quotas_in_force
-
-_HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
-_CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
-_USER = "User:"
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A quota for a principal.
-
-    Attributes:
-        principal: KafkaPrincipal.
-        windows: Windows in which it made new PIDs.
-        most_pids: New PIDs of the worst of them.
-        quota_now: In force; None without one.
-        producer_ids_rate: Suggested, new PIDs per window.
-        looks_like: What its clients do that has to be mended; None if nothing has.
-        once_mended: Quota that will do then; None as above.
-        refused: What it would have refused; None if history was not replayed.
-    """
-
-    principal: str
-    windows: int
-    most_pids: int
-    quota_now: float | None
-    producer_ids_rate: float
-    looks_like: str | None = None
-    once_mended: float | None = None
-    refused: Refusals | None = None
+from tables.query.suggestions import Refusals, Suggestion, as_entries, suggestions
 
 
 def suggest_quotas(
@@ -95,43 +59,6 @@ def suggest_quotas(
         output().print(f"written: {csv_file}. Set them with: pid-quota quotas --tables {tables} --import {csv_file}")
 
 
-def suggestions(
-    tables: str, config: QuotaConfig, *, percentile: float, headroom: float, at_least: float
-) -> list[Suggestion]:
-    """Return a quota for each user with new PIDs in the tables' history, the greatest first.
-
-    Raises:
-        TableError: If the tables can't be read.
-        CatalogError: If the tables are in a catalog that refuses.
-    """
-    history: dict[str, list[int]] = {}
-    for principal, new_pids in query(tables, _HISTORY, datetime.now(timezone.utc), config).rows:
-        if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
-            history.setdefault(principal, []).append(new_pids)
-    now, ills = _rates_now(tables), _ills(tables)
-    found = []
-    for principal, counts in history.items():
-        ill = ills.get(principal)
-        found.append(
-            Suggestion(
-                principal,
-                len(counts),
-                max(counts),
-                now.get(entity_name(principal), now.get(None)),
-                suggested_rate(counts, percentile=percentile, headroom=headroom, at_least=at_least),
-                None if ill is None else ill.looks_like,
-                None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
-            )
-        )
-    return sorted(found, key=lambda each: (-each.producer_ids_rate, each.principal))
-
-
-def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
-    """Return suggestions as quotas."""
-    now = datetime.now(timezone.utc)
-    return [QuotaEntry(entity_name(each.principal), each.producer_ids_rate, now, "suggested") for each in found]
-
-
 def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
     """Write suggestions as `pid-quota quotas --import` reads them.
 
@@ -146,44 +73,6 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
     except OSError as error:
         msg = f"--csv {file} can't be written ({error.strerror}): choose another file"
         raise SuggestError(msg) from error
-
-
-def _rates_now(tables: str) -> dict[str | None, float]:
-    try:
-        return {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(tables)}
-    except TableNotFoundError:
-        return {}
-
-
-@dataclass(frozen=True)
-class _Ill:
-    """What a principal does that has to be mended, and how many producers it needs then."""
-
-    looks_like: str
-    processes: int
-
-
-def _ills(tables: str) -> dict[str, _Ill]:
-    try:
-        rows = query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
-    except TableNotFoundError:
-        # No tap has told who asked for producer ids.
-        return {}
-    clients: dict[str, list[tuple[dict[str, Any], Diagnosis]]] = {}
-    for row in rows:
-        clients.setdefault(row["principal"], []).append((row, diagnosis_of(row)))
-    return {
-        principal: _Ill(diagnosis_text(ill), sum(_processes(row, diagnosis) for row, diagnosis in mine))
-        for principal, mine in clients.items()
-        # The one with the most producer ids says it.
-        if (ill := next((diagnosis for _, diagnosis in mine if not diagnosis.is_harmless), None)) is not None
-    }
-
-
-def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Processes of a client: one for each address, or as many as a roll-out starts."""
-    new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
-    return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.is_harmless else 0)
 
 
 def _warning(suggestion: Suggestion) -> str:

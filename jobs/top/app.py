@@ -15,14 +15,14 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from jobs.terminal import OUR_ERRORS, one_line, printable
 from jobs.top.screen import COLUMNS, cells, detail_view, summary
-from jobs.top.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 from quota.config import QuotaConfig
+from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
 """Looks at the tables from one diagnosis to the next: it reads a day of requests."""
 
 
-class Rows(DataTable[Text]):
+class PrincipalList(DataTable[Text]):
     """The list; its footer says what Enter does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "in full")]
@@ -34,7 +34,7 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #status { height: 1; text-style: bold; }
-    Rows { height: 1fr; border-bottom: solid $primary; }
+    PrincipalList { height: 1fr; border-bottom: solid $primary; }
     Input { height: 1; border: none; display: none; }
     Input.shown { display: block; }
     """
@@ -81,12 +81,12 @@ class TopApp(App[None]):
         """Make the screen."""
         yield Static(id="status")
         yield Input(self.text, placeholder="part of a name", compact=True)
-        yield Rows(cursor_type="row", cell_padding=0, zebra_stripes=True)
+        yield PrincipalList(cursor_type="row", cell_padding=0, zebra_stripes=True)
         yield Footer()
 
     def on_mount(self) -> None:
         """Begin to look at the tables."""
-        table = self.query_one(Rows)
+        table = self.query_one(PrincipalList)
         for column in COLUMNS:
             table.add_column(column.aligned(column.name), width=column.width + 1, key=column.name)
         table.focus()
@@ -118,7 +118,7 @@ class TopApp(App[None]):
 
     def show_rows(self) -> None:
         """Show what was read, sorted and filtered, with the cursor where it was."""
-        table = self.screen_stack[0].query_one(Rows)
+        table = self.screen_stack[0].query_one(PrincipalList)
         chosen, at = self.chosen, table.cursor_row
         found = arranged(self.rows, self.sort, self.text)
         self._shown = found[: self._limit]
@@ -138,7 +138,7 @@ class TopApp(App[None]):
     @property
     def chosen(self) -> TopRow | None:
         """The row under the cursor."""
-        at = self.screen_stack[0].query_one(Rows).cursor_row
+        at = self.screen_stack[0].query_one(PrincipalList).cursor_row
         return self._shown[at] if 0 <= at < len(self._shown) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -162,7 +162,7 @@ class TopApp(App[None]):
         field = self.query_one(Input)
         field.value = ""
         field.remove_class("shown")
-        self.query_one(Rows).focus()
+        self.query_one(PrincipalList).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while it is typed."""
@@ -172,7 +172,7 @@ class TopApp(App[None]):
     def on_input_submitted(self) -> None:
         """Go back to the rows."""
         self.query_one(Input).remove_class("shown")
-        self.query_one(Rows).focus()
+        self.query_one(PrincipalList).focus()
 
     def on_data_table_row_selected(self) -> None:
         """Show one in full."""

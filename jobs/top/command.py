@@ -11,9 +11,9 @@ from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
 from jobs.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
-from jobs.top.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 from quota.config import QuotaConfig
 from tables.catalog.answer import Answer
+from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobs.terminal import printable
-from jobs.top.top_rows import Detail, TopRow
+from tables.query.top_rows import Detail, TopRow
 
 
 class Column(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the web console shows, as plain values of JSON: a function per page, each asks `jobs.web.relations` once."""
+"""What the web console shows, as plain values of JSON: a function per page, each asks `tables.query.relations` once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +9,8 @@ from typing import Any
 from jobs.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
-from jobs.web.relations import Relations, Rows, opened
 from quota.config import QuotaConfig
+from tables.query.relations import Relations, Rows, opened
 
 OVERVIEW_HOURS = 6
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)

@@ -11,7 +11,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.jars.java import find_java
-from jobs.occupancy.census import TakenCensus, take_census
+from broker.occupancy.census import TakenCensus, take_census
+from tables.times import to_ms
 from tests.broker_kit import LIMIT_S, wait_until
 
 QUICKLY = 10_000.0
@@ -55,7 +56,7 @@ def broker_counts(*process_ids: int | None) -> list[int]:
 
 
 def census_of(servers: str, now: datetime | None = None) -> TakenCensus:
-    return take_census(KafkaConfig.load(servers), now or datetime.now(timezone.utc), QUICKLY)
+    return take_census(KafkaConfig.load(servers), to_ms(now or datetime.now(timezone.utc)), QUICKLY)
 
 
 def _one_batch(topic: str, partition: int, pid: int, timestamp_ms: int) -> ProduceRequest:

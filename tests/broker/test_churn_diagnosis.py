@@ -12,9 +12,10 @@ import pytest
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.lifecycle.why import DiagnosedClient, clients_of, diagnosis_of
+from jobs.lifecycle.why import ask_last_batches
 from lifecycle.churn import Churn
 from lifecycle.churn_evidence import ChurnEvidence
+from tables.query.churn_clients import DiagnosedClient, clients_of, diagnosis_of
 from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
 from wire.topics import PRODUCER_INITS
@@ -46,8 +47,10 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
             write_inits(str(tmp_path), records)
             now = datetime.now(timezone.utc)
             # While those who live are alive.
+            servers = own.admin_servers
             told = {
-                each.name: clients_of(str(tmp_path), f"User:{each.name}", now, own.admin_servers) for each in clients
+                each.name: clients_of(str(tmp_path), f"User:{each.name}", now, ask_last_batches(servers, None))
+                for each in clients
             }
 
     made = sum(record["principal"] == f"User:{clients[0].name}" for record in records)

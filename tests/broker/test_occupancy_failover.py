@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from jobs.occupancy.census import TakenCensus
-from jobs.occupancy.report import make_report
+from broker.occupancy.census import TakenCensus
+from broker.occupancy.census_report import make_report
+from jobs.occupancy.printing import report_dict
 from lifecycle.failover import failover
 from tests.broker.cluster_kit import replicated_topic
 from tests.broker.local_cluster import LocalCluster
@@ -72,7 +73,7 @@ def test_the_dead_broker_s_producers_are_led_by_whom_was_foretold_and_nobody_hol
     # Followers hold what they replicate, and the brokers count it so.
     assert [before.census.held(node) for node in (1, 2, 3)] == broker_counts(*map(cluster.pid, (1, 2, 3)))
     assert sum(led(before, node) for node in (1, 2, 3)) == everywhere + on_two
-    assert make_report(before, {}).as_dict()["unanswered"] == []
+    assert report_dict(make_report(before, {}))["unanswered"] == []
     dead = max((1, 2, 3), key=lambda node: led(before, node))
     foretold = failover(before.census, dead)
 

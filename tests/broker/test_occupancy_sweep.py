@@ -28,9 +28,9 @@ from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
+from broker.occupancy.census import TakenCensus
+from broker.occupancy.census_report import make_report
 from jobs.cli import run
-from jobs.occupancy.census import TakenCensus
-from jobs.occupancy.report import make_report
 from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
 from tests.broker.occupancy_kit import QUICKLY, broker_counts, census_of, fill

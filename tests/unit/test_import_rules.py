@@ -24,9 +24,9 @@ FOLDERS = {
 # package is a room of its own.
 ROOMS = {
     "tables.catalog": {"tables"},
-    "tables.query": {"quota", "tables", "tables.catalog"},
-    "tables.occupancy": {"lifecycle", "tables", "tables.catalog", "tables.query"},
     "tables.quotas": {"quota", "tables", "tables.catalog"},
+    "tables.query": {"quota", "lifecycle", "tables", "tables.catalog", "tables.quotas"},
+    "tables.occupancy": {"lifecycle", "tables", "tables.catalog", "tables.query"},
     "broker.cluster": {"wire"},
     "broker.log": {"wire", "lifecycle", "broker.cluster"},
     "broker.attribution": {"wire", "quota", "broker.log"},

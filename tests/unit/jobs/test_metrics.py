@@ -10,10 +10,10 @@ from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
 from broker.enforcer.notices import Notice
 from broker.leases.lease_rules import Lease
+from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs.errors import MetricsError
 from jobs.metrics_server import serving
-from jobs.occupancy.report import BrokerOutlook, Forecast, Report
 from jobs.occupancy.textfile import write_metrics_file
 from jobs.stream.stream_metrics import StreamMetrics
 from quota.config import QuotaConfig
@@ -269,7 +269,7 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path):
     now = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
     hour = timedelta(hours=1)
     brokers = (outlook(1, now + 30 * hour), outlook(2, None), outlook(3, now - hour))
-    report = Report(None, (), brokers, (), None)
+    report = CensusReport(None, (), brokers, (), None)
 
     write_metrics_file(tmp_path / "pid-quota.prom", report, now)
 

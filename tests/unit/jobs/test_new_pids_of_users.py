@@ -6,13 +6,13 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from jobs.quotas.suggest import suggestions
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.events import CHARGED, Deployment, Events
 from state.hashing import hash_pid
 from state.ledger import Ledger
 from tables.query.sql_query import query
+from tables.query.suggestions import suggestions
 from tests.unit.jobs.table_rows import append, metrics
 
 HOUR = 3600

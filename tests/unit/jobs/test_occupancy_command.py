@@ -6,10 +6,11 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from broker.occupancy.census import TakenCensus
+from broker.occupancy.census_report import change_commands, make_report
 from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
-from jobs.occupancy.census import TakenCensus
-from jobs.occupancy.report import change_commands, make_report
+from jobs.occupancy.printing import report_dict
 from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
 from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
@@ -291,4 +292,4 @@ def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatc
 
 def test_a_report_of_nothing_is_a_report():
     report = make_report(taken(brokers=(1,)), {}, expiration_ms=HOUR_MS, limit=1)
-    assert report.as_dict()["brokers"][0]["held_pids"] == 0
+    assert report_dict(report)["brokers"][0]["held_pids"] == 0

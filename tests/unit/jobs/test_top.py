@@ -20,8 +20,8 @@ from textual.widgets import DataTable, Input, Static
 
 from jobs.top.app import DetailScreen, TopApp
 from jobs.top.screen import detail_view, rows_table
-from jobs.top.top_rows import SORTS, arranged, read_detail, read_rows
 from quota.config import QuotaConfig
+from tables.query.top_rows import SORTS, arranged, read_detail, read_rows
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds
 
 CONFIG = QuotaConfig()

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from jobs.web import relations as web_tables
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from quota.config import QuotaConfig
 from tables.delta import create_missing
+from tables.query import relations as web_tables
 from tests.unit.jobs import warehouse_kit
 from tests.unit.jobs.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report

@@ -6,11 +6,11 @@ from datetime import datetime, timezone
 import numpy as np
 import pytest
 
-from jobs.lifecycle import lives
-from jobs.lifecycle.why import diagnosis_of
+from jobs.lifecycle import why
 from lifecycle.churn import Churn
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
+from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
@@ -280,7 +280,7 @@ class TestCommand:
     def test_brokers_that_are_asked_decide(self, pid_quota, tmp_path, monkeypatch):
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         last = dict.fromkeys(range(120), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
-        monkeypatch.setattr(lives, "last_batches", lambda *_: last)
+        monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: leak" in out
         assert "100% still in use" in out
@@ -289,7 +289,7 @@ class TestCommand:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         # The others are on topics that one may not read, say.
         last = dict.fromkeys(range(50), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
-        monkeypatch.setattr(lives, "last_batches", lambda *_: last)
+        monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
 

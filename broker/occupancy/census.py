@@ -1,9 +1,8 @@
-"""Takes the census of `pid-quota occupancy`: a sweep over all brokers, and whose producer ids it found."""
+"""Takes a census: a sweep over all brokers, and whose producer ids it found."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 
 import numpy as np
 
@@ -11,9 +10,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.occupancy.census_owners import read_bindings
 from broker.occupancy.sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
-from jobs.progress import progress_bar
 from lifecycle.occupancy import Census, owners_of
-from tables.times import to_ms
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 
@@ -49,13 +46,19 @@ class TakenCensus:
         return Counter(each.broker_id for each in self.unanswered)
 
 
-def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -> TakenCensus:
-    """Ask all brokers, gently, with a progress bar on standard error.
+def take_census(
+    kafka: KafkaConfig,
+    now_ms: int,
+    requests_per_second: float,
+    report: Callable[[float, float], None] = lambda _done, _total: None,
+) -> TakenCensus:
+    """Ask all brokers.
 
     Args:
         kafka: Settings of someone who may READ all topics and DESCRIBE_CONFIGS the cluster.
-        now: Our clock.
-        requests_per_second: At most so many, all brokers together.
+        now_ms: Our clock, in milliseconds since the epoch.
+        requests_per_second: Limit for all brokers together.
+        report: Takes how many replicas were asked for, and of how many.
 
     Raises:
         BrokerUnreachableError: If no broker answers.
@@ -65,25 +68,12 @@ def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -
         placements = admin.placements()
         expirations, silent = _settings(admin)
         brokers = [each.broker_id for each in expirations]
-        done, total = 0, replicas_to_ask(placements, brokers)
-
-        def advance(replicas: int) -> None:
-            nonlocal done
-            done += replicas
-            report(done, total)
-
-        with progress_bar("asking the brokers") as report:
-            swept = sweep(
-                admin,
-                placements,
-                brokers,
-                requests_per_second=requests_per_second,
-                progress=advance,
-            )
+        advance = count_up(report, replicas_to_ask(placements, brokers))
+        swept = sweep(admin, placements, brokers, requests_per_second=requests_per_second, progress=advance)
     bound = _bindings(kafka, swept)
     owners = owners_of(swept.replicas, bound or {})
     census = Census(
-        to_ms(now),
+        now_ms,
         tuple(swept.replicas),
         tuple(placements),
         owners,
@@ -93,6 +83,18 @@ def take_census(kafka: KafkaConfig, now: datetime, requests_per_second: float) -
     holders = {broker_id for each in placements for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
     return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, bound is not None, down)
+
+
+def count_up(report: Callable[[float, float], None], total: int) -> Callable[[int], None]:
+    """Return a function that adds up what it is given, and reports the sum and the total."""
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        report(done, total)
+
+    return advance
 
 
 def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:

@@ -10,7 +10,6 @@ from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, Clocks, LeaseStore
 from broker.errors import EnforceError, LeaseStoreError
 from broker.leases.lease_rules import Action, Lease, open_leases
-from jobs.progress import Report, unheard
 from tables.errors import TableError
 
 _LIMIT_MS = 60_000
@@ -64,7 +63,7 @@ def release(
     clocks: Clocks,
     say: Callable[[Notice], None],
     stop: threading.Event,
-    report: Report = unheard,
+    report: Callable[[float, float], None] = lambda _done, _total: None,
 ) -> None:
     """End the throttle of a principal, or of all, and keep new ones away for a while.
 

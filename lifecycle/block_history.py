@@ -1,14 +1,11 @@
-"""Brings together what the tables and a controller's metadata log tell of blocks of producer ids."""
+"""What is known of blocks of producer ids, from the tables and from a controller's metadata log."""
 
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from jobs.progress import progress_bar
 from lifecycle.producer_id_blocks import (
     NONE,
     Block,
@@ -23,12 +20,6 @@ from lifecycle.producer_id_blocks import (
     lost_at_restarts,
     pids_per_hour,
 )
-from tables.errors import TableNotFoundError
-from tables.query.sql_query import query
-
-FORGED_MARGIN = 1_000_000
-"""Blocks lie one behind the other, so only an id beyond their end was never allocated; so many may be news to us."""
-_REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,7 @@ class History:
 
     def holder(self, pid: int) -> Block | None:
         """The block that holds a producer id."""
-        return _holder(self.blocks, pid)
+        return holder(self.blocks, pid)
 
     def fate(self, pid: int, block: Block) -> Fate:
         """What became of a producer id that a block holds."""
@@ -150,77 +141,7 @@ class History:
         )
 
 
-def read_history(tables: str | None, metadata_log: Path | None, now: datetime) -> History:
-    """Read what is known of blocks.
-
-    Args:
-        tables: Folder of the path tables, or `catalog.schema`; None to read a log only.
-        metadata_log: A controller's `__cluster_metadata-0`; None to read the tables only.
-        now: Our clock.
-
-    Raises:
-        TableError: If the tables can't be read.
-        MetadataLogError: If the log can't be read.
-    """
-    answers = () if tables is None else tuple(query(tables, "TABLE known_pid_blocks", now).records())
-    tapped = [_block(row) for row in answers if row["error"] == NONE]
-    older, complete_from = _older(metadata_log)
-    # The same allocation in both is told by two clocks.
-    known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
-    missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
-    ordered = tuple(sorted([*tapped, *missing]))
-    now_ms = round(now.timestamp() * 1000)
-    if tables is None:
-        return History(ordered, answers, {}, now_ms, complete_from)
-    issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
-    return History(ordered, answers, issued, now_ms, complete_from, made_up)
-
-
-def _older(metadata_log: Path | None) -> tuple[tuple[Block, ...], int | None]:
-    if metadata_log is None:
-        return (), None
-    from broker.log.metadata_blocks import read_metadata_blocks
-
-    with progress_bar("reading the metadata log, bytes") as report:
-        found = read_metadata_blocks(metadata_log, report)
-    return found.blocks, None if found.skipped_batches else found.complete_from
-
-
-def _block(row: Mapping[str, Any]) -> Block:
-    at_ms = round(row["allocated_at"].timestamp() * 1000)
-    return Block(row["first_producer_id"], row["length"], row["broker_id"], row["broker_epoch"], at_ms)
-
-
-def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict[int, int]:
-    select = (
-        "SELECT max(result_producer_id) AS newest FROM producer_inits WHERE error = 'NONE' "
-        "GROUP BY result_producer_id - result_producer_id % 1000"
-    )
-    try:
-        rows = query(tables, select, now).records()
-    except TableNotFoundError:
-        # Tables of before: the blocks alone tell the most that can be lost.
-        return {}
-    newest: dict[int, int] = {}
-    for issued in (row["newest"] for row in rows):
-        block = _holder(ordered, issued)
-        if block is not None:
-            newest[block.first] = max(issued, newest.get(block.first, issued))
-    return newest
-
-
-def _made_up(tables: str, ordered: Sequence[Block], now: datetime) -> tuple[MadeUp, ...]:
-    if not ordered:
-        return ()
-    limit = max(block.end for block in ordered) + FORGED_MARGIN
-    try:
-        rows = query(tables, _REFUSED, now).records()
-    except TableNotFoundError:
-        return ()
-    found = {(pid, row["principal"]): row["decision_id"] for row in rows for pid in row["sample_pids"] or ()}
-    return tuple(MadeUp(pid, who, decision) for (pid, who), decision in sorted(found.items()) if pid >= limit)
-
-
-def _holder(ordered: Sequence[Block], pid: int) -> Block | None:
+def holder(ordered: Sequence[Block], pid: int) -> Block | None:
+    """Return the block that holds a producer id, of blocks in the order of their first ids."""
     position = bisect_right(ordered, pid, key=lambda block: block.first) - 1
     return ordered[position] if position >= 0 and pid in ordered[position] else None

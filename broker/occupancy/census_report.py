@@ -1,19 +1,17 @@
-"""What `pid-quota occupancy` says, as values: broker by broker, with forecast and what-ifs."""
+"""What follows from a census, as values: broker by broker, with forecasts and what-ifs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
+from broker.occupancy.census import TakenCensus
 from broker.occupancy.sweep import BrokerExpiration
-from jobs.occupancy.census import TakenCensus
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import Failover, failovers
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy import Census, Occupancy, count_occupancy, estimated_bytes
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
-from tables.times import to_time
 
 _HOUR_MS = 3_600_000
 _ALTER = ("kafka-configs.sh", "--bootstrap-server")
@@ -104,8 +102,8 @@ class WhatIf:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All that is said.
+class CensusReport:
+    """What follows from a census.
 
     Attributes:
         taken: The census.
@@ -121,22 +119,6 @@ class Report:
     failovers: tuple[Failover, ...]
     what_if: WhatIf | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it in the types of JSON."""
-        return {
-            "taken_at": to_time(self.taken.census.taken_at_ms).isoformat(),
-            "requests": self.taken.requests,
-            "principals_known": self.taken.is_tapped,
-            "unanswered": [asdict(each) for each in self.taken.unanswered],
-            "down": [{"broker_id": each, "reason": reason} for each, reason in self.taken.down.items()],
-            "brokers": [_broker_dict(each) for each in self.brokers],
-            "occupancy": [
-                asdict(each) | {"estimated_bytes": estimated_bytes(each.held_pids)} for each in self.occupancy
-            ],
-            "failovers": [asdict(each) for each in self.failovers],
-            "what_if": None if self.what_if is None else _what_if_dict(self.what_if),
-        }
-
 
 def make_report(
     taken: TakenCensus,
@@ -145,8 +127,8 @@ def make_report(
     limit: int | None = None,
     expiration_ms: int | None = None,
     bootstrap_servers: str = "localhost:9092",
-) -> Report:
-    """Work everything out.
+) -> CensusReport:
+    """Work out what follows from a census.
 
     Args:
         taken: The census.
@@ -164,7 +146,7 @@ def make_report(
         freed, lost = freed_by(census, expiration_ms), lost_dedup(census, expiration_ms)
         what_if = WhatIf(expiration_ms, tuple(freed), tuple(lost), tuple(commands))
     deaths = failovers(census) if len(brokers) > 1 else []
-    return Report(taken, tuple(occupancy), brokers, tuple(deaths), what_if)
+    return CensusReport(taken, tuple(occupancy), brokers, tuple(deaths), what_if)
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
@@ -202,7 +184,8 @@ def _outlook(
 
 
 def _forecast(census: Census, broker_id: int, rate: Rate, limit: int | None) -> Forecast:
-    outlook, now = Outlook(census, broker_id, rate), to_time(census.taken_at_ms)
+    outlook = Outlook(census, broker_id, rate)
+    now = datetime.fromtimestamp(census.taken_at_ms / 1000, tz=timezone.utc)
     reached_ms = None if limit is None else 0.0 if census.held(broker_id) >= limit else outlook.reaches(limit)
     soon, tomorrow = outlook.held_in(_HOUR_MS), outlook.held_in(24 * _HOUR_MS)
     return Forecast(
@@ -219,17 +202,3 @@ def _forecast(census: Census, broker_id: int, rate: Rate, limit: int | None) -> 
         outlook.swing,
         None if reached_ms is None else now + timedelta(milliseconds=reached_ms),
     )
-
-
-def _broker_dict(outlook: BrokerOutlook) -> dict[str, Any]:
-    forecasts = [_forecast_dict(each) for each in outlook.forecasts]
-    return asdict(outlook) | forecasts[0] | {"forecasts": forecasts}
-
-
-def _forecast_dict(forecast: Forecast) -> dict[str, Any]:
-    reached = forecast.limit_reached_at
-    return asdict(forecast) | {"limit_reached_at": None if reached is None else reached.isoformat()}
-
-
-def _what_if_dict(what_if: WhatIf) -> dict[str, Any]:
-    return asdict(what_if) | {"lost": [asdict(each) | {"silent": each.silent} for each in what_if.lost]}

@@ -1,0 +1,36 @@
+"""When each producer id was last used: brokers remember the time of its last batch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from broker.cluster.kafka_config import KafkaConfig
+from broker.occupancy.census import count_up
+from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep
+
+
+def last_batches(
+    kafka: KafkaConfig, report: Callable[[float, float], None] = lambda _done, _total: None
+) -> tuple[dict[int, int], Sequence[Unanswered]]:
+    """Ask the leader of each partition.
+
+    Args:
+        kafka: Settings of someone who may READ the topics.
+        report: Takes how many partitions were asked for, and of how many.
+
+    Returns:
+        The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
+        answer.
+
+    Raises:
+        BrokerUnreachableError: If no broker answers.
+    """
+    newest: dict[int, int] = {}
+    with OccupancyAdmin(kafka.kafka_python()) as admin:
+        brokers = admin.living_brokers()
+        # What a follower holds its leader holds, too.
+        led = [replace(each, replicas=(each.leader,)) for each in admin.placements() if each.leader is not None]
+        swept = sweep(admin, led, brokers, progress=count_up(report, replicas_to_ask(led, brokers)))
+    for replica in swept.replicas:
+        for pid, last in zip(replica.producer_ids.tolist(), replica.last_timestamps_ms.tolist(), strict=True):
+            newest[pid] = max(last, newest.get(pid, last))
+    return newest, swept.unanswered

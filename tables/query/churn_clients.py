@@ -1,0 +1,87 @@
+"""Diagnoses the clients of a principal from the view `principal_churn`, and from how long producer ids were in use."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from lifecycle.churn import Diagnosis, diagnose
+from lifecycle.churn_evidence import ChurnEvidence
+from lifecycle.producer_lives import Life, Lives, lives_of
+from tables.query.literals import literal
+from tables.query.sql_query import query
+from tables.times import to_ms
+
+_CLIENTS = "SELECT * FROM principal_churn WHERE principal = {principal} ORDER BY new_pids DESC, client"
+_HAND_OUTS = """
+SELECT client, client_host, result_producer_id, at_ms
+FROM recent_inits
+WHERE principal = {principal} AND is_new_pid
+"""
+_LEAST_SHARE = 0.5
+"""Of a client's producer ids the brokers must know so many."""
+_ALL_CLIENTS = "*"
+"""The view's name for the clients of a principal that has too many."""
+
+
+@dataclass(frozen=True)
+class DiagnosedClient:
+    """A client of a principal.
+
+    Attributes:
+        row: Of the view `principal_churn`.
+        diagnosis: What it does; with lives it may differ from the row's own.
+        lives: How long its producer ids were in use; None if no broker was asked, or none is old enough to tell.
+    """
+
+    row: Mapping[str, Any]
+    diagnosis: Diagnosis
+    lives: Lives | None
+
+
+def clients_of(
+    tables: str, principal: str, now: datetime, last_batches_ms: Mapping[int, int] | None = None
+) -> list[DiagnosedClient]:
+    """Diagnose the clients of a principal, those with the most new producer ids first.
+
+    Args:
+        tables: Folder of the tables, or `catalog.schema`.
+        principal: KafkaPrincipal.
+        now: Our clock.
+        last_batches_ms: Time of each producer id's last batch, as brokers remember it, in milliseconds since the
+            epoch; None to go by the tables alone.
+
+    Raises:
+        TableError: If the tables can't be read.
+    """
+    lives = {} if last_batches_ms is None else _lives_of_clients(tables, principal, last_batches_ms, now)
+    rows = query(tables, _CLIENTS.format(principal=literal(principal, tables)), now).records()
+    return [DiagnosedClient(row, diagnosis_of(row, lives.get(row["client"])), lives.get(row["client"])) for row in rows]
+
+
+def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
+    """Diagnose a row of the view `principal_churn`; without lives that is what the row says."""
+    evidence = {each.name: row[each.name] for each in fields(ChurnEvidence) if each.name != "lives"}
+    return diagnose(ChurnEvidence(**evidence, lives=lives))
+
+
+def _lives_of_clients(
+    tables: str, principal: str, last_batches_ms: Mapping[int, int], now: datetime
+) -> dict[str, Lives]:
+    """Return what the lives of each client's producer ids have in common, by client as `principal_churn` names it."""
+    found: dict[str, list[Life]] = defaultdict(list)
+    handed_out: Counter[str] = Counter()
+    for row in query(tables, _HAND_OUTS.format(principal=literal(principal, tables)), now).records():
+        used_at_ms = last_batches_ms.get(row["result_producer_id"])
+        for client in (row["client"], _ALL_CLIENTS):
+            handed_out[client] += 1
+            if used_at_ms is not None:
+                found[client].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms))
+    told = {
+        client: lives_of(lives, to_ms(now))
+        for client, lives in found.items()
+        # Brokers forget, and tell nothing of topics that one may not read: of a few, nothing follows.
+        if len(lives) >= _LEAST_SHARE * handed_out[client]
+    }
+    return {client: lives for client, lives in told.items() if lives is not None}

@@ -1,0 +1,76 @@
+"""Reads the history of producer id blocks from the tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lifecycle.block_history import History, MadeUp, holder
+from lifecycle.producer_id_blocks import NONE, Block
+from tables.errors import TableNotFoundError
+from tables.query.sql_query import query
+
+FORGED_MARGIN = 1_000_000
+"""Blocks follow one another: an id so far beyond the last one known was never allocated."""
+_REFUSED = "SELECT principal, decision_id, sample_pids FROM throttle_decisions WHERE action = 'THROTTLE'"
+
+
+def read_history(
+    tables: str | None, now: datetime, older: Iterable[Block] = (), complete_from: int | None = None
+) -> History:
+    """Return what is known of blocks.
+
+    Args:
+        tables: Folder of the path tables, or `catalog.schema`; None if there are none.
+        now: Our clock.
+        older: Blocks of a controller's metadata log.
+        complete_from: Ids from here on were all in a block of that log; None if that is not known.
+
+    Raises:
+        TableError: If the tables can't be read.
+    """
+    answers = () if tables is None else tuple(query(tables, "TABLE known_pid_blocks", now).records())
+    tapped = [_block(row) for row in answers if row["error"] == NONE]
+    # The same allocation in both is told by two clocks.
+    known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
+    missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
+    ordered = tuple(sorted([*tapped, *missing]))
+    now_ms = round(now.timestamp() * 1000)
+    if tables is None:
+        return History(ordered, answers, {}, now_ms, complete_from)
+    issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
+    return History(ordered, answers, issued, now_ms, complete_from, made_up)
+
+
+def _block(row: Mapping[str, Any]) -> Block:
+    at_ms = round(row["allocated_at"].timestamp() * 1000)
+    return Block(row["first_producer_id"], row["length"], row["broker_id"], row["broker_epoch"], at_ms)
+
+
+def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict[int, int]:
+    select = (
+        "SELECT max(result_producer_id) AS newest FROM producer_inits WHERE error = 'NONE' "
+        "GROUP BY result_producer_id - result_producer_id % 1000"
+    )
+    try:
+        rows = query(tables, select, now).records()
+    except TableNotFoundError:
+        # Tables of before: the blocks alone tell the most that can be lost.
+        return {}
+    newest: dict[int, int] = {}
+    for issued in (row["newest"] for row in rows):
+        block = holder(ordered, issued)
+        if block is not None:
+            newest[block.first] = max(issued, newest.get(block.first, issued))
+    return newest
+
+
+def _made_up(tables: str, ordered: Sequence[Block], now: datetime) -> tuple[MadeUp, ...]:
+    if not ordered:
+        return ()
+    limit = max(block.end for block in ordered) + FORGED_MARGIN
+    try:
+        rows = query(tables, _REFUSED, now).records()
+    except TableNotFoundError:
+        return ()
+    found = {(pid, row["principal"]): row["decision_id"] for row in rows for pid in row["sample_pids"] or ()}
+    return tuple(MadeUp(pid, who, decision) for (pid, who), decision in sorted(found.items()) if pid >= limit)
