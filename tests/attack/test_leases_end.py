@@ -173,12 +173,12 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(broker
     flag = tmp_path / "break"
     (tmp_path / "broken.py").write_text(
         "import pathlib, sys\n"
-        "from jobs.enforcement import watch\n"
-        "look = watch.Watch.look\n"
+        "from broker.enforcer.stream_watch import StreamWatch\n"
+        "check = StreamWatch.check\n"
         "def broken(self, now_ms):\n"
         f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')\n"
-        "    look(self, now_ms)\n"
-        "watch.Watch.look = broken\n"
+        "    check(self, now_ms)\n"
+        "StreamWatch.check = broken\n"
         "from jobs.cli import main\n"
         "main()\n"
     )
