@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from jobs.demo.clients import Clients
-from jobs.demo.command import Result, Slowing, linger
+from jobs.demo.command import linger
 from jobs.demo.demo_console import DemoConsole
+from jobs.demo.demo_run import Result, Slowing
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import MARKER, Child, prepare_folder
 from jobs.errors import DemoError
