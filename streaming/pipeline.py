@@ -16,6 +16,7 @@ from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.data_loss import Extent, LossWatch, load_book
+from streaming.checkpoint.identity import CheckpointOptions
 from streaming.checkpoint.recovery import EARLIEST, open_identity
 from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.deltalake_sink import DeltalakeSink
@@ -91,6 +92,11 @@ class StreamOptions:
         """Most records of a micro-batch."""
         return self.max_offsets_per_trigger or records_of_a_batch(self.trigger)
 
+    @property
+    def of_checkpoint(self) -> CheckpointOptions:
+        """What the stream asks of its checkpoint."""
+        return CheckpointOptions(self.checkpoint, self.config, self.scope, self.learn_until_ms, self.state_buckets)
+
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Start the stream.
@@ -98,16 +104,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     Raises:
         CheckpointError: If the checkpoint can't be used with these settings.
     """
-    identity = open_identity(
-        spark,
-        options.tables,
-        options.checkpoint,
-        options.config,
-        options.scope,
-        options.learn_until_ms,
-        new_checkpoint=options.new_checkpoint,
-        state_buckets=options.state_buckets,
-    )
+    identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
     options = replace(options, state_buckets=identity.state_buckets)
     learn_until_ms = max(identity.learn_until_ms, load_book(options.checkpoint).learn_until_ms)
     deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)

@@ -71,25 +71,35 @@ def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> St
     return identity
 
 
-def load_or_create(
-    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int | None = None
-) -> StreamIdentity:
-    """Return the identity kept in a checkpoint folder, made at the first start.
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """What a stream asks of its checkpoint. All but `learn_until_ms` can't change under it.
 
-    Args:
+    Attributes:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
-        config: Settings; those the state depends on can't change under a checkpoint.
-        scope: What a budget is for; can't change either.
+        config: Settings of the rules; of these, what the state depends on.
+        scope: What a budget is for.
         learn_until_ms: End of the learning time if this is the first start.
-        state_buckets: How the state is cut up; can't change. None for as it is, and in a new checkpoint for
-            `DEFAULT_STATE_BUCKETS`.
+        state_buckets: How the state is cut up; None for as it is, and in a new checkpoint for `DEFAULT_STATE_BUCKETS`.
+    """
+
+    checkpoint: str
+    config: QuotaConfig
+    scope: Scope
+    learn_until_ms: int
+    state_buckets: int | None = None
+
+
+def load_or_create(options: CheckpointOptions) -> StreamIdentity:
+    """Return the identity kept in a checkpoint folder, made at the first start.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
     """
+    checkpoint, state_buckets = options.checkpoint, options.state_buckets
     file = Path(checkpoint) / IDENTITY_FILE
-    frozen: dict[str, Any] = {name: getattr(config, name) for name in _FROZEN}
-    frozen |= {"scope": scope}
+    frozen: dict[str, Any] = {name: getattr(options.config, name) for name in _FROZEN}
+    frozen |= {"scope": options.scope}
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
@@ -104,7 +114,7 @@ def load_or_create(
         file.parent.mkdir(parents=True, exist_ok=True)
         buckets = DEFAULT_STATE_BUCKETS if state_buckets is None else state_buckets
         identity = StreamIdentity(
-            secrets.token_hex(8), secrets.randbits(63), learn_until_ms, **frozen, state_buckets=buckets
+            secrets.token_hex(8), secrets.randbits(63), options.learn_until_ms, **frozen, state_buckets=buckets
         )
         _write(file, identity)
     except OSError as error:

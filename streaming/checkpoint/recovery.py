@@ -6,9 +6,7 @@ new rows taken for old ones and dropped, and one that began anew would see old r
 
 from pyspark.sql import SparkSession
 
-from quota.config import QuotaConfig
-from state.events import Scope
-from streaming.checkpoint.identity import StreamIdentity, existing, load_or_create, save
+from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, existing, load_or_create, save
 from streaming.checkpoint.marks import WRITE_ORDER, BatchMark, holds_rows, newest_mark
 from streaming.checkpoint.spark_files import as_spark_json, newest_batch
 from streaming.errors import CheckpointError
@@ -17,32 +15,21 @@ EARLIEST = "earliest"
 
 
 def open_identity(
-    spark: SparkSession,
-    tables: str,
-    checkpoint: str,
-    config: QuotaConfig,
-    scope: Scope,
-    learn_until_ms: int,
-    *,
-    new_checkpoint: bool,
-    state_buckets: int | None = None,
+    spark: SparkSession, tables: str, options: CheckpointOptions, *, new_checkpoint: bool
 ) -> StreamIdentity:
     """Return the identity of a stream whose checkpoint and tables have been found to belong together.
 
     Args:
         spark: For tables in a catalog.
         tables: Folder of path tables, or `catalog.schema`.
-        checkpoint: Folder of the checkpoint.
-        config: Settings; those the state depends on can't change under a checkpoint.
-        scope: What a budget is for; can't change either.
-        learn_until_ms: End of the learning time if this is the first start.
+        options: Of the checkpoint.
         new_checkpoint: Whether a stream may begin on tables that hold rows of an earlier one. It then reads on where
             those rows end.
-        state_buckets: As of `load_or_create`.
 
     Raises:
         CheckpointError: If rows would be lost or written twice.
     """
+    checkpoint = options.checkpoint
     begun = newest_batch(checkpoint)
     marks = {table: newest_mark(spark, tables, table) for table in WRITE_ORDER}
     identity = existing(checkpoint)
@@ -58,7 +45,7 @@ def open_identity(
             )
             raise CheckpointError(msg)
         starting = seam([mark for mark in marks.values() if mark])
-    identity = load_or_create(checkpoint, config, scope, learn_until_ms, state_buckets)
+    identity = load_or_create(options)
     return identity if identity.starting_offsets else save(checkpoint, identity, starting)
 
 

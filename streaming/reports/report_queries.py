@@ -57,9 +57,7 @@ def start_reports(spark: SparkSession, options: StreamOptions, topics: Collectio
     Raises:
         CheckpointError: As of `streaming.pipeline.start`.
     """
-    identity = load_or_create(
-        options.checkpoint, options.config, options.scope, options.learn_until_ms, options.state_buckets
-    )
+    identity = load_or_create(options.of_checkpoint)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     return [_start(spark, options, REPORTS[topic], sink) for topic in REPORTS if topic in topics]
 

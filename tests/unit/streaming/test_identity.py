@@ -4,64 +4,77 @@ from pathlib import Path
 import pytest
 
 from quota.config import QuotaConfig
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, load_or_create
+from state.events import Scope
+from streaming.checkpoint.identity import (
+    DEFAULT_STATE_BUCKETS,
+    IDENTITY_FILE,
+    CheckpointOptions,
+    StreamIdentity,
+    load_or_create,
+)
 from streaming.errors import CheckpointError
 
 
-def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
-    first = load_or_create(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=5000)
+def identity_of(
+    checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int | None = None
+) -> StreamIdentity:
+    return load_or_create(CheckpointOptions(checkpoint, config, scope, learn_until_ms, state_buckets))
 
-    assert load_or_create(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=9000) == first
+
+def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
+    first = identity_of(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=5000)
+
+    assert identity_of(str(tmp_path / "new"), QuotaConfig(), "cluster", learn_until_ms=9000) == first
     assert first.learn_until_ms == 5000
 
 
 def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> None:
-    one = load_or_create(str(tmp_path / "one"), QuotaConfig(), "cluster", 0)
-    other = load_or_create(str(tmp_path / "other"), QuotaConfig(), "cluster", 0)
+    one = identity_of(str(tmp_path / "one"), QuotaConfig(), "cluster", 0)
+    other = identity_of(str(tmp_path / "other"), QuotaConfig(), "cluster", 0)
 
     assert one.stream_id != other.stream_id
     assert one.salt != other.salt
 
 
 def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
-    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+    identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
     with pytest.raises(CheckpointError, match="made with window_seconds=3600, now 60 is asked for: keep 3600 or use"):
-        load_or_create(str(tmp_path), QuotaConfig(window_seconds=60), "cluster", 0)
+        identity_of(str(tmp_path), QuotaConfig(window_seconds=60), "cluster", 0)
 
 
 def test_the_scope_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
-    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+    identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
     with pytest.raises(CheckpointError, match="made with scope=cluster, now broker is asked for"):
-        load_or_create(str(tmp_path), QuotaConfig(), "broker", 0)
+        identity_of(str(tmp_path), QuotaConfig(), "broker", 0)
 
 
 def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(tmp_path: Path) -> None:
     new, each = str(tmp_path / "new"), str(tmp_path / "each")
-    assert load_or_create(new, QuotaConfig(), "cluster", 0).state_buckets == DEFAULT_STATE_BUCKETS
-    assert load_or_create(each, QuotaConfig(), "cluster", 0, state_buckets=0).state_buckets == 0
+    assert identity_of(new, QuotaConfig(), "cluster", 0).state_buckets == DEFAULT_STATE_BUCKETS
+    assert identity_of(each, QuotaConfig(), "cluster", 0, state_buckets=0).state_buckets == 0
 
-    assert load_or_create(each, QuotaConfig(), "cluster", 0).state_buckets == 0
+    assert identity_of(each, QuotaConfig(), "cluster", 0).state_buckets == 0
     with pytest.raises(CheckpointError, match="made with state_buckets=64, now 0 is asked for"):
-        load_or_create(new, QuotaConfig(), "cluster", 0, state_buckets=0)
+        identity_of(new, QuotaConfig(), "cluster", 0, state_buckets=0)
 
 
 def test_a_checkpoint_of_before_state_buckets_keeps_a_state_for_each_principal(tmp_path: Path) -> None:
-    load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+    identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
     file = tmp_path / IDENTITY_FILE
     older = json.loads(file.read_text())
     del older["state_buckets"]
     file.write_text(json.dumps(older))
 
-    assert load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0).state_buckets == 0
+    assert identity_of(str(tmp_path), QuotaConfig(), "cluster", 0).state_buckets == 0
 
 
 def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text("{}")
 
     with pytest.raises(CheckpointError, match=f"has no {IDENTITY_FILE}"):
-        load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+        identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
 
 @pytest.mark.parametrize("content", ["", "[]", json.dumps({"stream_id": "x"})])
@@ -69,11 +82,11 @@ def test_a_damaged_identity_is_refused_with_the_folder_named(tmp_path: Path, con
     (tmp_path / IDENTITY_FILE).write_text(content)
 
     with pytest.raises(CheckpointError, match="can't be used"):
-        load_or_create(str(tmp_path), QuotaConfig(), "cluster", 0)
+        identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
 
 def test_a_checkpoint_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(CheckpointError, match="give a folder that this user can write to"):
-        load_or_create(str(tmp_path / "file" / "checkpoint"), QuotaConfig(), "cluster", 0)
+        identity_of(str(tmp_path / "file" / "checkpoint"), QuotaConfig(), "cluster", 0)

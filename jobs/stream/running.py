@@ -1,0 +1,153 @@
+"""Runs the queries of `pid-quota stream`: its tables, its Spark session, its metrics."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from broker.cluster.offsets import first_record_ms
+from broker.cluster.topics import require_topic
+from broker.errors import TopicMissingError
+from broker.jars.jar_sets import jars_folder, spark_jars
+from jobs.metrics_server import LOOPBACK, serving
+from jobs.progress import say
+from jobs.stream.stream_metrics import StreamMetrics
+from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
+from jobs.terminal import debug_wanted
+from streaming.checkpoint.data_loss import run_through_losses
+from streaming.checkpoint.spark_files import held
+from streaming.databricks import in_databricks
+from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
+from streaming.listener import ProgressListener
+from streaming.pipeline import start
+from streaming.reports.report_queries import start_reports
+from streaming.session import stream_session
+from streaming.triggers import AVAILABLE_NOW
+from tables.delta import is_catalog
+from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from broker.cluster.kafka_config import KafkaConfig
+    from streaming.pipeline import StreamOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """How a stream is run, beside what it does (`StreamOptions`).
+
+    Attributes:
+        learn_seconds: Length of the learning time if this is the first start; 0 for none.
+        new_tables: Whether a stream that has begun may go on with other tables.
+        master: Spark master, where a session is started here.
+        py_files: Wheel for its workers.
+        metrics_port: Where metrics are served to Prometheus; None for nowhere.
+        metrics_host: At which address.
+        metrics_top: Principals with metrics of their own.
+    """
+
+    learn_seconds: int
+    new_tables: bool = False
+    master: str = "local[2]"
+    py_files: str = ""
+    metrics_port: int | None = None
+    metrics_host: str = LOOPBACK
+    metrics_top: int = 100
+
+
+def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
+    """Run a stream until it ends.
+
+    Raises:
+        CheckpointError: If the checkpoint can't be used.
+        StreamFailedError: If Spark ended it with an error.
+    """
+    prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
+    require_topic(kafka.client(), options.topic)
+    options = replace(options, learn_until_ms=_learn_until_ms(kafka, options, launch.learn_seconds))
+    reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
+    if options.trigger != AVAILABLE_NOW:
+        say(
+            f"from topic {options.topic} into the tables in {options.tables}, a batch every {options.trigger}; "
+            "Ctrl-C ends it"
+        )
+    if launch.metrics_port is None:
+        _run(options, launch, reports)
+        return
+    metrics = StreamMetrics(options.config, top=launch.metrics_top)
+    with serving(metrics, launch.metrics_port, launch.metrics_host):
+        _run(replace(options, observer=metrics.observe), launch, reports, metrics)
+
+
+def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
+    try:
+        require_topic(kafka.client(), topic)
+    except TopicMissingError:
+        return False
+    return True
+
+
+def _learn_until_ms(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> int:
+    """Return the end of the learning time: it begins with the oldest record, or now if there is none.
+
+    A stream that goes on where another ended does not begin with the oldest record either.
+    """
+    if not learn_seconds:
+        return 0
+    first_ms = None if options.new_checkpoint else first_record_ms(kafka.client(), options.topic)
+    begin_ms = round(time.time() * 1000) if first_ms is None else first_ms
+    return begin_ms + learn_seconds * 1000
+
+
+def _run(
+    options: StreamOptions, launch: Launch, report_topics: Collection[str], metrics: StreamMetrics | None = None
+) -> None:
+    has_jars = in_databricks() or is_catalog(options.tables)
+    if not debug_wanted():
+        # What it says is a trace of Python for each error of Java; the error comes to us all the same.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    with held(options.checkpoint):
+        spark = stream_session(
+            [] if has_jars else spark_jars(jars_folder()), launch.master, launch.py_files, debug=debug_wanted()
+        )
+        listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
+        if listener is not None:
+            spark.streams.addListener(listener)
+        try:
+            if is_catalog(options.tables):
+                make_relations(spark, options, new_tables=launch.new_tables)
+            run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
+        except Exception as error:
+            if is_of_spark(error):
+                raise as_stream_error(error, options.checkpoint) from error
+            raise
+        finally:
+            with jvm_may_be_gone():
+                if listener is not None:
+                    spark.streams.removeListener(listener)
+                if not in_databricks():
+                    # There it is the cluster's session, and a task that stops it is taken for one that crashed.
+                    spark.stop()
+
+
+def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
+    """Run the queries until the first of them fails, or all have read what there is."""
+    queries = [start(spark, options)]
+    try:
+        note_tables(spark, options)
+        queries += start_reports(spark, options, report_topics)
+        if options.trigger == AVAILABLE_NOW:
+            for query in queries:
+                query.awaitTermination()
+        else:
+            # None of them ends by itself: the first that does has failed.
+            spark.streams.awaitAnyTermination()
+    finally:
+        with jvm_may_be_gone():
+            for query in queries:
+                query.stop()
+            spark.streams.resetTerminated()
