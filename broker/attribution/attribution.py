@@ -1,12 +1,12 @@
-"""Says which principal each appended batch belongs to: log lines in, records out. Pure: no file, no clock.
+"""Attributes each appended batch to a principal: log lines in, records out. Pure: no file, no clock.
 
-Rule 1, the thread: the broker handles a PRODUCE request and appends its batches on one thread, so a batch outside a
+Rule 1, the thread: a broker handles a PRODUCE request and appends its batches on one thread. So a batch outside a
 transaction belongs to the last PRODUCE line of its thread, if that names the partition and had no batch for it yet.
 
-Rule 2, the binding: batches of a transaction are verified first and appended later, on whatever thread is free. They
-belong to whom their producer id was handed out, which the INIT_PRODUCER_ID lines tell, here or on another broker.
+Rule 2, the binding: batches of a transaction are verified first and appended later, on any thread. They belong to the
+principal that got their producer id, which INIT_PRODUCER_ID lines tell, on this broker or another.
 
-What neither rule can place waits for a binding (see `broker.attribution.owners`).
+A batch that neither rule can attribute waits for a binding (see `broker.attribution.owners`).
 
 Nothing is guessed: a line that is missing (`broker.log.reorder_buffer`), cut or damaged clears what is known of its
 thread, or of all threads if the thread can't be told. A batch of such a thread goes by its binding or as `unknown`.
@@ -42,24 +42,24 @@ from broker.log.request_log import LOGGER as REQUEST_LOGGER
 from broker.log.request_log import parse_request_log
 from wire.records import ProducerIdBlock, Record
 
-# Only these threads append what a client sends; the others replay or copy what was appended before.
+# Only these threads append batches of clients; others replay or replicate.
 _HANDLER_THREAD = b"data-plane-kafka-request-handler-"
 
 _TIME = re.compile(rb'\{(?:"sn":\d{1,18},)?"ts":(\d{1,15}),')
-# What a thread worked on is kept over a restart of the tap, if it is not unreasonably long.
+# Limits of what the position file keeps of pending lines.
 _MAX_KEPT_LINE_BYTES = 8 * 1024
 _MAX_KEPT_HELD_BYTES = 256 * 1024
 
 
 class Attribution(Batches):
-    """Remembers, for one broker, what each thread works on.
+    """Reads the log of one broker, tracking the request of each thread.
 
     Args:
-        broker_id: written into each record; read from the lines if None.
-        owners: whom producer ids belong to.
-        own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
-        every_batch: also send what was sent in the same second already, which changes nothing downstream.
-        learn_ms: see `broker.attribution.learning`; 0 marks no event.
+        broker_id: put into each record; None reads it from the lines.
+        owners: bindings of producer ids.
+        own_topics: ignored, like `wire.topics.OWN_TOPICS`.
+        every_batch: keep duplicates within a second, which change nothing downstream.
+        learn_ms: see `broker.attribution.learning`; 0 marks no event as learning.
     """
 
     def __init__(
@@ -73,28 +73,28 @@ class Attribution(Batches):
     ) -> None:
         super().__init__(broker_id, owners, own_topics=own_topics, every_batch=every_batch, learn_ms=learn_ms)
         self.logging: bool | None = None
-        """Whether the broker's log was on when that was asked last."""
+        """Whether the broker's log was on when last checked."""
         self._learns_broker = broker_id is None
         self._order = ReorderBuffer()
         self._inits = PendingInits()
 
     @property
     def broker_id(self) -> int | None:
-        """Of the broker that writes these lines, None while that is not known."""
+        """Id of the broker that writes these lines; None while unknown."""
         return self._broker_id
 
     def feed(self, line: bytes, now_s: float) -> Sequence[Record]:
-        """Take the next line of the broker's log.
+        """Process the next line of the broker's log.
 
         Args:
-            line: without what ends it.
-            now_s: seconds of any clock that does not go back, for the waiting.
+            line: without its delimiter.
+            now_s: monotonic clock, in seconds.
 
         Returns:
-            The records that it makes, mostly none or one.
+            Records, mostly none or one.
 
         Raises:
-            TapError: lines of several brokers come as those of one.
+            TapError: lines of several brokers are mixed.
         """
         fast = FAST_LINE.match(line)
         order = self._order
@@ -107,28 +107,28 @@ class Attribution(Batches):
         return self._read(line, fast, now_s)
 
     def expire(self, now_s: float) -> Sequence[Record]:
-        """Go on without lines that were waited for long enough."""
+        """Skip missing lines that have been waited for long enough."""
         return self._in_order(self._order.flush_expired(now_s), now_s)
 
     def heard(self, line: bytes) -> None:
-        """Take note of the newest line of a batch: also one that makes no event says that the log is on."""
+        """Note the newest line of a batch: it shows that the log is on, even if it makes no event."""
         when = _time(line)
         if when is not None:
             self.learning.observe(when, self._learn_ms)
 
     def damaged(self, line: bytes) -> None:
-        """Count a line that makes no sense; whose it was is not known."""
+        """Count a damaged line and forget the threads' requests, since its thread is unknown."""
         self._bad(line)
         self._forget(_time(line))
 
-    # Over a restart of the tap
+    # Across restarts of the tap
 
     def kept_lines(self) -> list[bytes]:
-        """Lines that the next run has to know to go on as if there had been no end: for its `restore`."""
+        """Lines that the next run needs to resume exactly here; see `restore`."""
         return [line for line in (*self._threads.lines(), *self._inits.lines()) if len(line) <= _MAX_KEPT_LINE_BYTES]
 
     def kept_order(self) -> ReorderState | None:
-        """What the next run has to know of the lines' numbers; None if they have none."""
+        """State of the reorder buffer for the next run; None if lines have no numbers."""
         held = self._order.held()
         if sum(map(len, held)) > _MAX_KEPT_HELD_BYTES:
             held = []
@@ -136,7 +136,7 @@ class Attribution(Batches):
         return ReorderState(self._order.next, held, self._inits.unsure_until_ms(kept)) if self._order.next else None
 
     def restore(self, kept_lines: list[bytes], order: ReorderState | None, now_s: float) -> None:
-        """Take what the last run kept."""
+        """Resume from what the last run kept."""
         for line in kept_lines:
             self._read(line, FAST_LINE.match(line), now_s)
         if order is not None:
@@ -154,7 +154,7 @@ class Attribution(Batches):
                 out += self._read(line, FAST_LINE.match(line), now_s)
                 before = line
             elif behind is not None and line_number(behind) == b"1":
-                # A broker that starts again has all its requests behind its first line.
+                # A restarted broker writes all its requests after its first line.
                 self._forget(None)
                 self._inits.be_unsure(0)
             else:
@@ -164,14 +164,14 @@ class Attribution(Batches):
 
     def _forget(self, now_ms: int | None) -> None:
         self._threads.forget_all()
-        # Without numbers most losses show nowhere: one that does makes nothing surer.
+        # Without numbers most losses go unnoticed anyway.
         unsure_ms = math.inf if now_ms is None else now_ms + MAX_AGE_MS
         self._inits.forget_all(unsure_ms if self._order.next else 0)
 
     def _read(self, line: bytes, fast: re.Match[bytes] | None, now_s: float) -> Sequence[Record]:
         if fast is None:
             return self._read_decoded(line, now_s)
-        # Straight through: this is the way of nearly all lines.
+        # Inlined: nearly all lines take this path.
         number, ts, thread, broker, topic, partition, producer_id, epoch, sequence, transaction = fast.groups()
         if broker is not None:
             if self._learns_broker:
@@ -191,14 +191,14 @@ class Attribution(Batches):
         if sequence == b"-1":
             self.counters.markers += 1
             return ()
-        # A coordinator's epoch stays after a transaction: it says nothing of this batch.
+        # The coordinator's epoch outlives its transaction: it says nothing about this batch.
         batch = ProducerStateUpdate(name, int(partition), pid, int(epoch), transaction != b".empty", False)
         return self._appended(int(ts), thread, batch, now_s, numbered=number is not None)
 
     def _read_decoded(self, raw: bytes, now_s: float) -> Sequence[Record]:
-        # Whoever lets other loggers write to the same file pays these looks, not the decoding.
+        # Lines of other loggers in the same file are skipped without decoding.
         if b"KafkaApi" not in raw and b"ProducerStateManager" not in raw and b"Completed request:" not in raw:
-            # Of another logger, unless it was cut in front of that.
+            # Another logger's, unless it was cut before the logger's name.
             if raw.startswith(b"{") and not raw.endswith(b"}"):
                 self.damaged(raw)
             return ()
@@ -225,7 +225,7 @@ class Attribution(Batches):
             return ()
         if self._learns_broker:
             self._learn_broker(broker)
-        # Whatever comes next on this thread is not of the request before.
+        # What follows on this thread does not belong to the request before.
         self._abandon(thread)
         if is_produce(message):
             self._threads.arrived(thread, raw)
@@ -246,8 +246,8 @@ class Attribution(Batches):
             self._broker_id = broker_id
         elif self._broker_id != broker_id:
             msg = (
-                f"lines of brokers {self._broker_id} and {broker_id} come without saying whose they are, and threads "
-                f"of both are called the same: give each broker's records a key, a header or a field broker_id"
+                f"lines of brokers {self._broker_id} and {broker_id} are mixed, and nothing tells them apart: "
+                f"give each broker's records a key, a header or a field broker_id"
             )
             raise TapError(msg)
 

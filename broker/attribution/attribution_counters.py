@@ -1,4 +1,4 @@
-"""What attribution counts: of a broker's lines, and of batches without a binding."""
+"""Counters of attribution: of a broker's lines, and of batches without a binding."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 @dataclass
 class AttributionCounters:
-    """What became of a broker's lines, since the start.
+    """Outcomes of a broker's lines, since start.
 
     Attributes:
-        events: batches that went out or wait to.
-        repeats: batches left out, since the same principal, client and id went out in the same second.
-        borrowed: were produced by another principal than the one that the producer id was handed out to.
-        markers: ends of transactions, which the broker writes, not events.
-        followers: batches copied by a replica, not events.
-        recovered: batches replayed after an unclean stop, not events.
-        other_threads: batches appended otherwise, not events.
-        own_topics: batches of our own and internal topics, not events.
+        events: batches sent or waiting.
+        repeats: batches dropped as duplicates: same principal, client and id in the same second.
+        borrowed: batches by another principal than the producer id was handed out to.
+        markers: transaction markers written by the broker; no events.
+        followers: batches replicated by a follower; no events.
+        recovered: batches replayed after an unclean shutdown; no events.
+        other_threads: batches appended by other threads; no events.
+        own_topics: batches of our own and internal topics; no events.
         bindings: producer ids seen handed out.
         inits: answers to INIT_PRODUCER_ID.
-        crafted_inits: of these, that a client's texts made ambiguous.
+        crafted_inits: of these, ambiguous because of delimiters in client texts.
         unmatched_results: answers to INIT_PRODUCER_ID without their request.
-        id_blocks: blocks of producer ids given to brokers.
-        failures: partitions that a PRODUCE request failed for.
-        bad_lines: lines or messages that were cut, damaged or of an unknown form.
-        lost_lines: numbers of lines that never came.
+        id_blocks: blocks of producer ids allocated to brokers.
+        failures: partitions for which a PRODUCE request failed.
+        bad_lines: lines or messages that are truncated, damaged or of an unknown form.
+        lost_lines: line numbers that never arrived.
     """
 
     events: int = 0
@@ -48,13 +48,13 @@ class AttributionCounters:
 
 @dataclass
 class OwnerCounters:
-    """What became of batches without a binding, since the start.
+    """Outcomes of batches without a binding, since start.
 
     Attributes:
-        waited: had to wait.
-        placed_late: of these, went out with their principal in time.
-        unplaced: went out as `unknown`.
-        corrections: sent for producer ids that had gone out as `unknown`.
+        waited: waited for a binding.
+        placed_late: of these, sent with their principal in time.
+        unplaced: sent as `unknown`.
+        corrections: sent for producer ids that were sent as `unknown` before.
     """
 
     waited: int = 0

@@ -1,4 +1,4 @@
-"""What becomes of a broker's appended batches: whose they are, and the events that they make. Pure."""
+"""Attributes appended batches to principals and makes events of them. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MAX_TOPICS = 100_000
 _BORROWED_SAMPLES = 16
 _BAD_SAMPLES = 8
 _BAD_SAMPLE_BYTES = 200
-# Stands for the owner of a batch that its thread and its binding give to different principals.
+# Owner of a batch whose thread and binding disagree.
 _DISPUTED = ProduceRequest("", "", "")
 
 
 class Batches:
-    """The half of `Attribution` that knows no lines: rule 1, rule 2, and what goes out.
+    """The part of `Attribution` that is independent of log lines: rules 1 and 2, and the events.
 
     Args:
-        broker_id: written into each record; read from the lines if None.
-        owners: whom producer ids belong to.
-        own_topics: that are left alone besides `wire.topics.OWN_TOPICS`.
-        every_batch: also send what was sent in the same second already, which changes nothing downstream.
-        learn_ms: see `broker.attribution.learning`; 0 marks no event.
+        broker_id: put into each record; None reads it from the lines.
+        owners: bindings of producer ids.
+        own_topics: ignored, like `wire.topics.OWN_TOPICS`.
+        every_batch: keep duplicates within a second, which change nothing downstream.
+        learn_ms: see `broker.attribution.learning`; 0 marks no event as learning.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class Batches:
         self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
         self.newest_line_ms: int | None = None
         self.repeated = False
-        """Whether the lines to come may have been sent by a run that crashed."""
+        """Whether a crashed run may already have sent the events of the next lines."""
         self._broker_id = broker_id
         self._owners = owners
         self._own_topics = own_topics
         self._deduplicator = None if every_batch else Deduplicator()
         self._threads = ThreadRequests()
-        # None for those that are left alone.
+        # None for ignored topics.
         self._topics: dict[bytes, str | None] = {}
 
     def _bad(self, line: bytes) -> None:
@@ -135,8 +135,8 @@ class Batches:
         bound = self._owners.find_hot(producer_id)
         if bound is None or bound.principal == request.principal:
             return request
-        # Whoever uses the id is charged, not whom it was made for; an operator wants to know.
+        # Charge the user of the id, not its owner; report it to the operator.
         self.counters.borrowed += 1
         self.borrowed.append(BorrowedId(producer_id, bound.principal, request.principal))
-        # Without numbers nobody can tell whether the line of another request is missing in between.
+        # Without line numbers, the line of another request may be missing in between.
         return request if numbered else _DISPUTED

@@ -1,9 +1,9 @@
-"""Remembers whom each producer id was handed out to, for very many of them in little memory.
+"""Bindings of producer ids to principals: an LRU dict over a temporary SQLite file.
 
-What is in use lies in a dict; bindings of transactional ids, which nothing else can tell, also in a temporary SQLite
-file: ten million of them took 1.8 GB of disk and 132 MB of memory with the dict full, where a dict alone would take
-4 GB; a look-up in the file takes 6 µs (measured). Both forget the longest unused: the dict one by one, the file by
-generations, so that a flood costs no more than steady work.
+The dict holds bindings in use; the file also holds those of transactional ids, which no other source can tell. Ten
+million took 1.8 GB of disk and 132 MB of memory with the dict full, where a dict alone would take 4 GB; a look-up in
+the file takes 6 µs (measured). Both evict the least recently used: the dict one by one, the file by generations, so
+that a flood costs no more than steady work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORED_BINDINGS = 10_000_000
 """Bindings of transactional ids on disk, of about 180 bytes each."""
 
 _PREFIX = "pid-quota-bindings-"
-# Of a tap that was killed between making its folder and removing it, or of an earlier version.
+# Age at which a folder counts as left by a killed tap.
 _LEFT_BEHIND_S = 60.0
 _CACHE_KIB = 32 * 1024
 _BATCH = 10_000
@@ -48,12 +48,12 @@ _decode = msgspec.msgpack.Decoder(Binding).decode
 
 
 class Bindings(Closing):
-    """Bindings by producer id; the one with the higher epoch, then the later one, wins.
+    """Bindings by producer id; the higher epoch wins, then the later one.
 
     Args:
-        folder: where the temporary file lies; the system's own folder for such if left out.
-        hot: how many are kept in memory.
-        stored: how many of transactional ids are kept on disk at least, and twice that at most.
+        folder: of the temporary file; by default the system's temporary folder.
+        hot: capacity of the dict.
+        stored: least number of transactional ids kept on disk; at most twice as many.
     """
 
     def __init__(self, folder: Path | None = None, *, hot: int = HOT_BINDINGS, stored: int = STORED_BINDINGS) -> None:
@@ -65,7 +65,7 @@ class Bindings(Closing):
         _remove_stale(Path(folder or tempfile.gettempdir()))
         with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as name:
             self._store = sqlite3.connect(Path(name) / "bindings", isolation_level=None, check_same_thread=False)
-            # Nothing here outlives the process: no journal, no syncing, and, once it is open, no name.
+            # Nothing here outlives the process: no journal, no fsync, and the open file has no name.
             for pragma in (
                 "journal_mode=OFF",
                 "synchronous=OFF",
@@ -77,11 +77,11 @@ class Bindings(Closing):
         self._store.execute(_CREATE_YOUNG)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close the file; drops all bindings."""
         self._store.close()
 
     def find(self, producer_id: int) -> Binding | None:
-        """The binding of an id, wherever it lies; it counts as used."""
+        """The binding of an id, from the dict or the file; marks it as used."""
         hot = self.find_hot(producer_id)
         if hot is not None:
             return hot
@@ -91,23 +91,23 @@ class Bindings(Closing):
         return stored
 
     def find_hot(self, producer_id: int) -> Binding | None:
-        """The binding of an id if it lies in memory; it counts as used."""
+        """The binding of an id if it is in the dict; marks it as used."""
         hot = self._hot
         found = hot.pop(producer_id, None)
         if found is not None:
-            # Back in as the last: the first of a dict is the longest unused.
+            # Reinsert at the end: the first key is the least recently used.
             hot[producer_id] = found
         return found
 
     def add(self, binding: Binding, *, hot: bool = True) -> bool:
-        """Remember a binding.
+        """Add a binding.
 
         Args:
-            binding: as it was seen or read.
-            hot: it is likely to be used soon; those read from the topic by the million are not.
+            binding: from the log or the topic.
+            hot: keep it in the dict, since it is likely to be used soon; bulk loads from the topic are not.
 
         Returns:
-            False if one at least as new is known already.
+            False if one at least as new is known.
         """
         known = self._hot.get(binding.producer_id) or self._unwritten.get(binding.producer_id)
         if known is not None and not binding.is_newer_than(known):
@@ -134,7 +134,7 @@ class Bindings(Closing):
             return None
         found = _decode(rows[0][0])
         if len(rows) == 1:
-            # In use: it must not go with the older half.
+            # In use: copy it to the young generation.
             self._keep(found)
         return found
 
@@ -161,7 +161,7 @@ class Bindings(Closing):
 
 
 def _remove_stale(folder: Path) -> None:
-    """Remove what killed taps left; another one that runs has its file open and does not need the name."""
+    """Remove folders of killed taps; a running tap has its file open and does not need the name."""
     for left in folder.glob(f"{_PREFIX}*"):
         try:
             old = time.time() - left.stat().st_mtime > _LEFT_BEHIND_S

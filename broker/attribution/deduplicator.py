@@ -1,17 +1,17 @@
-"""Leaves out what went out in the same second: within a tick of the quota a repeat of a producer id changes nothing."""
+"""Deduplicates events within a second: within a tick of the quota a repeated producer id changes nothing."""
 
 from __future__ import annotations
 
 
 class Deduplicator:
-    """What one broker's log said in the second that it is at."""
+    """Remembers what one broker's log held in its current second."""
 
     def __init__(self) -> None:
         self._second = 0
         self._seen: set[tuple[int, str, str]] = set()
 
     def is_duplicate(self, timestamp_ms: int, producer_id: int, principal: str, client_id: str) -> bool:
-        """Say whether the same came in the same second of broker time already, and note it."""
+        """Whether the same was seen in the same second of broker time; remembers it."""
         second = timestamp_ms // 1000
         if second != self._second:
             self._second = second

@@ -1,7 +1,7 @@
-"""Whom producer ids belong to, and what waits to be told: bindings, batches without one, and late corrections. Pure.
+"""Bindings of producer ids, batches that wait for one, and late corrections. Pure.
 
-A batch that no rule can place waits here. When its binding comes in time, it goes out with its principal.
-When the time is up, it goes out once as principal `unknown`; if the binding comes after all, one correction follows.
+A batch that no rule can attribute waits here. If its binding arrives in time, it is sent with its principal; at the
+timeout it is sent as `unknown`, and one correction follows if the binding arrives later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quota.principals import UNKNOWN_PRINCIPAL
 from wire.records import Binding, ProduceEvent
 
 WAIT_S = 30.0
-"""How long a batch waits for its binding: another broker's tap may be that much behind."""
+"""How long a batch waits for its binding: another broker's tap may lag this much."""
 
 MAX_WAITING = 10_000
 MAX_UNKNOWN = 100_000
@@ -30,7 +30,7 @@ class _Waiting:
 
 
 class Owners:
-    """One for a tap, shared by all brokers that it reads of."""
+    """One per tap, shared by all brokers it reads."""
 
     def __init__(
         self,
@@ -43,42 +43,42 @@ class Owners:
         """Begin with what `bindings` holds.
 
         Args:
-            bindings: where they are remembered.
+            bindings: the known ones.
             wait_s: how long a batch waits for its binding.
-            max_waiting: how many do; beyond it the first ones go out as `unknown` at once.
-            max_unknown: producer ids that a correction can still be made for.
+            max_waiting: most batches that wait; beyond it the oldest are sent as `unknown`.
+            max_unknown: producer ids remembered for a correction.
         """
         self.counters = OwnerCounters()
         self._bindings = bindings
         self._wait_s = wait_s
         self._max_waiting = max_waiting
         self._max_unknown = max_unknown
-        # Both in the order of their coming: the clock does not go back.
+        # Both in order of arrival: the clock is monotonic.
         self._waiting: dict[int, list[_Waiting]] = {}
         self._waits = 0
         self._unknown: dict[int, ProduceEvent] = {}
         self._announced_ms: dict[int, int] = {}
 
     def find(self, producer_id: int) -> Binding | None:
-        """Whom an id was handed out to, also if that was long ago or on another broker."""
+        """The binding of an id, however old, from any broker."""
         return self._bindings.find(producer_id)
 
     def find_hot(self, producer_id: int) -> Binding | None:
-        """The same, if it can be said at once: enough for what only is reported."""
+        """The binding of an id if it is in memory: enough for reporting."""
         return self._bindings.find_hot(producer_id)
 
     def bind(self, binding: Binding, *, hot: bool = True) -> list[ProduceEvent] | None:
-        """Learn a binding.
+        """Add a binding.
 
         Returns:
-            The batches that waited for it, and the correction if there has to be one; None if one as new is known.
+            The batches that waited for it, and a correction if one is due; None if one as new is known.
         """
         if not self._bindings.add(binding, hot=hot):
             return None
         return self.release(binding)
 
     def release(self, binding: Binding) -> list[ProduceEvent]:
-        """The batches that waited for a binding, and the correction if there has to be one; they wait no longer."""
+        """Remove and return the batches that waited for a binding, and a correction if one is due."""
         producer_id = binding.producer_id
         out = [_placed(waiting.event, binding) for waiting in self._waiting.pop(producer_id, ())]
         self._waits -= len(out)
@@ -90,7 +90,7 @@ class Owners:
         return out
 
     def wait(self, event: ProduceEvent, now_s: float) -> list[ProduceEvent]:
-        """Keep a batch until its binding comes; hands back those that have to make room, as `unknown`."""
+        """Hold a batch until its binding arrives; return those evicted to make room, as `unknown`."""
         self.counters.waited += 1
         self._waiting.setdefault(event.producer_id, []).append(_Waiting(now_s + self._wait_s, event))
         self._waits += 1
@@ -100,7 +100,7 @@ class Owners:
         return out
 
     def expire(self, now_s: float) -> list[ProduceEvent]:
-        """The batches whose time is up, as `unknown`."""
+        """Remove and return batches that timed out, as `unknown`."""
         out: list[ProduceEvent] = []
         while self._waiting:
             first = next(iter(self._waiting))
@@ -110,11 +110,11 @@ class Owners:
         return out
 
     def waiting(self) -> list[ProduceEvent]:
-        """All that wait now: what has to be kept over a crash."""
+        """All waiting batches, to be saved across a crash."""
         return [waiting.event for each in self._waiting.values() for waiting in each]
 
     def is_due(self, binding: Binding, now_ms: int) -> bool:
-        """Whether a binding in use has to be announced again, since the topic forgets; true once per day."""
+        """Whether to announce a binding in use again before the topic's retention drops it; true once a day."""
         producer_id = binding.producer_id
         last_ms = self._announced_ms.get(producer_id, binding.timestamp_ms)
         if now_ms - last_ms <= _DAY_MS:
@@ -123,7 +123,7 @@ class Owners:
         return True
 
     def announced(self, producer_id: int, when_ms: int) -> None:
-        """Note that the topic holds a binding, written at that time."""
+        """Note when the topic's record of a binding was written."""
         self._announced_ms.pop(producer_id, None)
         self._announced_ms[producer_id] = when_ms
         if len(self._announced_ms) > self._max_unknown:
@@ -150,7 +150,7 @@ def unplaced(
     *,
     learning: bool = False,
 ) -> ProduceEvent:
-    """The event of a batch that no rule can place."""
+    """The event of a batch that no rule can attribute."""
     where = (broker_id, topic, partition)
     return ProduceEvent(timestamp_ms, UNKNOWN_PRINCIPAL, producer_id, epoch, *where, learning=learning)
 

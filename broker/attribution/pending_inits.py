@@ -1,10 +1,10 @@
-"""Joins requests for producer ids and their answers: who was handed which id. Pure.
+"""Joins INIT_PRODUCER_ID requests with their answers: who got which producer id. Pure.
 
-Without a transactional id the answer comes on the request's thread, before the thread's next request; with one it may
-come on any thread, and repeats the id. The client id must agree too. A request that was denied or made no sense gets no
-answer line: it is forgotten after a minute of the log. Where requests of several principals fit an answer, nobody is
-bound. The same holds if another's request that fits may have been there: one that was given up within the last minute,
-or, in the minute after lines were lost, one that nobody saw.
+Without a transactional id the answer comes on the request's thread, before that thread's next request; with one it may
+come on any thread, and repeats the id. The client id must match too. A denied or invalid request gets no answer line:
+it expires after a minute of log time. If requests of several principals match an answer, none is bound. The same holds
+if another principal's matching request may exist: one that expired within the last minute, or, in the minute after
+lines were lost, one that was missed.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from broker.log.log_lines import InitProducerIdRequest, InitProducerIdResult, pa
 from wire.records import Binding, ProducerInit
 
 MAX_AGE_MS = 60_000
-"""How long a request waits for its answer, in time of the log; a broker answers in milliseconds."""
+"""How long a request waits for its answer, in log time; brokers answer in milliseconds."""
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all requests that wait; the oldest go first."""
+"""Limit for all pending requests; the oldest are evicted."""
 
-# Whose requests were given up; 150 bytes each. Within a minute no broker refuses so many while another waits.
+# Expired requests remembered, 150 bytes each; no broker refuses so many within a minute while another waits.
 _MAX_GIVEN_UP = 50_000
-# With delimiters in a client's text: an answer that has them too is compared with each.
+# Requests with delimiters in client texts; an answer with delimiters is compared with each.
 _MAX_CRAFTED = 16
-# What a request takes beside its texts.
+# Memory of a request beside its texts.
 _BASE_BYTES = 1_000
-# The epoch of a binding that crafted texts made ambiguous: any plain answer about the same id is newer.
+# Epoch of a binding made ambiguous by crafted texts: any plain answer about the same id supersedes it.
 _DOUBTFUL_EPOCH = -1
-# Lines that are kept over a restart of the tap: those of the last moment, whose answers are still to come.
+# Limits of lines kept across a restart of the tap: recent ones, whose answers are still due.
 _MAX_KEPT_BYTES = 16 * 1024
 _MAX_KEPT_MS = 5_000
 
@@ -42,10 +42,10 @@ class InitAnswer:
     """An answer with its request.
 
     Attributes:
-        request: as it arrived.
-        result: what was handed out, or why nothing was.
+        request: the request.
+        result: the producer id, or the error.
         transactional_id: of the request, None for a merely idempotent producer.
-        doubtful: a client's texts allow more than one reading.
+        doubtful: delimiters in client texts allow more than one reading.
     """
 
     request: InitProducerIdRequest
@@ -54,7 +54,7 @@ class InitAnswer:
     doubtful: bool
 
     def record(self, timestamp_ms: int, broker_id: int | None, *, repeated: bool) -> ProducerInit:
-        """What goes to `producer-inits`."""
+        """The record for `producer-inits`."""
         request, result = self.request, self.result
         return ProducerInit(
             timestamp_ms,
@@ -72,7 +72,7 @@ class InitAnswer:
         )
 
     def binding(self, timestamp_ms: int, broker_id: int | None) -> Binding | None:
-        """Whose the id is from now on; None if none was handed out."""
+        """The new binding; None on an error."""
         result = self.result
         if result.error != "NONE":
             return None
@@ -88,9 +88,9 @@ class _Pending:
     thread: bytes
     line: bytes
     request: InitProducerIdRequest
-    # If it can be read in one way only.
+    # Set if there is only one reading.
     key: _Key | None
-    # Else the lengths of client id and transactional id in each of them.
+    # Lengths of client id and transactional id in each reading.
     lengths: frozenset[tuple[int, int]]
 
     @property
@@ -99,7 +99,7 @@ class _Pending:
 
     @property
     def is_plain(self) -> bool:
-        """Its answer comes on its thread, or never."""
+        """Without a transactional id: its answer comes on its thread, or never."""
         return self.key is not None and self.key[1] is None
 
 
@@ -110,17 +110,17 @@ class PendingInits:
         self._numbers = count()
         self._all: dict[int, _Pending] = {}
         self.held_bytes = 0
-        """What all of them take, as far as it can be told."""
+        """Estimated memory of all pending requests."""
         self._on_thread: dict[bytes, _Pending] = {}
         # By principal, then in the order of arrival.
         self._crafted: dict[int, _Pending] = {}
         self._by_key: dict[_Key, dict[str, dict[int, _Pending]]] = {}
-        # By a hash of client id and transactional id: of whom, as a hash too (None: of several), and until when.
+        # Expired requests: by hash of client id and transactional id, hash of the principal (None: several) and end.
         self._given_up: dict[int, tuple[int | None, int]] = {}
         self._unsure_until_ms: float = 0
 
     def lines(self) -> list[bytes]:
-        """The lines of the newest, for the next run of the tap."""
+        """Lines of the newest requests, for the next run of the tap."""
         found: list[bytes] = []
         left, newest_ms = _MAX_KEPT_BYTES, None
         for pending in reversed(self._all.values()):
@@ -132,18 +132,18 @@ class PendingInits:
         return found[::-1]
 
     def unsure_until_ms(self, kept: int) -> int:
-        """How long the next run of the tap has to be unsure, if it keeps so many of the newest requests."""
+        """Until when the next run must doubt answers, if it gets this many of the newest requests."""
         newest_ms = next(reversed(self._all.values())).timestamp_ms if self._all else 0
         recent = sum(pending.timestamp_ms >= newest_ms - _MAX_KEPT_MS for pending in self._all.values())
         until_ms = newest_ms + MAX_AGE_MS if kept < recent else 0
         return max(until_ms, 0 if math.isinf(self._unsure_until_ms) else int(self._unsure_until_ms))
 
     def be_unsure(self, until_ms: float) -> None:
-        """Set until when an answer may be that of a request which nobody saw, in time of the log."""
+        """Doubt answers until then (log time): their requests may have been missed."""
         self._unsure_until_ms = until_ms
 
     def forget_all(self, unsure_until_ms: float = 0) -> None:
-        """Lines are missing: until then, the next answer may be that of a request which nobody saw."""
+        """Drop all requests, because lines are missing, and doubt answers until then."""
         self._unsure_until_ms = max(self._unsure_until_ms, unsure_until_ms)
         self._all.clear()
         self._on_thread.clear()
@@ -152,13 +152,13 @@ class PendingInits:
         self.held_bytes = 0
 
     def abandon(self, thread: bytes) -> None:
-        """The thread works on something else: what it did not answer by now, it does not answer."""
+        """Drop a thread's plain request: the thread moved on without answering it."""
         before = self._on_thread.pop(thread, None)
         if before is not None and before.is_plain and before.number in self._all:
             self._drop(before)
 
     def asked(self, thread: bytes, timestamp_ms: int, line: bytes, request: InitProducerIdRequest) -> None:
-        """Note a request that arrived."""
+        """Add a request."""
         self.abandon(thread)
         self._expire(timestamp_ms)
         key: _Key | None = None
@@ -179,9 +179,9 @@ class PendingInits:
             self._give_up(next(iter(self._all.values())), timestamp_ms)
 
     def answered(self, thread: bytes, timestamp_ms: int, message: str) -> list[InitAnswer]:
-        """Read an answer: with its request, which is forgotten.
+        """Match an answer with its request, which is removed.
 
-        Empty if that was not seen, or if it may be that of several principals; several if a client crafted its texts.
+        Empty if no request matches or several principals' may; several results if client texts are crafted.
         """
         self._expire(timestamp_ms)
         readings, found = 0, []
@@ -195,7 +195,7 @@ class PendingInits:
     def _take(
         self, thread: bytes, now_ms: int, result: InitProducerIdResult
     ) -> tuple[InitProducerIdRequest, str | None] | None:
-        """The oldest request that fits, if all that fit are of one principal."""
+        """The oldest matching request, if all that match are of one principal."""
         client_id, of_id = result.client_id, result.transactional_id
         fitting: list[tuple[_Pending, str | None]] = []
         for key in ((client_id, of_id, b""), (client_id, None, thread)):
@@ -220,17 +220,17 @@ class PendingInits:
         return oldest.request, its_id
 
     def _expire(self, now_ms: int) -> None:
-        # Also after a clock that was set back it is a minute, and no day.
+        # Never more than a minute ahead, even if the clock was set back.
         self._unsure_until_ms = min(self._unsure_until_ms, now_ms + MAX_AGE_MS)
         while self._all:
             oldest = next(iter(self._all.values()))
             if oldest.timestamp_ms >= now_ms - MAX_AGE_MS:
                 return
-            # A clock that leaps makes a minute of a moment.
+            # It may still be answered if the clock jumped ahead.
             self._give_up(oldest, now_ms)
 
     def _give_up(self, pending: _Pending, now_ms: int) -> None:
-        """Drop a request whose answer may be still to come."""
+        """Expire a request whose answer may still come."""
         self._drop(pending)
         for client_id, of_id in pending.request.readings():
             key, owner = hash((client_id, "null" if of_id is None else of_id)), hash(pending.request.principal)

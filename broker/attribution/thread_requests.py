@@ -1,4 +1,4 @@
-"""Rule 1: which PRODUCE request each handler thread of a broker works on, and whose. Pure."""
+"""Rule 1: the PRODUCE request that each handler thread of a broker is working on. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker.errors import LogLineError
 from broker.log.log_layout import parse_line
 from broker.log.log_lines import CUT, ProduceRequest, parse_produce
 
-# What follows `apiKey=PRODUCE, ` in a line with nothing in it that could be read in two ways; all others are decoded.
+# What follows `apiKey=PRODUCE, ` in an unambiguous line; all others are decoded.
 _PLAIN = re.compile(
     rb"apiVersion=\d+, clientId=([A-Za-z0-9._-]*), correlationId=-?\d+, headerVersion=\d+\) -- "
     rb'(\{[^{}()"\\;]*\}) from connection [A-Za-z0-9.:-]+;securityProtocol:[A-Z_]+,'
@@ -17,38 +17,38 @@ _PLAIN = re.compile(
 
 
 class ThreadRequests:
-    """The last PRODUCE line by thread, read only once somebody asks: most clients without producer ids never do."""
+    """Last PRODUCE line by thread, parsed lazily: requests without producer ids never need it."""
 
     def __init__(self) -> None:
         self._lines: dict[bytes, tuple[bytes, int]] = {}
-        # Those that somebody asked for, and the partitions whose batch has come.
+        # Parsed requests, and the partitions whose batch has arrived.
         self._asked: dict[bytes, tuple[ProduceRequest, list[tuple[str, int]]]] = {}
         self._bad_lines: list[bytes] = []
 
     def arrived(self, thread: bytes, line: bytes, plain_from: int = -1) -> None:
-        """Note a PRODUCE line.
+        """Add a PRODUCE line.
 
         Args:
-            thread: that it stands for.
-            line: the whole of it.
-            plain_from: where `apiVersion=` begins, if all before it was looked at; else it is decoded.
+            thread: that wrote it.
+            line: the whole line.
+            plain_from: offset of `apiVersion=` if all before it has been matched; otherwise the line is decoded.
         """
         self._lines[thread] = (line, plain_from)
 
     def forget_all(self) -> None:
-        """Lines are missing, and nobody knows of which threads."""
+        """Forget all requests: lines are missing, and their threads are unknown."""
         self._lines.clear()
         self._asked.clear()
 
     def ended(self, thread: bytes) -> None:
-        """Note that the thread works on something else."""
+        """Forget the request of a thread: it works on something else now."""
         self._lines.pop(thread, None)
         self._asked.pop(thread, None)
 
     def take(self, thread: bytes, topic: str, partition: int) -> ProduceRequest | None:
-        """The request that a batch of that thread came with; None if it is not that of the thread.
+        """The request that a batch belongs to; None if it is not the thread's current one.
 
-        A request has one batch per partition. A second one is not its own: it was verified and appended later.
+        A request has one batch per partition. A second one is another's, verified earlier and appended now.
         """
         key = (topic, partition)
         line = self._lines.pop(thread, None)
@@ -69,17 +69,17 @@ class ThreadRequests:
         return asked[0]
 
     def take_bad_lines(self) -> list[bytes]:
-        """The lines that were cut or damaged, since this was asked last."""
+        """Remove and return the truncated or damaged lines found so far."""
         bad, self._bad_lines = self._bad_lines, []
         return bad
 
     def lines(self) -> list[bytes]:
-        """Those that nobody asked for yet."""
+        """Lines not parsed yet."""
         return [line for line, _ in self._lines.values()]
 
 
 def read_produce(line: bytes, plain_from: int = -1) -> ProduceRequest | None:
-    """Read a whole PRODUCE line, without decoding it where that is safe; None if it is damaged."""
+    """Parse a PRODUCE line, without decoding it where that is safe; None if it is damaged."""
     plain = _PLAIN.fullmatch(line, plain_from) if plain_from >= 0 else None
     if plain is not None:
         client_id, body, principal = (group.decode() for group in plain.groups())

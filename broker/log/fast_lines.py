@@ -1,7 +1,6 @@
-"""Recognises the two lines that make up nearly all of the log by one look at their bytes, without decoding them.
+"""Matches the two kinds of lines that make up nearly all of the log, without decoding them.
 
-Whatever does not match is decoded and read by `broker.log.log_lines`; both ways say the same of a line (a test
-compares).
+All others are decoded and parsed by `broker.log.log_lines`. A test checks that both agree.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ FAST_LINE = re.compile(
     rb"currentTxnFirstOffset=OptionalLong(\.empty|\[\d{1,19}\]), coordinatorEpoch=-?\d{1,10}, )"
 )
 """Groups: number, time, thread; broker of a PRODUCE line; topic, partition, id, epoch, first sequence, open
-transaction of a batch. A PRODUCE line may be damaged behind the match: it is read when it is asked for."""
+transaction of a batch. A PRODUCE line may be damaged after the match: its rest is parsed lazily."""
 
 STATE_END = b')"}'
-"""What a whole line of a batch ends with; it holds no text of a client."""
+"""End of a complete line of a batch, which holds no client text."""

@@ -1,36 +1,36 @@
-"""Cuts chunks of a log into its records, in time that is linear in their length. Pure."""
+"""Splits chunks of a log into records, in linear time. Pure."""
 
 from __future__ import annotations
 
 from broker.log.log_lines import CUT
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Our log settings keep a line below 0.5 MB; those of earlier versions, and of Kafka 3, write whole requests."""
+"""Our log settings limit a line to 0.5 MB; those for Kafka 3 write whole requests."""
 
 _HEAD_BYTES = 1024
 
 
 class LineCutter:
-    """Keeps what is not a whole record yet; of one that is too long, only its beginning."""
+    """Buffers an incomplete record; of an oversized one only the beginning."""
 
     def __init__(self, end: bytes) -> None:
-        """Begin at the beginning of a record.
+        """Start at the beginning of a record.
 
         Args:
-            end: what ends a record.
+            end: delimiter of records.
         """
         self.oversized_lines = 0
         self.unfinished_bytes = 0
-        """Length of what came behind the last end."""
+        """Bytes after the last delimiter."""
         self._end = end
         self._pieces: list[bytes] = []
         self._seam = b""
         self._too_long = False
 
     def cut(self, chunk: bytes) -> list[bytes]:
-        """The records that the chunk completes, without what ends them.
+        """Return the records that the chunk completes, without delimiters.
 
-        One that is too long comes as its beginning, marked as cut, so that its thread is known to be uncertain.
+        Of an oversized one only the beginning, marked as cut, so that its thread counts as uncertain.
         """
         seam, end = self._seam, self._end
         joined = seam + chunk

@@ -1,4 +1,4 @@
-"""Follows one growing log file: whole records only, through any number of rotations, from a saved position."""
+"""Tails a log file record by record, across rotations, from a saved position."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TAIL_BYTES = 4 * 1024 * 1024
 
 
 class LogFile:
-    """Reads a file that somebody else appends to, renames, compresses and cuts."""
+    """Reads a file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is opened yet; the file need not exist.
 
         Args:
-            path: the file under its current name.
+            path: current name of the file, which need not exist yet.
         """
         self._path = path
         self._file: BinaryIO | None = None
@@ -43,8 +43,8 @@ class LogFile:
         """Open the file, if it is there.
 
         Args:
-            position: go on from here, also if the file was rotated since. If it is gone, with the oldest one left.
-            from_end: without a position, begin at the end instead of at the beginning.
+            position: resume here, even if the file was rotated since; if it is gone, at the oldest file left.
+            from_end: without a position, start at the end.
         """
         if position is None:
             if self._open(self._path) and from_end:
@@ -54,7 +54,7 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # Deleted while we were away: all that is left is new to us.
+        # Deleted while the tap was down: everything left is new.
         self.lost_files += 1
         later = (path for path in rotated_files(self._path) if _is_later(path, position.written_ns))
         for path in (*later, self._path):
@@ -63,12 +63,12 @@ class LogFile:
 
     @property
     def oversized_lines(self) -> int:
-        """Lines that were too long to be of a log, and were cut."""
+        """Lines beyond the maximum length, which were cut."""
         return self._oversized_before + self._cutter.oversized_lines
 
     @property
     def unread_bytes(self) -> int:
-        """What was written, but not handed out yet, as far as it can be told cheaply."""
+        """Bytes written but not yet returned, cheaply estimated."""
         try:
             live = self._path.stat()
         except FileNotFoundError:
@@ -80,7 +80,7 @@ class LogFile:
 
     @property
     def position(self) -> FilePosition | None:
-        """Behind the last whole record that `read` handed out; None while there is no file."""
+        """After the last record returned by `read`; None while there is no file."""
         if self._file is None:
             return None
         written_ns = os.fstat(self._file.fileno()).st_mtime_ns
@@ -88,18 +88,18 @@ class LogFile:
 
     @property
     def end_bytes(self) -> int:
-        """Length of what ends a record."""
+        """Length of the record delimiter."""
         return len(self._end)
 
     def read(self) -> list[bytes]:
-        """The next whole records without what ends them; empty at the end of what was written so far.
+        """Return the next complete records without delimiters; empty at the current end.
 
         Raises:
-            TapError: a file cannot be read.
+            TapError: a file can't be read.
         """
         file = self._file
         if file is None:
-            # Only opened now, so that there is a position before anything is handed out.
+            # Return nothing yet, so that a position exists before any record.
             self._open(self._path)
             return []
         if self._was_cut(file):
@@ -117,7 +117,7 @@ class LogFile:
         return []
 
     def close(self) -> None:
-        """Close the file; `read` would open it anew, at its beginning."""
+        """Close the file; `read` would reopen it at the beginning."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -126,9 +126,7 @@ class LogFile:
         try:
             return file.read(_CHUNK_BYTES)
         except (OSError, EOFError, zlib.error) as error:
-            msg = (
-                f"log file {self._path} or what it was rotated into cannot be read ({error}): repair or remove the file"
-            )
+            msg = f"can't read log file {self._path} or a rotated part of it ({error}): repair or remove the file"
             raise TapError(msg) from error
 
     def _begin_at(self, offset: int) -> None:
@@ -136,7 +134,7 @@ class LogFile:
         self._cutter, self._offset = LineCutter(self._end), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
-        """Notice a cut, also one after which more was written than before; go on in the copy made before it, if any."""
+        """Detect truncation (copytruncate), even if the file has outgrown its old size; resume in the copy, if any."""
         if self._compressed:
             return False
         beginning = os.pread(file.fileno(), HEAD_BYTES, 0)
@@ -159,11 +157,11 @@ class LogFile:
         try:
             live = self._path.stat()
         except FileNotFoundError:
-            # Between the renaming and the first line of the new file.
+            # Renamed, and the new file does not exist yet.
             return
         if live.st_ino == self._inode and not self._compressed:
             return
-        # Renamed, and nothing more was in it when we looked: but it was written to until just before the renaming.
+        # Renamed: read what was written between our last read and the rename.
         if not self._compressed and os.fstat(file.fileno()).st_size > self._offset + self._cutter.unfinished_bytes:
             return
         following = self._following(file)
@@ -171,16 +169,16 @@ class LogFile:
             self.rotations += 1
 
     def _following(self, file: BinaryIO) -> Path:
-        """The file that was begun after this one: the log may have been rotated more than once."""
+        """The next file after this one: the log may have been rotated more than once."""
         files = rotated_files(self._path)
         inodes = [_inode(path) for path in files]
         if self._inode in inodes:
             later = files[inodes.index(self._inode) + 1 :]
         else:
-            # Compressed or deleted meanwhile.
+            # Compressed or deleted since.
             same = [index for index, path in enumerate(files) if self._head.length and self._fits(path)]
             if not same:
-                # What was begun behind it may be gone as well.
+                # Its successors may be gone as well.
                 self.lost_files += 1
             last_write_ns = os.fstat(file.fileno()).st_mtime_ns
             later = files[same[-1] + 1 :] if same else [each for each in files if _is_later(each, last_write_ns)]
@@ -190,7 +188,7 @@ class LogFile:
         return self._head.fits(beginning_of(path))
 
     def _find(self, head: Head, inode: int | None, offset: int) -> Path | None:
-        """The file that a position is in, whatever it is called now."""
+        """The file that a position refers to, whatever its name is now."""
         files = [self._path, *rotated_files(self._path)]
         same = [path for path in files if path.exists() and head.fits(beginning_of(path))]
         for path in same:
@@ -221,7 +219,7 @@ class LogFile:
             self._begin_at(offset)
 
     def _seek_end(self) -> None:
-        """Go behind the last whole record. Records of the XML layout can only be told apart from the beginning on."""
+        """Seek to the end of the last complete record. The XML layout can only be split from the beginning."""
         if self._file is None:
             return
         if self._end == XML_END:

@@ -1,13 +1,13 @@
-r"""From the bytes of a log to records of thread, logger and message, in both layouts that our settings write.
+r"""Decodes log records (time, thread, logger, message) in both layouts that our log settings write.
 
 Kafka 4 (`log4j2-pid-quota.yaml`): one JSON object per line, `{"sn", "ts", "thread", "logger", "message"}`. `sn` numbers
-the lines since the broker's start: see `broker.log.reorder_buffer`. Settings of earlier versions write none.
+the lines since the broker's start (`broker.log.reorder_buffer`); settings of earlier versions write none.
 
 Kafka 3 (`log4j-pid-quota.properties`, log4j 1's XMLLayout): `<log4j:event ...>`, the message as CDATA, and its end.
-A newline or a whole fake record may stand in the message, but never the end of its CDATA: so a log is cut at those ends
-only, from the file's beginning or from a former cut. Each piece but the first begins with the tail of the one before.
+The message may hold newlines or a whole forged record, but never the end of its CDATA: so the log is split there only,
+from the file's beginning or an earlier split. Each piece but the first begins with the tail of the previous record.
 
-Shippers may wrap a record into an object with `message` or `log`; that is read too (`unwrap`).
+Shippers may wrap a record into an object with `message` or `log` (`unwrap`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import msgspec
 from broker.errors import LogLineError
 
 JSON_END = b"\n"
-"""What ends a record of the JSON layout."""
+"""Delimiter of the JSON layout."""
 
 XML_BEGIN = b"<log4j:event "
-"""What a log of the XML layout begins with."""
+"""Beginning of a log in the XML layout."""
 
 XML_END = b"]]></log4j:message>\r\n"
-"""What ends the message of a record of the XML layout."""
+"""End of a message in the XML layout."""
 
 _XML_CLOSED = b"</log4j:event>"
 _XML_THROWN = b"<log4j:throwable><![CDATA["
@@ -37,21 +37,21 @@ _XML_HEAD = re.compile(
     rb"<log4j:message><!\[CDATA\["
 )
 _XML_QUOTED = {"&quot;": '"'}
-# As JSON, a client's quotes are escaped: this can't stand in what it wrote.
+# Quotes of client texts are escaped in JSON: they can't forge this.
 _NUMBER = re.compile(rb'"sn":(\d{1,18}),')
 
-# The beginning of one line joined to the end of another can be an object, of the thread of the first. As above.
+# Detects the head of one line joined to the tail of another, which can be a valid object. As above.
 _MESSAGE = b'"message":"['
 
 
 class LogLine(msgspec.Struct, frozen=True, gc=False):
-    """One record of the log, not yet understood.
+    """One record of the log, its message unparsed.
 
     Attributes:
         ts: broker time in ms since the epoch.
         thread: name of the broker's thread.
         logger: last part of the logger's name.
-        message: what was logged.
+        message: the text logged.
     """
 
     ts: Annotated[int, msgspec.Meta(ge=0, le=10**15)]
@@ -61,11 +61,11 @@ class LogLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shipped(msgspec.Struct, frozen=True, gc=False):
-    """A record as a log shipper hands it on.
+    """A record as delivered by a log shipper.
 
     Attributes:
-        line: of the log, as the broker wrote it.
-        broker: what names the broker, if the shipper said it.
+        line: as the broker wrote it.
+        broker: name or id of the broker, if the shipper added it.
     """
 
     line: bytes
@@ -94,7 +94,7 @@ def parse_line(line: bytes) -> LogLine:
     if line.startswith(b"<"):
         return _parse_xml(line)
     if line.count(_MESSAGE) > 1:
-        msg = "two lines of the tapped log in one: what stood between them is lost"
+        msg = "two lines of the tapped log joined into one: lines in between are lost"
         raise LogLineError(msg)
     try:
         return _decode_json(line)
@@ -104,15 +104,15 @@ def parse_line(line: bytes) -> LogLine:
 
 
 def line_number(line: bytes) -> bytes | None:
-    """The number of a line, in digits; None if its settings write none. In the XML layout it would be the client's."""
+    """Number of a line, as digits; None if it has none. Not read from XML, where a client could forge it."""
     found = _NUMBER.search(line) if line.startswith(b"{") else None
     return found[1] if found else None
 
 
 def unwrap(value: bytes) -> Shipped:
-    """The line in a record of a log shipper: the line itself, or an object that holds it as `message` or `log`.
+    """Return the line in a shipper's record: the line itself, or the `message` or `log` of an object.
 
-    Whatever is no such object is handed back as it is, for `parse_line` to judge.
+    Anything else is returned unchanged, for `parse_line` to reject.
     """
     if not value.startswith(b"{"):
         return Shipped(value.rstrip(b"\r\n"))
@@ -123,7 +123,7 @@ def unwrap(value: bytes) -> Shipped:
     broker = wrapper.broker_id if wrapper.broker_id is not None else wrapper.host
     name = None if broker is None else str(broker)
     if wrapper.ts is not None and wrapper.thread is not None:
-        # Our own object; a shipper may have added fields. Its message belongs to the client and is no wrapped line.
+        # Our own object, perhaps with added fields; its message holds client text and is no wrapped line.
         return Shipped(value, name)
     text = wrapper.message if wrapper.message is not None else wrapper.log
     return Shipped(value if text is None else text.rstrip("\r\n").encode(), name)
@@ -145,7 +145,7 @@ def _parse_xml(piece: bytes) -> LogLine:
 
 
 def _after_former(piece: bytes) -> int:
-    """Where a record begins behind the tail of the one before; a stack trace there is the client's text, too."""
+    """Offset of a record after the tail of the previous one; a stack trace there may hold client text, too."""
     at = 0
     if piece.startswith(_XML_THROWN):
         end = piece.find(_XML_THROWN_END)

@@ -1,6 +1,6 @@
-r"""Reads the messages that the tap's log settings make a broker write: pure, no file, no clock.
+r"""Parses the messages that our log settings make a broker write. Pure: no file, no clock.
 
-Four of them matter, seen on Kafka 4.3.1 and 3.9.1 (`...` stands for what is not read; before 4.0 there is no `ID:`):
+Four of them matter, as on Kafka 4.3.1 and 3.9.1 (`...` is not parsed; before 4.0 there is no `ID:`):
 
     [KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE, ..., clientId=C, correlationId=7, headerVersion=2) --
         {...,partitionSizes=[ID:orders-0=70]} from connection ...;securityProtocol:SASL_PLAINTEXT,principal:User:bob
@@ -9,11 +9,11 @@ Four of them matter, seen on Kafka 4.3.1 and 3.9.1 (`...` stands for what is not
     [KafkaApi-1] Completed T's InitProducerIdRequest with result InitProducerIdResult(11000,0,NONE) from client C.
     [ProducerStateManager partition=orders-0] Updated producer 11000 state to ProducerAppendInfo(...)
 
-A line that the log settings cut ends in `...`, and so does no principal: then the last one that is found is a client's.
+A truncated line ends in `...`, as no principal does; the last principal found in it would be one forged by a client.
 
-Client ids, transactional ids and the names of topics that do not exist are free text of the client and stand in there
-unquoted. What a decision rests on is therefore read from the ends that only the broker writes: the principal from the
-last `;securityProtocol:`, the partition from the beginning of its line. No search here takes more than linear time.
+Client ids, transactional ids and names of unknown topics are unquoted free text of the client. So decisions rest only
+on parts that the broker writes at the ends: the principal after the last `;securityProtocol:`, the partition at the
+beginning. No search takes more than linear time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from broker.log.request_log import client_host
 NO_PRODUCER_ID = -1
 
 CUT = "..."
-"""What log4j2 ends a message with that it had to cut."""
+"""End of a message truncated by log4j2."""
 
-# Numbers are bounded: in a text that a client wrote there may be any.
+# Digits are bounded: client text may hold any number.
 _HANDLING = re.compile(r"\[KafkaApi-([0-9]{1,10})\] Handling request:")
 _PRODUCE = re.compile(r"\[KafkaApi-[0-9]{1,10}\] Handling request:RequestHeader\(apiKey=PRODUCE, ")
 _INIT = re.compile(r"\[KafkaApi-[0-9]{1,10}\] Handling request:RequestHeader\(apiKey=INIT_PRODUCER_ID, ")
@@ -57,7 +57,7 @@ MAX_PRODUCER_ID = 2**63 - 1
 
 
 class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
-    """A PRODUCE request as it arrived; may still be refused. A Struct, since each batch of a cluster makes one.
+    """A PRODUCE request as it arrived; it may still be refused. A Struct, since every batch makes one.
 
     Attributes:
         principal: such as `User:alice`.
@@ -70,11 +70,11 @@ class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
     text: str
 
     def names(self, topic: str, partition: int) -> bool:
-        """Whether the request brings records for that partition.
+        """Whether the request has records for that partition.
 
-        From version 13 on a request holds topic ids, and the broker logs `ID:-0=70`: then the number of the partition
-        has to do. Before Kafka 4 there is no id, only `[orders-0=70,orders-1=70]`. A client may put such text into its
-        client.id, which only charges itself.
+        From version 13 on a request holds topic ids, and the broker logs `ID:-0=70`: then the partition's number must
+        do. Before Kafka 4 there is no id, only `[orders-0=70,orders-1=70]`. A client that forges such text in its
+        client.id only charges itself.
         """
         text = self.text
         if f":{topic}-{partition}=" in text:
@@ -83,7 +83,7 @@ class ProduceRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerStateUpdate(msgspec.Struct, frozen=True, gc=False):
-    """The broker appended a batch of an idempotent or transactional producer.
+    """A batch of an idempotent or transactional producer that the broker appended.
 
     Attributes:
         topic: of the batch.
@@ -91,7 +91,7 @@ class ProducerStateUpdate(msgspec.Struct, frozen=True, gc=False):
         producer_id: that the batch carries.
         producer_epoch: of that producer.
         transactional: the batch belongs to a transaction, or is the marker that ends one.
-        marker: it is that marker, which the broker wrote and not the client.
+        marker: it is a transaction marker, written by the broker.
     """
 
     topic: str
@@ -104,12 +104,12 @@ class ProducerStateUpdate(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True)
 class InitProducerIdRequest:
-    """A client asks for a producer id. Its client id and transactional id stand in `text`, where `is_of` finds them.
+    """An INIT_PRODUCER_ID request. Client id and transactional id are in `text`; see `is_of`.
 
     Attributes:
         principal: such as `User:alice`.
         client_host: address of the client.
-        producer_id: that the client has already, -1 if none.
+        producer_id: that the client already has, -1 if none.
         producer_epoch: of that, -1 if none.
         text: from the client id to the end of the transactional id.
     """
@@ -121,7 +121,7 @@ class InitProducerIdRequest:
     text: str
 
     def is_of(self, client_id: str, transactional_id: str | None) -> bool:
-        """Whether it can be read as the request of that client for that transactional id."""
+        """Whether it can be read as a request of that client for that transactional id."""
         if not self.text.startswith(client_id):
             return False
         end = _CLIENT_ID_END.match(self.text, len(client_id))
@@ -129,7 +129,7 @@ class InitProducerIdRequest:
         return end is not None and len(self.text) - end.end() == len(quoted) and self.text.endswith(quoted)
 
     def readings(self) -> Iterator[tuple[str, str | None]]:
-        """Every (client id, transactional id) for which `is_of` holds: one, unless a client put delimiters into one."""
+        """All (client id, transactional id) for which `is_of` holds: one, unless a client forged delimiters."""
         for end in _CLIENT_ID_END.finditer(self.text):
             quoted = self.text[end.end() :]
             if quoted == "null":
@@ -143,7 +143,7 @@ class InitProducerIdResult:
     """The answer to an `InitProducerIdRequest`.
 
     Attributes:
-        transactional_id: `null` also for none: only the request tells the two apart.
+        transactional_id: `null` may also mean none; only the request tells.
         client_id: free text of the client.
         producer_id: that was handed out, -1 on an error.
         producer_epoch: of that, -1 on an error.
@@ -158,39 +158,39 @@ class InitProducerIdResult:
 
 
 def is_producer_id(number: int) -> bool:
-    """Whether it can be one, or the -1 for none."""
+    """Whether it is a valid producer id, or -1 for none."""
     return NO_PRODUCER_ID <= number <= MAX_PRODUCER_ID
 
 
 def handling_broker(message: str) -> int | None:
-    """Node id of the broker if this is the arrival of a request, of any kind."""
+    """Broker id, if the message logs the arrival of any request."""
     match = _HANDLING.match(message)
     return int(match[1]) if match else None
 
 
 def is_produce(message: str) -> bool:
-    """Whether this is the arrival of a PRODUCE request."""
+    """Whether the message logs the arrival of a PRODUCE request."""
     return _PRODUCE.match(message) is not None
 
 
 def is_init(message: str) -> bool:
-    """Whether this is the arrival of an INIT_PRODUCER_ID request."""
+    """Whether the message logs the arrival of an INIT_PRODUCER_ID request."""
     return _INIT.match(message) is not None
 
 
 def is_init_result(message: str) -> bool:
-    """Whether this is the answer to an INIT_PRODUCER_ID request."""
+    """Whether the message logs the answer to an INIT_PRODUCER_ID request."""
     return _COMPLETED.match(message) is not None and _RESULT in message
 
 
 def parse_produce(message: str) -> ProduceRequest | None:
-    """Read a message for which `is_produce` holds; None if it is cut or of an unknown form."""
+    """Parse a message for which `is_produce` holds; None if it is truncated or malformed."""
     request = _request(message)
     if request is None:
         return None
     text, _, principal = request
     start = _CLIENT_ID.search(text)
-    # The last one: a client.id may hold the words that end it.
+    # The last one: a client.id may hold its own delimiter.
     end = text.rfind(", correlationId=")
     if start is None or end < start.end():
         return None
@@ -198,29 +198,29 @@ def parse_produce(message: str) -> ProduceRequest | None:
 
 
 def parse_state(message: str) -> ProducerStateUpdate | None:
-    """Read a message of `ProducerStateManager`; None if it is something else."""
+    """Parse a message of `ProducerStateManager`; None for other messages."""
     match = _STATE.match(message)
     if match is None or not is_producer_id(int(match[3])):
         return None
     topic, partition, producer_id, epoch, first_sequence, open_transaction = match.groups()
-    # Markers have no sequence. A coordinator's epoch says nothing of a batch: it stays with a producer id once its
-    # first transaction in that partition has ended, whoever sends what with it then.
+    # Markers have no sequence. The coordinator's epoch says nothing about a batch: it stays with a producer id after
+    # its first transaction in the partition.
     marker = first_sequence == "-1"
     transactional = open_transaction != ".empty" or marker
     return ProducerStateUpdate(topic, int(partition), int(producer_id), int(epoch), transactional, marker)
 
 
 def parse_init(message: str) -> InitProducerIdRequest | None:
-    """Read a message for which `is_init` holds; None if it is cut or of an unknown form.
+    """Parse a message for which `is_init` holds; None if it is truncated or malformed.
 
-    Where the client id ends and the transactional id begins cannot be told if either holds the other's delimiter.
-    The answer decides: it repeats both (see `broker.attribution.attribution`).
+    The border between client id and transactional id is ambiguous if either holds the delimiter. The answer, which
+    repeats both, decides (see `broker.attribution.pending_inits`).
     """
     request = _request(message)
     if request is None:
         return None
     text, connection, principal = request
-    # The last one is the broker's own.
+    # The last one is written by the broker.
     at = text.rfind(", transactionTimeoutMs=")
     start, tail = _CLIENT_ID.search(text), _INIT_TAIL.match(text, max(0, at))
     if start is None or tail is None or start.end() > at:
@@ -234,7 +234,7 @@ def parse_init(message: str) -> InitProducerIdRequest | None:
 
 
 def parse_init_result(message: str) -> Iterator[InitProducerIdResult]:
-    """Read a message for which `is_init_result` holds: every way in which it can be read, normally one."""
+    """Parse a message for which `is_init_result` holds; yield every possible reading, normally one."""
     head = _COMPLETED.match(message)
     if head is None or not message.endswith("."):
         return
@@ -248,7 +248,7 @@ def parse_init_result(message: str) -> Iterator[InitProducerIdResult]:
 
 
 def _request(message: str) -> tuple[str, str, str] | None:
-    """The request itself, its connection and its principal; None if the line was cut."""
+    """Request, connection and principal; None if the line is truncated."""
     if message.endswith(CUT):
         return None
     at = message.rfind(";securityProtocol:")

@@ -1,9 +1,9 @@
-"""Reads broker logs from a Kafka topic, where Fluent Bit, Vector or an appender of log4j ship them.
+"""Reads broker logs from a Kafka topic, shipped there by Fluent Bit, Vector or a log4j appender.
 
 A value is one line of the log, or an object that holds it (see `broker.log.log_layout.unwrap`). Threads have the same
-names on every broker, so it must be known whose a line is. In this order: a field `broker_id` or `host` beside the
-line, a header of one of these names, the record's key. Without any, a partition must hold the lines of one broker only;
-if two are mixed, that is noticed and ends the tap. All lines of a broker must be in one partition, as a key makes it.
+names on every broker, so each line needs its broker: a field `broker_id` or `host` beside the line, else a header of
+one of these names, else the record's key. Without any, a partition must hold the lines of a single broker; a mix is
+detected and ends the tap. All lines of a broker must be in one partition, which keying by broker ensures.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _NAMES = ("broker_id", "host")
 
 
 class TopicSource:
-    """All partitions of a topic of log lines, without a group; where it is stands in the position file.
+    """Reads all partitions of a topic of log lines; offsets are kept in the position file, not in a group.
 
     Args:
-        config: confluent-kafka settings of someone who may read it.
+        config: confluent-kafka settings of a user with READ.
         topic: its name.
-        broker_id: whose lines they all are; by default the records tell.
-        from_end: without a saved position, begin at the end instead of at the beginning.
+        broker_id: the broker of all lines; by default the records tell.
+        from_end: without a saved position, start at the end.
     """
 
     kind = "topic"
@@ -49,7 +49,7 @@ class TopicSource:
         self._offsets: dict[int, int] = {}
         self._sent_up_to: dict[int, int] = {}
         self._lines = 0
-        # By partition, how often records were gone before they were read; by stream, how many of those were told.
+        # Losses by partition: records deleted before they were read; by stream, how many were reported.
         self._losses: dict[int, int] = {}
         self._losses_told: dict[str, int] = {}
 
@@ -65,11 +65,11 @@ class TopicSource:
             TapError: the position is that of a file or of another topic.
         """
         if position is not None and (not isinstance(position, TopicPosition) or position.topic != self._topic):
-            msg = f"the position file is not of topic {self._topic!r}, which is to be read: name another position file"
+            msg = f"the position file does not belong to topic {self._topic!r}: use another position file"
             raise TapError(msg)
         partitions = range(require_topic(self._config, self._topic))
         settings: dict[str, str | int | float | bool] = {"group.id": "pid-quota-tap", "enable.auto.commit": False}
-        # A position that the topic no longer holds: all that is left is new to us.
+        # If the position has been deleted, everything left is new.
         settings |= {"auto.offset.reset": "earliest", "log_level": 3}
         self._consumer = Consumer({**self._config, **settings})
         saved = position.offsets if isinstance(position, TopicPosition) else {}
@@ -77,15 +77,15 @@ class TopicSource:
         self._sent_up_to = dict(sent_up_to.offsets) if isinstance(sent_up_to, TopicPosition) else {}
         to_end = self._from_end and position is None
         for number in partitions:
-            # As a number also where it is the first or the last, so that it is saved before anything came.
+            # Resolved to a number, so that it can be saved before any record arrives.
             self._offsets.setdefault(number, self._bound(self._consumer, number, to_end=to_end))
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
     def read(self) -> list[LineBatch]:
-        """The next lines, by broker; those of a broker in their order.
+        """Return the next lines by broker, in order.
 
         Raises:
-            BrokerUnreachableError: the topic cannot be read.
+            BrokerUnreachableError: the topic can't be read.
         """
         batches: dict[tuple[str, bool, bool], LineBatch] = {}
         for message in self._consume():
@@ -109,17 +109,17 @@ class TopicSource:
 
     @property
     def streams(self) -> list[tuple[str, int]]:
-        """All lines are of one broker, or who they are of is not known before they come."""
+        """The one broker, if it is given; else unknown until lines arrive."""
         return [] if self._broker_id is None else [(str(self._broker_id), self._broker_id)]
 
     @property
     def position(self) -> TopicPosition | None:
-        """Behind the last record that was handed out."""
+        """After the last record returned."""
         return TopicPosition(self._topic, dict(self._offsets)) if self._offsets else None
 
     @property
     def lag(self) -> int:
-        """Records that were not read yet, as far as the last answers of the brokers tell."""
+        """Records not read yet, by cached watermarks."""
         if self._consumer is None:
             return 0
         behind = 0
@@ -130,7 +130,7 @@ class TopicSource:
 
     @property
     def counters(self) -> SourceCounters:
-        """Of the topic."""
+        """Counters of the topic."""
         return SourceCounters(self._lines, lost_files=sum(self._losses.values()))
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class TopicSource:
         for message in messages:
             error = message.error()
             if error is not None and not error.retriable():
-                msg = f"topic {self._topic!r} cannot be read ({error.str()}): check the right to READ it"
+                msg = f"can't read topic {self._topic!r} ({error.str()}): check READ on it"
                 raise BrokerUnreachableError(msg)
         return [message for message in messages if message.error() is None]
 
@@ -154,12 +154,12 @@ class TopicSource:
         try:
             first, end = bounds(consumer, self._topic, partition, _TIMEOUT_S)
         except KafkaException as error:
-            msg = f"where topic {self._topic!r} begins is not told ({error.args[0].str()}): check READ on it"
+            msg = f"can't read the offsets of topic {self._topic!r} ({error.args[0].str()}): check READ on it"
             raise BrokerUnreachableError(msg) from error
         return end if to_end else first
 
     def _whose(self, message: Message, told: str | None, partition: int) -> tuple[str, int | None]:
-        """Name of the stream a line belongs to, and its broker's id if that is certain."""
+        """Stream of a line, and its broker's id if known."""
         if self._broker_id is not None:
             return str(self._broker_id), self._broker_id
         name = told or _from_headers(message) or (message.key() or b"").decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Reads blocks of producer ids out of a controller's metadata log: the history of clusters that were there before us.
+"""Reads blocks of producer ids from a controller's metadata log: the history from before the tap was installed.
 
-The log is `__cluster_metadata-0` in a controller's `metadata.log.dir` (or `log.dirs`); a copy will do, and a running
-controller may go on writing. Each block is a `ProducerIdsRecord`, which holds where the *next* block begins (KIP-730).
+The log is `__cluster_metadata-0` in a controller's `metadata.log.dir` (or `log.dirs`); a copy will do, and the
+controller may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FIELDS = struct.Struct(">iqq")
 
 @dataclass(frozen=True)
 class MetadataHistory:
-    """What a metadata log tells of blocks.
+    """Blocks in a metadata log.
 
     Attributes:
-        blocks: In the order in which they were handed out.
-        complete_from: Ids below it were handed out before this log begins; 0 if it holds the whole history.
-        skipped_batches: Batches that are damaged; what stood in them is missing.
+        blocks: In order of allocation.
+        complete_from: Ids below were allocated before this log begins; 0 if the history is complete.
+        skipped_batches: Damaged batches, whose records are missing.
     """
 
     blocks: tuple[Block, ...]
@@ -46,7 +46,7 @@ def read_metadata_blocks(
 
     Args:
         folder: `__cluster_metadata-0`, or the folder that holds it.
-        progress: takes how many bytes are read, and of how many.
+        progress: called with bytes read and bytes in total.
 
     Raises:
         MetadataLogError: there is no such log, or it can't be read.
@@ -55,9 +55,9 @@ def read_metadata_blocks(
     try:
         segments = sorted(folder.glob("*.log"))
         if not segments:
-            msg = f"no metadata log in {folder}: name the folder {FOLDER} of a controller, or the one that holds it"
+            msg = f"no metadata log in {folder}: give the folder {FOLDER} of a controller, or its parent"
             raise MetadataLogError(msg)
-        # Retention deletes the oldest segments; a snapshot then says how far the ids were.
+        # Retention deletes old segments; a snapshot then tells the next id.
         snapshots = sorted(folder.glob("*.checkpoint"))
         begins_at = int(segments[0].stem)
         start = _last_of([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]) if begins_at else 0
@@ -67,14 +67,14 @@ def read_metadata_blocks(
             progress(sum(sizes[:number]), sum(sizes))
             found.read(segment.read_bytes())
     except (OSError, ValueError, struct.error) as error:
-        msg = f"can't read the metadata log in {folder} ({error}): check the folder and the right to read it"
+        msg = f"can't read the metadata log in {folder} ({error}): check the folder and its permissions"
         raise MetadataLogError(msg) from error
     first = found.blocks[0].first if found.blocks else (start or 0)
     return MetadataHistory(tuple(found.blocks), first if start is None else start, found.skipped)
 
 
 def _last_of(snapshots: list[Path]) -> int | None:
-    """Where the next block begins by the newest of some snapshots; None if they do not tell."""
+    """Start of the next block, by the newest snapshot that has it; None if none has."""
     for snapshot in reversed(snapshots):
         reader = _Reader(None)
         reader.read(snapshot.read_bytes())
@@ -84,7 +84,7 @@ def _last_of(snapshots: list[Path]) -> int | None:
 
 
 class _Reader:
-    """Collects the blocks of files read one after the other."""
+    """Collects blocks over consecutive files."""
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id

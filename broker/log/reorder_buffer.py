@@ -1,8 +1,8 @@
-"""Brings a broker's lines into the order of their numbers, and says when one is missing. Pure.
+"""Reorders a broker's lines by their numbers and detects missing ones. Pure.
 
-Our log settings number the lines of a broker before they write its message. What follows from that: a line that the
-broker's logging, a log shipper or a rotation lost leaves a gap. Threads write side by side, so a number may also come a
-little late: the lines behind a gap wait for it, not for long. A broker that starts again begins again with 1.
+Our log settings number the lines of a broker, so a line lost by its logging, a log shipper or a rotation leaves a gap.
+Threads write concurrently, so a number may also arrive late: lines after a gap wait for it, briefly. A restarted broker
+starts again at 1.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections import deque
 import msgspec
 
 WAIT_S = 1.0
-"""How long lines wait for one that is missing, while no more come."""
+"""How long lines wait for a missing one while nothing arrives."""
 
 MAX_HELD_LINES = 10_000
 MAX_HELD_BYTES = 8 * 1024 * 1024
 
-# A first line may be ahead of others that were numbered before it: so much, far more than there are threads.
+# The first line may precede lower numbers by at most this, far more than there are threads.
 _SLACK = 1_000
-# Lines that come after they were given up; lower numbers are those of another start of the broker.
+# How late a skipped line may arrive; lower numbers mean that the broker restarted.
 _MAX_LATE = 100_000
 
 
 class ReorderState(msgspec.Struct, frozen=True):
-    """What the next run of a tap has to know.
+    """State that the next run of a tap needs.
 
     Attributes:
-        next: number of the line that is due.
-        held: lines that wait for it.
-        unsure_until_ms: time of the log until which a request may be missing, see `broker.attribution.pending_inits`.
+        next: next expected number.
+        held: lines waiting for it.
+        unsure_until_ms: log time until which requests may be missing, see `broker.attribution.pending_inits`.
     """
 
     next: int
@@ -38,45 +38,45 @@ class ReorderState(msgspec.Struct, frozen=True):
 
 
 class ReorderBuffer:
-    """Of the lines of one broker."""
+    """Reorders the lines of one broker."""
 
     def __init__(self) -> None:
         self.next = 0
-        """Number of the line that is due, for whoever reads it at once; 0 as long as none came."""
+        """Next expected number; 0 before the first line. Callers may advance it for a line in order."""
         self.waits = False
-        """Whether lines are held: then none is read at once."""
+        """Whether lines are held; then every line must be pushed."""
         self.lost_lines = 0
         self._held: dict[int, bytes] = {}
         self._held_bytes = 0
         self._held_since_s = 0.0
-        # From and to, of numbers that were given up.
+        # Ranges of skipped numbers.
         self._skipped: deque[tuple[int, int]] = deque(maxlen=64)
 
     def held(self) -> list[bytes]:
-        """The lines that wait, the lowest number first."""
+        """Held lines, lowest number first."""
         return [line for _, line in sorted(self._held.items())]
 
     def push(self, number: int, line: bytes, now_s: float) -> list[bytes | None]:
-        """Take a line that is not due at once.
+        """Add a line that is out of order.
 
         Args:
-            number: of it.
-            line: the whole of it.
-            now_s: seconds of any clock that does not go back.
+            number: its number.
+            line: the whole line.
+            now_s: monotonic clock, in seconds.
 
         Returns:
-            The lines that can be read now; None stands where some are missing.
+            Lines ready to be read; None stands for a gap.
         """
         out: list[bytes | None] = []
         if number in self._held:
-            # Sent again; what stood between is not known.
+            # Sent again; what was between is unknown.
             return [None, line]
         if number < self.next:
             if self._is_late(number):
-                # What came before it on its thread, or has come since, is not known.
+                # Its neighbours on its thread are unknown.
                 self.lost_lines -= 1
                 return [None, line, None]
-            # The broker has started again, or a shipper sends again what it sent before.
+            # The broker restarted, or a shipper resends.
             while self._held:
                 out += self._skip_gap(now_s)
             out.append(None)
@@ -96,7 +96,7 @@ class ReorderBuffer:
         return out
 
     def flush_expired(self, now_s: float) -> list[bytes | None]:
-        """The lines that have waited long enough, as `push` hands them out."""
+        """Return lines that have waited long enough, as `push` does."""
         return self._skip_gap(now_s) if self._held and now_s - self._held_since_s >= WAIT_S else []
 
     def _is_late(self, number: int) -> bool:

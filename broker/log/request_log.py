@@ -1,8 +1,8 @@
-"""Reads the lines of Kafka's request logger (`kafka.request.logger` at DEBUG): blocks of producer ids, failed produces.
+"""Parses Kafka's request logger (`kafka.request.logger` at DEBUG): allocated blocks and failed PRODUCE requests.
 
-A line is `Completed request:` and a JSON object, in which a client's texts are quoted. On brokers this logger costs far
-more than the two others, so the settings of this project leave it off there; on controllers it is cheap. A stock broker
-tells a failed produce in no other place, and even this line does not hold the producer id.
+A line is `Completed request:` and a JSON object, in which client texts are quoted. On brokers this logger is far more
+expensive than the others, so our settings leave it off there; on controllers it is cheap. A stock broker logs failed
+PRODUCE requests nowhere else, and even here without the producer id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker.errors import LogLineError
 from wire.records import ProduceFailure, ProducerIdBlock
 
 LOGGER = "logger"
-"""Last part of `kafka.request.logger`, which is what our layout writes."""
+"""Last part of `kafka.request.logger`, as our layout writes it."""
 
 _PREFIX = "Completed request:"
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -69,18 +69,18 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 
 
 def parse_request_log(message: str, timestamp_ms: int, broker_id: int | None) -> list[ProducerIdBlock | ProduceFailure]:
-    """Read one message of the request logger.
+    """Parse a message of the request logger.
 
     Args:
-        message: what was logged.
-        timestamp_ms: when.
+        message: the text logged.
+        timestamp_ms: broker time, ms since the epoch.
         broker_id: of the server that logged it.
 
     Returns:
-        A block of producer ids, the partitions that a PRODUCE request failed for, or nothing for all other requests.
+        A block of producer ids, the partitions for which a PRODUCE request failed, or nothing.
 
     Raises:
-        LogLineError: it is not of the form of such a line.
+        LogLineError: the message is malformed.
     """
     if not message.startswith(_PREFIX):
         return []
@@ -92,13 +92,13 @@ def parse_request_log(message: str, timestamp_ms: int, broker_id: int | None) ->
         if name == "PRODUCE":
             return list(_failures(line, timestamp_ms, broker_id))
     except (msgspec.DecodeError, RecursionError) as error:
-        msg = f"not a line of Kafka's request logger ({error}): check that no other logger's last name is {LOGGER!r}"
+        msg = f"not a line of Kafka's request logger ({error}): check that no other logger's name ends in .{LOGGER}"
         raise LogLineError(msg) from error
     return []
 
 
 def client_host(connection: str) -> str | None:
-    """The client's address in `host:port-host:port-number-number`; None if it is of another form.
+    """The client's address in `host:port-host:port-number-number`; None if malformed.
 
     Examples:
         >>> client_host("10.0.0.1:9092-10.0.0.7:39286-4-2")
@@ -108,7 +108,7 @@ def client_host(connection: str) -> str | None:
         >>> client_host("b-1.kafka-x.example:9092-10.0.0.7:39286-4")
         '10.0.0.7'
     """
-    # The client's is always an address; only the broker's own side may be a name with dashes.
+    # The client's side is always an address; only the broker's may be a name with dashes.
     for part in reversed(connection.split("-")):
         host, colon, port = part.rpartition(":")
         if colon and host and port.isdigit():

@@ -1,4 +1,4 @@
-"""Finds the files that a log was rotated into: renamed, compressed, or copied before the log was cut."""
+"""Finds the files that a log was rotated into: renamed, compressed, or copied before truncation."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""So much of a file's beginning tells it from all others: times in ms, threads, connections."""
+"""Bytes at a file's beginning that identify it: they hold times in ms, threads, connections."""
 
-# `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`: never a position file, a half-written one, or another log.
+# `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`: not a position file, a temporary file or another log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
 
 
 @dataclass(frozen=True)
 class Head:
-    """The beginning of a file.
+    """Fingerprint of a file's beginning.
 
     Attributes:
         length: in bytes, at most `HEAD_BYTES`.
@@ -33,12 +33,12 @@ class Head:
 
     @classmethod
     def of(cls, beginning: bytes) -> Head:
-        """Of a file that begins with these bytes."""
+        """Make the fingerprint of these first bytes."""
         cut = beginning[:HEAD_BYTES]
         return cls(len(cut), hashlib.sha256(cut).hexdigest() if cut else "")
 
     def fits(self, beginning: bytes) -> bool:
-        """Whether a file that begins with these bytes is the same, perhaps longer by now."""
+        """Whether a file with these first bytes is the same, perhaps grown."""
         return len(beginning) >= self.length and Head.of(beginning[: self.length]) == self
 
 
@@ -46,20 +46,20 @@ def open_log(path: Path) -> BinaryIO:
     """Open a log file, compressed or not.
 
     Raises:
-        FileNotFoundError: it is not there (any more).
-        TapError: it cannot be opened.
+        FileNotFoundError: it does not exist.
+        TapError: it can't be opened.
     """
     try:
         return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:
         raise
     except OSError as error:
-        msg = f"log file {path} cannot be read ({error.strerror}): check the path and its permissions"
+        msg = f"can't read log file {path} ({error.strerror}): check the path and its permissions"
         raise TapError(msg) from error
 
 
 def beginning_of(path: Path) -> bytes:
-    """The first bytes of a log file, compressed or not; empty if it is gone or damaged."""
+    """First bytes of a log file, compressed or not; empty if it is gone or damaged."""
     try:
         with open_log(path) as file:
             return file.read(HEAD_BYTES)
@@ -68,7 +68,7 @@ def beginning_of(path: Path) -> bytes:
 
 
 def rotated_files(path: Path) -> list[Path]:
-    """What a log was rotated into, the oldest first; a file that is just being compressed only once, uncompressed."""
+    """Rotated files of a log, oldest first; one that is being compressed counts once, uncompressed."""
     found = {
         each.name: each
         for each in path.parent.glob(f"{_glob_quoted(path.name)}*")
@@ -80,7 +80,7 @@ def rotated_files(path: Path) -> list[Path]:
         try:
             aged.append((each.stat().st_mtime_ns, each.name, each))
         except FileNotFoundError:
-            # Renamed on, or deleted, at this moment.
+            # Renamed or deleted just now.
             continue
     return [each for _, _, each in sorted(aged)]
 

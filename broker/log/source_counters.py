@@ -1,4 +1,4 @@
-"""What the place that lines come from counts."""
+"""Counters of a source of lines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass
 class SourceCounters:
-    """What happened to the place that the lines come from, since the start.
+    """Events at a source of lines, since start.
 
     Attributes:
         lines: read, of any kind.
-        rotations: times the log began a new file.
-        truncations: times the log was cut.
-        oversized_lines: too long to be of a log, cut.
-        lost_files: times lines were gone before they were read: rotated files, records of a topic.
+        rotations: times the log was rotated.
+        truncations: times the log was truncated.
+        oversized_lines: beyond the maximum length, cut.
+        lost_files: times lines were deleted before they were read: rotated files, records of a topic.
     """
 
     lines: int = 0

@@ -1,4 +1,4 @@
-"""Where a tap's lines come from: what a source has to do, and the one of a file. The other: `log_topic`."""
+"""Sources of a tap's lines: the protocol, and the source that reads a file. For topics see `log_topic`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines of one broker, in their order.
+    """Lines of one broker, in order.
 
     Attributes:
-        stream: names the broker as the source knows it.
-        broker_id: of that broker, if the source knows it.
-        lines: without what ends them.
-        repeated: they may have been sent by a run that crashed.
-        after_loss: what was written before them was gone before it was read.
+        stream: the source's name of the broker.
+        broker_id: id of that broker, if the source knows it.
+        lines: without delimiters.
+        repeated: a crashed run may already have sent their events.
+        after_loss: lines before them were lost.
     """
 
     stream: str
@@ -32,44 +32,44 @@ class LineBatch:
 
 
 class Source(Protocol):
-    """What the tap reads; all of it is used by one thread."""
+    """What the tap reads. Not thread-safe."""
 
     kind: str
     """`file` or `topic`, for the heartbeat."""
 
     def open(self, position: Position | None, sent_up_to: Position | None) -> None:
-        """Go on at `position`; lines before `sent_up_to` are handed out as repeated."""
+        """Resume at `position`; lines before `sent_up_to` are marked as repeated."""
 
     def read(self) -> list[LineBatch]:
-        """What came since; empty if nothing did. May wait for some 100 ms."""
+        """Return new lines, if any; may block for some 100 ms."""
 
     @property
     def streams(self) -> list[tuple[str, int]]:
-        """Names and brokers of the streams that are known before their lines come."""
+        """Name and broker of the streams known before their lines arrive."""
 
     @property
     def position(self) -> Position | None:
-        """Behind everything that was handed out; None if there is nothing yet."""
+        """After everything returned so far; None if there is nothing yet."""
 
     @property
     def lag(self) -> int:
-        """Bytes of a file, records of a topic, that were not handed out yet."""
+        """Bytes of a file, or records of a topic, not returned yet."""
 
     @property
     def counters(self) -> SourceCounters:
-        """As they are now."""
+        """Current counters."""
 
     def close(self) -> None:
-        """End it."""
+        """Close the source."""
 
 
 class FileSource:
     """The log file of one broker.
 
     Args:
-        path: what our log settings make the broker write; may appear later.
-        broker_id: of that broker.
-        from_end: without a saved position, begin at the end of the file instead of at its beginning.
+        path: written by the appender of our log settings; need not exist yet.
+        broker_id: id of that broker.
+        from_end: without a saved position, start at the end of the file.
     """
 
     kind = "file"
@@ -90,16 +90,16 @@ class FileSource:
         """Open the file.
 
         Raises:
-            TapError: the position is that of a topic, or the file cannot be read.
+            TapError: the position is that of a topic, or the file can't be read.
         """
         if position is not None and not isinstance(position, FilePosition):
-            msg = f"the position file is of topic {position.topic!r}, not of a log file: name another position file"
+            msg = f"the position file belongs to topic {position.topic!r}, not to a log file: use another position file"
             raise TapError(msg)
         self._sent_up_to = sent_up_to if isinstance(sent_up_to, FilePosition) else None
         self._file.open_at(position, from_end=self._from_end)
 
     def read(self) -> list[LineBatch]:
-        """The next lines of the file."""
+        """Return the next lines of the file."""
         begin = self._file.position
         lines = self._file.read()
         if not lines:
@@ -120,17 +120,17 @@ class FileSource:
 
     @property
     def position(self) -> FilePosition | None:
-        """Behind the last whole line."""
+        """After the last complete line."""
         return self._file.position
 
     @property
     def lag(self) -> int:
-        """Bytes that were not read yet."""
+        """Bytes not read yet."""
         return self._file.unread_bytes
 
     @property
     def counters(self) -> SourceCounters:
-        """Of the file."""
+        """Counters of the file."""
         file = self._file
         return SourceCounters(self._lines, file.rotations, file.truncations, file.oversized_lines, file.lost_files)
 
@@ -139,13 +139,13 @@ class FileSource:
         self._file.close()
 
     def _repeated(self, lines: list[bytes], begin: FilePosition | None) -> int:
-        """How many of these lines a crashed run may have sent."""
+        """How many of these lines a crashed run may already have sent."""
         limit = self._sent_up_to
         if limit is None:
             return 0
         now = self._file.position
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
-            # Still in a file before that of the limit, or the limit's was compressed: then it ends where that does.
+            # In a file before that of the limit, or the limit's file was compressed, and so ends the repeats.
             return len(lines)
         at, end_bytes = begin.offset, self._file.end_bytes
         for index, line in enumerate(lines):

@@ -1,10 +1,10 @@
 """The tap: reads brokers' logs and writes who produced with which producer id to the topic `produce-events`.
 
-One tap per broker, on the broker's machine, or one for many where their logs come in a topic. It delivers each event at
-least once: the position is saved only after Kafka has taken all events before it. After a crash it reads again what
-came since the last save (a second at most); events of that stretch are marked `repeated`. They change nothing later on,
-since a producer id counts once. Over a crash nothing is forgotten: what threads were working on and which batches wait
-stands beside the position, bindings stand in their topic.
+One tap per broker, on the broker's machine, or one for many brokers that ship their logs to a topic. Delivery is at
+least once: the position is committed only after Kafka has acknowledged all events before it. After a crash the tap
+rereads what came since the last commit (a second at most) and marks those events `repeated`; they change nothing
+downstream, since a producer id counts once. Pending requests and waiting batches are saved with the position, bindings
+in their topic.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from wire.records import ProduceEvent, Record
 from wire.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
 
 HEARTBEAT_S = 10.0
-"""Time between heartbeats."""
+"""Interval of heartbeats."""
 
 _POLL_S = 0.1
 _NEW_TOPIC_S = 5.0
@@ -49,20 +49,20 @@ _FLUSH_TIMEOUT_S = 15.0
 
 
 class SourceTap:
-    """Follows one source until it is told to stop.
+    """Follows one source until it is stopped.
 
     Args:
-        source: where the lines come from.
-        kafka_config: confluent-kafka settings of someone who may write our topics, and read `producer-principals`.
-        topic: where the events go.
-        position_file: where the position is kept across runs; none is kept if left out.
-        every_batch: also send what was sent in the same second already, which changes nothing downstream.
+        source: of log lines.
+        kafka_config: confluent-kafka settings of a user who may write our topics and read `producer-principals`.
+        topic: for the events.
+        position_file: keeps the position across runs; by default it is not kept.
+        every_batch: keep duplicates within a second, which change nothing downstream.
         wait_s: how long a batch waits for its binding.
-        learn_seconds: how long the ids of a newly watched broker are marked `learning`; 0 for never.
-        clock: seconds, for intervals; tests replace it.
+        learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
+        clock: monotonic clock, in seconds.
         wall_clock: seconds since the epoch, for heartbeats.
-        on_heartbeat: is shown each heartbeat, in the thread of the tap.
-        logging_is_on: asks a silent broker whether its log is on; a long silence is a gap in the watch if left out.
+        on_heartbeat: called with each heartbeat, in the tap's thread.
+        logging_is_on: asks a silent broker whether its log is on; without it a long silence is a gap in the watch.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SourceTap:
 
     @property
     def counters(self) -> TapCounters:
-        """A copy of the counters as they are now, of all brokers together."""
+        """Snapshot of the counters, summed over all brokers."""
         of_lines = [each.counters for each in list(self._brokers.values())]
         sums = {
             field.name: sum(getattr(each, field.name) for each in of_lines) for field in fields(AttributionCounters)
@@ -111,17 +111,17 @@ class SourceTap:
 
     @property
     def idle_rounds(self) -> int:
-        """How often in a row the tap found nothing new, all events delivered; 0 while it is at work."""
+        """Consecutive rounds without new lines and with all events delivered."""
         return self._idle_rounds
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the source until `stop` is set; then deliver what was read and save the position.
+        """Follow the source until `stop` is set; then deliver what was read and commit the position.
 
         Raises:
-            BrokerUnreachableError: no Kafka broker answers at the start.
-            TopicMissingError: one of our topics is not there.
-            TapError: the source or the position file cannot be read.
-            TapDeliveryError: Kafka did not take an event; the position before it is kept, so it is sent again.
+            BrokerUnreachableError: no broker answers at the start.
+            TopicMissingError: one of our topics does not exist.
+            TapError: the source or the position file can't be read.
+            TapDeliveryError: Kafka refused an event; the next run resends it from the committed position.
         """
         for topic in (self._topic, PRODUCER_PRINCIPALS, TAP_STATUS):
             self._require(topic)
@@ -146,7 +146,7 @@ class SourceTap:
             try:
                 require_topic(self._kafka_config, topic)
             except TopicMissingError:
-                # Made a moment ago, perhaps: not every broker knows it yet.
+                # It may have been created just now, and not every broker knows it.
                 if time.monotonic() > give_up_at:
                     raise
                 time.sleep(_POLL_S)
@@ -154,7 +154,7 @@ class SourceTap:
                 return
 
     def _restore(self, run: TapRun) -> None:
-        # The bindings first: what is read then finds its owner.
+        # Load bindings first: lines read later need them.
         run.bindings.load()
         saved = load_checkpoint(self._position_file) if self._position_file else None
         self._committed = saved
@@ -195,7 +195,7 @@ class SourceTap:
                 self._send_heartbeats(run, stopped=False)
                 told_at = now
             if not batches or now - saved_at >= _SAVE_INTERVAL_S:
-                # What Kafka did not take yet, it may take in the next round: a broker may be away for a restart.
+                # What is not acknowledged yet may be in the next round: a broker may be restarting.
                 settled = self._commit(run, _ROUND_FLUSH_TIMEOUT_S) == 0
                 saved_at = now
                 self._idle_rounds = self._idle_rounds + 1 if settled and not batches else 0
@@ -205,7 +205,7 @@ class SourceTap:
                 run.stop.wait(_POLL_S)
 
     def _end(self, run: TapRun) -> None:
-        # Nobody may come back to them.
+        # Do not leave waiting batches behind: there may be no next run.
         self._send(run, run.owners.expire(math.inf))
         left = self._commit(run, _FLUSH_TIMEOUT_S)
         if left:
@@ -228,7 +228,7 @@ class SourceTap:
             except TapError:
                 raise
             except Exception:
-                # Whatever a client made a broker write: it must not end the watch over all others.
+                # A line crafted by one client must not stop the tap.
                 attribution.damaged(line)
                 continue
             for record in records:
@@ -239,7 +239,7 @@ class SourceTap:
         self._heard_s[batch.stream] = now
 
     def _probe_silent_brokers(self, now_s: float) -> None:
-        """Ask brokers of which nothing was heard for a while whether their log is on."""
+        """Ask brokers that have been silent for a while whether their log is on."""
         if self._logging_is_on is None or not self._learn_ms or self._source.lag:
             return
         for stream, attribution in self._brokers.items():
@@ -257,13 +257,13 @@ class SourceTap:
         for record in records:
             if isinstance(record, ProduceEvent) and record.principal == UNKNOWN_PRINCIPAL:
                 self._heartbeats.count_unplaced(record.broker_id)
-            # At the end what is left has to go out too: only `_commit` gives up then.
+            # At shutdown keep sending what is left; `_commit` gives up.
             run.output.send(record, run.stop.is_set)
 
     def _broker(self, stream: str, broker_id: int | None, owners: Owners) -> Attribution:
         known = self._brokers.get(stream)
         if known is None:
-            # Also under a name of the user's choice our own traffic must not make events.
+            # Ignore our own traffic, whatever the topic's name.
             own = frozenset({self._topic})
             known = Attribution(
                 broker_id, owners, own_topics=own, every_batch=self._every_batch, learn_ms=self._learn_ms
@@ -274,13 +274,13 @@ class SourceTap:
     # The position
 
     def _mark_send_limit(self) -> None:
-        """Note before sending how far it will go: what a run after a crash finds before that may be sent twice."""
+        """Save how far this round will send: after a crash, events up to there may already have been sent."""
         if self._position_file is not None and self._committed is not None:
             self._committed = replace(self._committed, sent_up_to=self._source.position)
             save_checkpoint(self._position_file, self._committed)
 
     def _commit(self, run: TapRun, timeout_s: float) -> int:
-        """Deliver everything that was read, then save the position behind it; returns how many records are left."""
+        """Deliver everything read, then save the position; return how many records are undelivered."""
         left = run.output.flush(timeout_s)
         position = self._source.position
         if left or self._position_file is None or position is None:

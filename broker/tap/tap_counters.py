@@ -1,4 +1,4 @@
-"""What a tap counts."""
+"""Counters of a tap."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ from broker.log.source_counters import SourceCounters
 
 @dataclass
 class TapCounters(SourceCounters, OwnerCounters, AttributionCounters):
-    """All of a tap, of all brokers whose lines it reads; `events` counts what was handed to Kafka."""
+    """All counters of a tap, over all brokers it reads."""

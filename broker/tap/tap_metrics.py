@@ -1,4 +1,4 @@
-"""What a tap tells Prometheus: what its last heartbeats say, so that nobody else touches what the tap works on."""
+"""The tap's Prometheus metrics, taken from its heartbeats, so that scrapes never touch the tap's state."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from wire.heartbeat import TapHeartbeat
 
 _COUNTERS = {
     "lines": "Lines read, of any kind.",
-    "events": "Batches of producers that went out or wait to.",
-    "unplaced": "Of these, went out as unknown: nobody knows whose they are.",
-    "bad_lines": "Lines that were cut, damaged or of an unknown form.",
-    "lost_files": "Times lines were gone before they were read: rotated files, records of a topic.",
-    "lost_lines": "Numbers of lines that never came.",
+    "events": "Batches sent or waiting.",
+    "unplaced": "Of these, sent with the principal unknown.",
+    "bad_lines": "Lines truncated, damaged or of an unknown form.",
+    "lost_files": "Times lines were deleted before they were read: rotated files, records of a topic.",
+    "lost_lines": "Line numbers that never arrived.",
 }
 
 
 class TapMetrics(Collector):
-    """Takes heartbeats and tells them when asked. For several threads."""
+    """Exposes the newest heartbeats. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,14 +30,14 @@ class TapMetrics(Collector):
         self._cluster: set[int] = set()
 
     def observe(self, heartbeat: TapHeartbeat) -> None:
-        """Take a heartbeat."""
+        """Record a heartbeat."""
         with self._lock:
             self._newest[heartbeat.broker_id] = heartbeat
-            # An empty list only says that Kafka did not answer in time.
+            # An empty list means that Kafka did not answer in time.
             self._cluster = set(heartbeat.cluster_brokers) or self._cluster
 
     def collect(self) -> Iterator[Metric]:
-        """Tell all that is known, by broker."""
+        """Yield all metrics, by broker."""
         with self._lock:
             heartbeats, cluster = [self._newest[each] for each in sorted(self._newest)], sorted(self._cluster)
         for name, text in _COUNTERS.items():
@@ -45,15 +45,15 @@ class TapMetrics(Collector):
             for each in heartbeats:
                 counter.add_metric([str(each.broker_id)], each.counters.get(name, 0))
             yield counter
-        yield _gauge("tap_behind_bytes", "Of its file that were not read yet.", _values(heartbeats, "behind_bytes"))
-        yield _gauge("tap_behind_records", "Of its topic that were not read yet.", _values(heartbeats, "lag_records"))
+        yield _gauge("tap_behind_bytes", "Bytes of its file not read yet.", _values(heartbeats, "behind_bytes"))
+        yield _gauge("tap_behind_records", "Records of its topic not read yet.", _values(heartbeats, "lag_records"))
         yield _gauge(
             "tap_unplaced_share",
-            "Of the batches between its last two heartbeats, as unknown: 0 to 1.",
+            "Share of batches between its last two heartbeats sent as unknown: 0 to 1.",
             _values(heartbeats, "unplaced_share"),
         )
         heard = [(each.broker_id, each.timestamp_ms / 1000) for each in heartbeats]
-        yield _gauge("tap_heartbeat_timestamp_seconds", "When the tap last said so.", heard)
+        yield _gauge("tap_heartbeat_timestamp_seconds", "Time of the tap's last heartbeat.", heard)
         yield _gauge("tap_watches", "The tap watches this broker.", [(each.broker_id, 1) for each in heartbeats])
         yield _gauge("cluster_broker", "The cluster has this broker, as the tap saw.", [(each, 1) for each in cluster])
 

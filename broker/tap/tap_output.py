@@ -1,4 +1,4 @@
-"""Hands the tap's records to Kafka, each to its topic, and says when all have arrived."""
+"""Produces the tap's records to their topics and tracks delivery."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _BROKERS_TIMEOUT_S = 1.0
 
 PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "client.id": "pid-quota-tap",
-    # In order, without repeats, and taken by all replicas in sync.
+    # In order, without duplicates, acknowledged by all in-sync replicas.
     "enable.idempotence": True,
     "acks": "all",
     "linger.ms": 20,
     "compression.type": "lz4",
-    # That of the Java clients, so that other writers of such events put a principal into the same partition.
+    # As in Java clients, so that other writers map a principal to the same partition.
     "partitioner": "murmur2_random",
-    # Success needs no callback of ours: `flush` tells that nothing is left.
+    # `flush` tells when nothing is left.
     "delivery.report.only.error": True,
-    # Errors only: that the coordinator of a fresh broker still loads is nothing to write home about.
+    # Errors only: a loading coordinator on a fresh broker is not worth a warning.
     "log_level": 3,
 }
-"""Of all that write produce events."""
+"""Settings of every producer of produce events."""
 
 
 class TapOutput:
     """One producer for all topics."""
 
     def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
-        """Connect when the first record comes.
+        """Connect on the first record.
 
         Args:
-            config: confluent-kafka settings of someone who may write our topics.
-            events_topic: where produce events go.
+            config: confluent-kafka settings of a user who may write our topics.
+            events_topic: for produce events.
         """
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
@@ -56,7 +56,7 @@ class TapOutput:
         self._unsettled = False
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Hand over one record; waits while Kafka is slower than the log, which is on disk.
+        """Produce a record; blocks while Kafka is slower than the log.
 
         Raises:
             TapDeliveryError: a record was refused, or `stopped` became true while waiting.
@@ -64,7 +64,7 @@ class TapOutput:
         self._send(self._topics[type(record)], record.key(), self._encode(record), stopped)
 
     def send_status(self, key: bytes, heartbeat: msgspec.Struct) -> None:
-        """Hand over a heartbeat; one that cannot be sent now is not worth waiting for."""
+        """Produce a heartbeat; drop it if the queue is full."""
         try:
             self._producer.produce(TAP_STATUS, value=self._encode(heartbeat), key=key)
         except BufferError:
@@ -72,14 +72,14 @@ class TapOutput:
         self._unsettled = True
 
     def brokers(self) -> list[int]:
-        """Ids of the brokers that the cluster has now, as far as it can be said soon; empty if it can't."""
+        """Ids of the cluster's brokers; empty if there is no answer within a second."""
         try:
             return sorted(self._producer.list_topics(TAP_STATUS, _BROKERS_TIMEOUT_S).brokers)
         except KafkaException:
             return []
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all has arrived; returns how many records have not.
+        """Wait for delivery of all records; return how many are undelivered.
 
         Raises:
             TapDeliveryError: one was refused.
@@ -92,13 +92,13 @@ class TapOutput:
         return left
 
     def close(self) -> None:
-        """Let go of the connections, and of what was not delivered: it is behind the position that was kept."""
+        """Close, dropping undelivered records: they are after the committed position."""
         self._producer.purge()
-        # It refers to us by its callback: its threads would run until the garbage collector comes by.
+        # Its callback refers to us: without this, its threads run until the next garbage collection.
         del self._producer
 
     def check(self) -> None:
-        """Take what Kafka answered.
+        """Process delivery reports.
 
         Raises:
             TapDeliveryError: a record was refused.
@@ -106,16 +106,16 @@ class TapOutput:
         self._producer.poll(0)
         if self._error is not None:
             msg = (
-                f"an event was refused by topic {self._refused_by!r} ({self._error.str()}): "
-                f"check the topic's settings and the right to write it, then start the tap again"
+                f"topic {self._refused_by!r} refused an event ({self._error.str()}): "
+                f"check the topic's settings and WRITE on it, then start the tap again"
             )
             raise TapDeliveryError(msg)
 
     def undelivered(self, left: int) -> TapDeliveryError:
-        """What to raise if the tap has to stop with that many records left."""
+        """The error to raise if the tap stops with that many records undelivered."""
         return TapDeliveryError(
-            f"{left} events were not taken by {self._servers} before the tap had to stop: "
-            f"check the broker and start the tap again, it goes on before them"
+            f"{left} events were not delivered to {self._servers} before the tap stopped: "
+            f"check the brokers and start the tap again, which resends them"
         )
 
     def _send(self, topic: str, key: bytes, value: bytes, stopped: Callable[[], bool]) -> None:

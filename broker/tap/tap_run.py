@@ -1,4 +1,4 @@
-"""What a tap holds only while it runs."""
+"""Resources of a running tap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker.tap.tap_output import TapOutput
 
 
 class TapRun:
-    """What there is only while a tap runs."""
+    """What a tap opens when it starts and closes when it ends."""
 
     def __init__(self, owners: Owners, bindings: BindingTopic, output: TapOutput, stop: threading.Event) -> None:
         self.owners = owners

@@ -1,4 +1,4 @@
-"""Heartbeats of taps in the compacted topic `tap-status`, and what they say: which broker nobody watches."""
+"""Reads the taps' heartbeats from the compacted topic `tap-status`, and finds brokers that no tap watches."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class BrokerWatch:
 
     Attributes:
         broker_id: of the broker.
-        watch: whether somebody looks at it.
-        alive: the cluster knows it as running.
-        heartbeat: the last one; None if there is none.
-        age_s: of that.
+        watch: state of its tap.
+        alive: it is up.
+        heartbeat: the newest; None if there is none.
+        age_s: age of the heartbeat.
     """
 
     broker_id: int
@@ -47,20 +47,20 @@ class BrokerWatch:
 
     @property
     def is_blind_spot(self) -> bool:
-        """A running broker that nobody watches: whoever produces there is not seen."""
+        """Whether it is up but not watched: its producers are not seen."""
         return self.alive and self.watch is not WatchState.WATCHED
 
 
 def judge(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
 ) -> list[BrokerWatch]:
-    """Say of each broker, running or only known by its tap, how it is watched.
+    """Tell how each broker is watched, whether it is up or only known from a heartbeat.
 
     Args:
-        brokers: ids of those that run.
-        heartbeats: the last one by broker id.
-        now_ms: our clock.
-        stale_s: age of a heartbeat from which on its tap is taken for dead.
+        brokers: ids of brokers that are up.
+        heartbeats: the newest by broker id.
+        now_ms: wall clock, ms since the epoch.
+        stale_s: age of a heartbeat at which its tap counts as dead.
     """
     alive = set(brokers)
     return [
@@ -70,11 +70,11 @@ def judge(
 
 
 def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
-    """The last heartbeat by broker id.
+    """Read the newest heartbeat by broker id.
 
     Raises:
         BrokerUnreachableError: no broker answers.
-        TopicMissingError: there never was a tap.
+        TopicMissingError: no tap ever ran.
     """
     decode = msgspec.json.Decoder(TapHeartbeat).decode
     found: dict[int, TapHeartbeat] = {}
@@ -83,14 +83,14 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
             try:
                 heartbeat = decode(message.value() or b"")
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                # Of another version, or a deletion.
+                # Another version's, or a tombstone.
                 continue
             found[heartbeat.broker_id] = heartbeat
     return found
 
 
 def running_brokers(config: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> list[int]:
-    """Ids of the brokers that the cluster knows as running.
+    """Ids of the brokers that are up.
 
     Raises:
         BrokerUnreachableError: none answers.

@@ -297,7 +297,7 @@ def test_lines_that_a_crashed_run_may_have_sent_are_marked(path: Path) -> None:
 
 
 def test_a_position_of_a_topic_is_refused_for_a_file(path: Path) -> None:
-    with pytest.raises(TapError, match="of topic 'broker-logs', not of a log file: name another"):
+    with pytest.raises(TapError, match="to topic 'broker-logs', not to a log file: use another"):
         FileSource(path, 1).open(TopicPosition("broker-logs", {0: 1}), None)
 
 
