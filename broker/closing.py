@@ -1,4 +1,4 @@
-"""What ends with its `with` block."""
+"""Base of classes that are closed by their `with` block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _T = TypeVar("_T", bound="Closing")
 
 
 class Closing:
-    """Something to be closed: leaving the context does it."""
+    """A context manager that calls `close` on leaving."""
 
     def __enter__(self: _T) -> _T:
         return self
@@ -20,5 +20,5 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release all resources."""
         raise NotImplementedError

@@ -1,6 +1,6 @@
-"""Everything that can go wrong on the Kafka side, as one tree.
+"""Errors of the Kafka side, as one tree.
 
-Each message says what happened, names both values where two disagree, and ends with what to do about it.
+Each message says what happened, names both values where two disagree, and ends with the remedy.
 """
 
 
@@ -8,7 +8,7 @@ class BrokerError(Exception):
     """Root of all errors of this package."""
 
 
-# What the machine lacks
+# Missing on this machine
 
 
 class JavaError(BrokerError):
@@ -16,37 +16,37 @@ class JavaError(BrokerError):
 
 
 class JavaMissingError(JavaError):
-    """Raised when no usable java was found."""
+    """Raised when no usable Java was found."""
 
 
 class JavaTooOldError(JavaError):
-    """Raised when the java that was found is older than what is needed."""
+    """Raised when the Java found is too old."""
 
 
 class JarsError(BrokerError):
-    """Raised when the JVM dependencies cannot be fetched or are not complete."""
+    """Raised when JVM dependencies can't be fetched, or are incomplete."""
 
 
 class PysparkMissingError(JarsError):
-    """Raised when pyspark, which brings the fetcher of the jars, is not installed."""
+    """Raised when pyspark, whose Ivy fetches the jars, is not installed."""
 
 
 # The embedded broker
 
 
 class LocalBrokerError(BrokerError):
-    """Raised when the embedded broker is asked for something it cannot do."""
+    """Raised when the embedded broker can't do what it is asked."""
 
 
 class BrokerStartError(LocalBrokerError):
-    """Raised when the embedded broker does not come up."""
+    """Raised when the embedded broker does not start."""
 
 
 class PortTakenError(BrokerStartError):
     """Raised when another process listens on a port of the embedded broker."""
 
 
-# A broker we talk to
+# Remote brokers
 
 
 class BrokerUnreachableError(BrokerError):
@@ -54,11 +54,11 @@ class BrokerUnreachableError(BrokerError):
 
 
 class ClusterRequestError(BrokerError):
-    """Raised when a broker answers, but refuses what is asked of it."""
+    """Raised when a broker refuses a request."""
 
 
 class KafkaConfigError(BrokerError):
-    """Raised when the client settings of a Kafka cluster cannot be read or are not supported."""
+    """Raised when Kafka client settings can't be read or are not supported."""
 
 
 class MetadataLogError(BrokerError):
@@ -66,53 +66,53 @@ class MetadataLogError(BrokerError):
 
 
 class OwnersFileError(BrokerError):
-    """Raised when a file that tells whose producer ids are can't be used."""
+    """Raised when an owners file can't be used."""
 
 
 class TopicError(BrokerError):
-    """Raised when a topic cannot be created or does not look as it has to."""
+    """Raised when a topic can't be created, read or altered."""
 
 
 class TopicMissingError(TopicError):
-    """Raised when a topic that must be there is not."""
+    """Raised when a required topic does not exist."""
 
 
 # The tap
 
 
 class LogLineError(BrokerError):
-    """Raised when a line of the tapped log is not what the log4j2 settings of this project write."""
+    """Raised when a line is not in the format of our log settings."""
 
 
 class TapError(BrokerError):
-    """Raised when the tap cannot go on."""
+    """Raised when the tap can't continue."""
 
 
 class TapDeliveryError(TapError):
-    """Raised when Kafka did not take an event of the tap."""
+    """Raised when Kafka refused an event of the tap, or did not acknowledge it."""
 
 
 # Enforcement
 
 
 class ClientQuotaError(BrokerError):
-    """Raised when a client quota of Kafka cannot be read or changed."""
+    """Raised when a client quota can't be read or changed."""
 
 
 class ClientQuotaRefusedError(ClientQuotaError):
-    """Raised when Kafka understood, and will not do it: not a valid quota."""
+    """Raised when Kafka rejects a quota as invalid; not retriable."""
 
 
 class ClientQuotaUnavailableError(ClientQuotaError):
-    """Raised when Kafka may do it later: no answer in time, the controller moves, or we lack the right until then."""
+    """Raised on retriable failures: no answer in time, the controller moves, or an ACL is missing."""
 
 
 class LeaseStoreError(BrokerError):
-    """Raised when leases can't be kept on the brokers, or read from there."""
+    """Raised when the lease topic can't be read or written."""
 
 
 class EnforcerLockError(BrokerError):
-    """Raised when the lock that keeps enforcers one at a time cannot be used."""
+    """Raised when the enforcers' lock can't be used."""
 
 
 class EnforceError(BrokerError):
@@ -120,4 +120,4 @@ class EnforceError(BrokerError):
 
 
 class WebhookError(BrokerError):
-    """Raised when notices can't be sent as they are asked for."""
+    """Raised when the webhook's URL or secret is invalid."""

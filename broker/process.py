@@ -1,4 +1,4 @@
-"""The one module that starts other programs: always by argument list, never through a shell."""
+"""Starts other programs: always by argument list, never through a shell. Nothing else in the package does."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# -I -S: no site packages, no user settings. The watchdog needs the standard library only.
+# -I -S: no site packages, no user settings; the watchdog needs the standard library only.
 _WATCHED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("watchdog.py")))
 
 
 def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Run a program and hand back its exit code and all it wrote, stdout and stderr as one text.
+    """Run a program; return its exit code and its output, stdout and stderr combined.
 
     Args:
         command: path of the program and its arguments.
-        timeout_s: after so many seconds it is killed and `subprocess.TimeoutExpired` raised.
+        timeout_s: after which it is killed and `subprocess.TimeoutExpired` is raised.
     """
     done = subprocess.run(
         list(command),
@@ -33,7 +33,7 @@ def run_to_end(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 
 def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
-    """Start a program that dies with us, whose lines (stdout and stderr as one) the caller reads from `stdout`."""
+    """Start a program that dies with this process; read its output (stdout and stderr combined) from `stdout`."""
     return subprocess.Popen(
         [*_WATCHED, *command],
         stdin=subprocess.PIPE,
@@ -46,7 +46,7 @@ def start_reading(command: Sequence[str]) -> subprocess.Popen[str]:
 
 @contextmanager
 def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """Run a program as `start_reading` does until the block ends; nothing of it is left then, also after Ctrl-C."""
+    """Run a program as `start_reading` does; kill it when the block ends, also on Ctrl-C."""
     process = start_reading(command)
     try:
         yield process
@@ -59,7 +59,7 @@ def reading(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def end(process: subprocess.Popen[bytes], within_s: float) -> None:
-    """End a program of `start_watched`: asked first, and killed if it takes longer."""
+    """Terminate a program of `start_watched`; kill it after a timeout."""
     process.terminate()
     try:
         process.wait(within_s)
@@ -72,11 +72,11 @@ def end(process: subprocess.Popen[bytes], within_s: float) -> None:
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a program that dies with us, also when we are killed by SIGKILL (see `broker.watchdog`).
+    """Start a program that dies with this process, even on SIGKILL (see `broker.watchdog`).
 
     Args:
         command: path of the program and its arguments.
-        output: file that its stdout and stderr are appended to.
+        output: file to which its stdout and stderr are appended.
 
     Returns:
         The process; its `pid` is that of the program itself, and closing its `stdin` ends it.

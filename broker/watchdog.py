@@ -1,11 +1,11 @@
-"""Runs a program that must not outlive the one that started it: `python watchdog.py PROGRAM ARGUMENTS...`.
+"""Runs a program that must not outlive its starter: `python watchdog.py PROGRAM ARGUMENTS...`.
 
 The process that is started becomes PROGRAM (same process id), after it has forked a small watchdog. The watchdog reads
 standard input, a pipe whose other end only the starter holds. However the starter ends, also by SIGKILL, the kernel
 closes that end, the read returns, and the watchdog kills PROGRAM. Unlike PR_SET_PDEATHSIG this works beyond Linux, and
 it does not fire when only the *thread* that started the program ends.
 
-Runs on its own, without this package on the path: standard library only.
+Runs without this package on the path: standard library only.
 """
 
 import os
@@ -14,10 +14,10 @@ import sys
 
 
 def watch(program_pid: int) -> None:
-    """Wait until the starter is gone, then kill the program, if it is still the one that was started."""
+    """Wait until the starter is gone, then kill the program, if it is still our parent."""
     while os.read(0, 4096):
         pass
-    # Our parent is the program. Once it has died we are handed to another parent, and its id may belong to a stranger.
+    # Once the program has died we have another parent, and its process id may have been reused.
     if os.getppid() == program_pid:
         os.kill(program_pid, signal.SIGKILL)
 
@@ -26,7 +26,7 @@ def main() -> None:
     """Fork the watchdog, become the program."""
     program_pid = os.getpid()
     if os.fork() == 0:
-        # Ctrl-C in a terminal reaches the whole group: the starter decides what happens then, not we.
+        # Ctrl-C in a terminal reaches the whole group: leave it to the starter.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.setpgid(0, 0)
         null = os.open(os.devnull, os.O_RDWR)

@@ -1,1 +1,1 @@
-"""The JVM parts: the jars that `jvm/ivy.xml` pins, fetched once, and a Java to run them."""
+"""JVM dependencies: the jars that `jvm/ivy.xml` pins, and a Java to run them."""

@@ -1,10 +1,10 @@
 """Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m broker.jars FOLDER`.
 
-`jvm/jars.sha256` says what is in each of them. It is compared when they are fetched, and before each use: a folder in
-the working directory may be anybody's. What it does not name is on no class path. (Hashing all 68 MB takes 0.2 s.)
+`jvm/jars.sha256` pins their digests, which are verified after fetching and before each use: a folder in the working
+directory may be anybody's. Files it does not list are on no class path. (Hashing all 68 MB takes 0.2 s.)
 
-Ivy comes with pyspark and resolves from its built-in default settings. Behind a mirror, point the environment variable
-`PID_QUOTA_IVY_SETTINGS` at an `ivysettings.xml` of your own; proxies are set with `JAVA_TOOL_OPTIONS`, as for any JVM.
+Ivy comes with pyspark and uses its built-in default settings. Behind a mirror, set the environment variable
+`PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 1 << 20
 _COMPLETE = ".complete"
 _CACHE = ".ivy"
 _DOWNLOADING = re.compile(r"downloading \S*/([^/\s]+) \.\.\.")
-# What Ivy prints when it gives up, in the order of how much it helps.
+# What Ivy prints when it fails.
 _FAILURE = re.compile(r"unresolved dependency|not found|FAILED|[Ee]xception|ERROR")
 _LAST_LINES = 200
 
@@ -47,7 +47,7 @@ class JarSets:
 
 
 def jars_folder() -> Path:
-    """Where the jars are: `PID_QUOTA_JARS`, else `./.jars` if that exists, else a folder in the user's cache."""
+    """Folder of the jars: `PID_QUOTA_JARS`, else `./.jars` if it exists, else the user's cache."""
     chosen = os.environ.get("PID_QUOTA_JARS")
     if chosen:
         return Path(chosen).expanduser()
@@ -58,22 +58,22 @@ def jars_folder() -> Path:
 
 
 def ensure_jars(folder: Path | None = None, console: Console | None = None) -> JarSets:
-    """Fetch what is not there yet; a complete folder is taken as it is, without network or Java.
+    """Fetch missing jars; a complete folder needs neither network nor Java.
 
     Args:
-        folder: where they go, `jars_folder()` if left out.
-        console: where the progress is shown, stderr if left out.
+        folder: by default `jars_folder()`.
+        console: shows progress; by default stderr.
 
     Raises:
         JavaError: no Java, or too old.
-        JarsError: pyspark is missing, the fetch failed, or a jar is not the one that is pinned.
+        JarsError: pyspark is missing, the fetch failed, or a jar does not match its digest.
     """
     folder = folder or jars_folder()
     if not _is_complete(folder):
         console = console or Console(stderr=True)
         folder.mkdir(parents=True, exist_ok=True)
         with _one_at_a_time(folder):
-            # The one who held the lock before us may have fetched them.
+            # The previous holder of the lock may have fetched them.
             if not _is_complete(folder):
                 _fetch(folder, console)
     return JarSets(*(_checked(folder, name) for name in _SETS))
@@ -83,13 +83,13 @@ def spark_jars(folder: Path | None = None) -> list[str]:
     """Paths for `spark.jars`: Delta and the Kafka source, which pyspark does not ship.
 
     Raises:
-        JarsError: If they are not complete, or one is not the one that is pinned.
+        JarsError: If a jar is missing or does not match its digest.
     """
     return [str(jar) for jar in _complete_jars(folder, "spark")]
 
 
 def kafka_classpath(folder: Path | None = None) -> str:
-    """Class path of a whole Kafka broker; errors as of `spark_jars`."""
+    """Class path of a Kafka broker; raises as `spark_jars`."""
     return os.pathsep.join(str(jar) for jar in _complete_jars(folder, "kafka"))
 
 
@@ -102,7 +102,7 @@ def _complete_jars(folder: Path | None, name: str) -> tuple[Path, ...]:
 
 
 def _pinned(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each jar of a set by its path below the folder, as `sha256sum` writes them."""
+    """Return the SHA-256 of each jar of a set, by path relative to the folder."""
     lines = resources.files("jvm").joinpath("jars.sha256").read_text(encoding="ascii").splitlines()
     pinned = {path: digest for digest, path in (line.split() for line in lines)}
     return {path: digest for path, digest in pinned.items() if path.startswith(f"{name}/")}
@@ -113,8 +113,8 @@ def _checked(folder: Path, name: str) -> tuple[Path, ...]:
         found = _sha256(folder / path)
         if found != digest:
             msg = (
-                f"{folder / path} is not the jar that is pinned (SHA-256 {found}, not {digest}): find out who put it "
-                f"there, delete {folder} and run `python -m broker.jars {folder}`"
+                f"{folder / path} does not match its pinned digest (SHA-256 {found}, not {digest}): find out who put "
+                f"it there, delete {folder} and run `python -m broker.jars {folder}`"
             )
             raise JarsError(msg)
     return tuple(folder / path for path in _pinned(name))
@@ -127,7 +127,7 @@ def _sha256(file: Path) -> str:
             while block := content.read(_BLOCK):
                 digest.update(block)
     except OSError as error:
-        msg = f"{file} can't be read ({error.strerror}): delete the folder and fetch the jars anew"
+        msg = f"can't read {file} ({error.strerror}): delete the folder and fetch the jars again"
         raise JarsError(msg) from error
     return digest.hexdigest()
 
@@ -150,7 +150,7 @@ def _is_complete(folder: Path) -> bool:
 
 @contextmanager
 def _one_at_a_time(folder: Path) -> Iterator[None]:
-    # `make jars` and a test run may start together; the second then waits for the first instead of fetching twice.
+    # `make jars` and a test run may start together: the second waits instead of fetching twice.
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -158,7 +158,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 
 def _fetch(folder: Path, console: Console) -> None:
     java, ivy_jar = find_java(), _ivy_jar()
-    # Whatever a former version or an interrupted run left must not end up on a class path. Ivy's cache stays: its
+    # Leftovers of another version or an interrupted run must not get on a class path. Keep Ivy's cache, so that
     # finished downloads are not repeated.
     (folder / _COMPLETE).unlink(missing_ok=True)
     for name in _SETS:
@@ -170,7 +170,7 @@ def _fetch(folder: Path, console: Console) -> None:
     _run_ivy([java, "-jar", str(ivy_jar), *_ivy_arguments(folder, ivy_file)], console)
     jars = [jar for name in _SETS for jar in _checked(folder, name)]
 
-    # Last, and atomic: whoever sees the stamp sees everything.
+    # Last and atomic: whoever sees the stamp sees all jars.
     stamp = folder / (_COMPLETE + ".new")
     stamp.write_text(_digest() + "\n", encoding="ascii")
     stamp.replace(folder / _COMPLETE)
@@ -190,8 +190,8 @@ def _ivy_arguments(folder: Path, ivy_file: Path) -> list[str]:
 def _run_ivy(command: list[str], console: Console) -> None:
     last_lines: deque[str] = deque(maxlen=_LAST_LINES)
     jars = 0
-    # Until the block ends: a fetch nobody waits for must not go on writing.
-    with reading(command) as process, console.status("asking for the versions") as status:
+    # The process ends with the block: an abandoned fetch must not go on writing.
+    with reading(command) as process, console.status("resolving versions") as status:
         for line in process.stdout or ():
             last_lines.append(line.strip())
             download = _DOWNLOADING.search(line)
@@ -201,17 +201,15 @@ def _run_ivy(command: list[str], console: Console) -> None:
         code = process.wait()
     if code != 0:
         reason = next((line for line in reversed(last_lines) if _FAILURE.search(line)), "no reason given")
-        msg = f"ivy could not fetch the jars (exit code {code}: {reason}): check the network or proxy and repeat"
+        msg = f"Ivy can't fetch the jars (exit code {code}: {reason}): check the network or proxy and try again"
         raise JarsError(msg)
 
 
 def _ivy_jar() -> Path:
-    # Only located, not imported: importing pyspark takes a second, and a base installation has none.
+    # Locate without importing: pyspark takes a second to import, and a base installation lacks it.
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
-        msg = (
-            "pyspark is not installed, and the jars are fetched with the Ivy it brings: pip install 'pid-quota[local]'"
-        )
+        msg = "pyspark, whose Ivy fetches the jars, is not installed: pip install 'pid-quota[local]'"
         raise PysparkMissingError(msg)
     jars = sorted(Path(spec.submodule_search_locations[0], "jars").glob("ivy-*.jar"))
     if not jars:
@@ -229,12 +227,12 @@ def main(arguments: list[str]) -> int:
     try:
         folder = Path(arguments[0]).resolve() if arguments else jars_folder()
         ensure_jars(folder, console)
-        # `make` compares times: a stamp older than ivy.xml would bring us here on every call.
+        # For `make`: a stamp older than ivy.xml would rerun this target each time.
         (folder / _COMPLETE).touch()
     except BrokerError as error:
         console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        console.print("pid-quota: interrupted; run it again to go on", markup=False)
+        console.print("pid-quota: interrupted; run it again to resume", markup=False)
         return 130
     return 0

@@ -1,4 +1,4 @@
-"""Finds a Java that is new enough, or says in one line what is missing."""
+"""Finds a Java that is new enough."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ JAVA_MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 brokers both need Java 17."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# A JVM prints its version in well under a second; a path that hangs must not hang us.
+# A JVM prints its version in well under a second; a hanging one must not block us.
 _VERSION_TIMEOUT_S = 30.0
 
 
 def find_java(minimum_version: int = JAVA_MINIMUM_VERSION) -> str:
-    """Path of the java to run: of `JAVA_HOME` if that is set, else the first on `PATH`.
+    """Path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
     Args:
-        minimum_version: major version that is needed, 17 say.
+        minimum_version: required major version, such as 17.
 
     Raises:
-        JavaMissingError: there is none, or it does not run.
+        JavaMissingError: none found, or it does not run.
         JavaTooOldError: it is older than `minimum_version`.
     """
     java, origin = _locate(minimum_version)
@@ -46,7 +46,7 @@ def _locate(minimum_version: int) -> tuple[str, str]:
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
             msg = (
-                f"JAVA_HOME is {home}, but {java} is not there or not executable: "
+                f"JAVA_HOME is {home}, but {java} is missing or not executable: "
                 f"correct or unset JAVA_HOME (Java {minimum_version} or newer needed)"
             )
             raise JavaMissingError(msg)
@@ -54,7 +54,7 @@ def _locate(minimum_version: int) -> tuple[str, str]:
     found = shutil.which("java")
     if found is None:
         msg = (
-            f"no java found: JAVA_HOME is not set and there is none on PATH: "
+            f"no java found (JAVA_HOME is not set, none on PATH): "
             f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
         )
         raise JavaMissingError(msg)
@@ -63,7 +63,7 @@ def _locate(minimum_version: int) -> tuple[str, str]:
 
 def _major_version(java: str, origin: str, minimum_version: int) -> int:
     try:
-        # `-version`, not `--version`: Java 8 knows only the first, and it is the one to recognise.
+        # `-version`, not `--version`, which Java 8 does not know.
         _, answer = run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError) as error:
         answer = str(error)
@@ -71,7 +71,7 @@ def _major_version(java: str, origin: str, minimum_version: int) -> int:
     if version is None:
         first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"
         msg = (
-            f"{java} ({origin}) does not tell its version but {first_line!r}: "
+            f"{java} ({origin}) printed {first_line!r} instead of its version: "
             f"install a JDK {minimum_version} or newer, or set JAVA_HOME"
         )
         raise JavaMissingError(msg)

@@ -1,7 +1,7 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
-Broker and controller in one JVM, SASL/PLAIN for the users, a plain listener for ourselves, and the log that the tap
-reads. It listens on the loopback address only and is gone when the `with` block ends, however that happens (see
+Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the log that the tap
+reads. It listens on the loopback address only and ends with the `with` block or this process, even on SIGKILL (see
 `broker.watchdog`).
 """
 
@@ -17,23 +17,23 @@ from broker.local.server_files import HOST, Ports, write_log_settings, write_ser
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
-"""Users of a demo broker; they are worth nothing elsewhere, since it listens on the loopback address only."""
+"""Users of a demo broker; harmless, since it listens on the loopback address only."""
 
 BROKER_ID = 1
 
-# Between choosing a free port and the broker binding it, another process may take it.
+# Another process may bind a free port before the broker does.
 PORT_ATTEMPTS = 5
 
 
 class LocalBroker:
-    """Starts Kafka on entering the context, stops it on leaving.
+    """Starts Kafka on entering the context, and stops it on leaving.
 
     Args:
-        data_folder: topics, settings and logs of the broker; an empty or missing folder, or that of an earlier run.
+        data_folder: for topics, settings and logs; empty, missing, or of an earlier run.
         users: password by user name, for SASL/PLAIN.
-        jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
-        super_users: names that pass every ACL.
-        port: of the SASL listener; a free one if left out.
+        jars: folder of the jars, fetched if missing; by default `jars_folder()`.
+        super_users: names exempt from ACLs.
+        port: of the SASL listener; by default a free one.
         server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
@@ -58,16 +58,16 @@ class LocalBroker:
     def __repr__(self) -> str:
         return f"LocalBroker({str(self._server.folder)!r}, users={sorted(self._users)}, pid={self.pid})"
 
-    # What others need to know
+    # Addresses, files and client settings
 
     @property
     def bootstrap_servers(self) -> str:
-        """Address for the users (SASL/PLAIN)."""
+        """Address for users (SASL/PLAIN)."""
         return f"{HOST}:{self._known_ports().clients}"
 
     @property
     def admin_servers(self) -> str:
-        """Address for ourselves: no password, principal `User:ANONYMOUS`, passes every ACL."""
+        """Address for admin clients: no password, principal `User:ANONYMOUS`, a super user."""
         return f"{HOST}:{self._known_ports().inner}"
 
     @property
@@ -77,7 +77,7 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the JVM, None while it does not run."""
+        """Process id of the JVM; None while it is not running."""
         return self._server.pid
 
     @property
@@ -91,14 +91,14 @@ class LocalBroker:
         return self._server.server_log
 
     def client_config(self, user: str) -> dict[str, str]:
-        """Settings of confluent-kafka for one of the users; holds the password."""
+        """confluent-kafka settings of a user, including the password."""
         return sasl_plain(self.bootstrap_servers, self._users, user)
 
     def admin_config(self) -> dict[str, str]:
-        """Settings of confluent-kafka for ourselves."""
+        """confluent-kafka settings of an admin client."""
         return {"bootstrap.servers": self.admin_servers}
 
-    # Life and death
+    # Start and stop
 
     def __enter__(self) -> LocalBroker:
         self.start()
@@ -110,16 +110,16 @@ class LocalBroker:
         self.stop()
 
     def start(self) -> None:
-        """Start and wait until it answers.
+        """Start, and wait until it is ready.
 
         Raises:
             JavaError: no Java, or too old.
-            JarsError: the jars could not be fetched.
-            PortTakenError: somebody else listens on `port`, or on the ports of before a restart.
-            BrokerStartError: anything else; quotes the broker's last lines.
+            JarsError: the jars can't be fetched.
+            PortTakenError: another process listens on `port`, or on a port of the previous start.
+            BrokerStartError: any other failure; quotes the broker's last log lines.
         """
         if self.pid is not None:
-            msg = f"the broker runs already (process {self.pid}): stop it first"
+            msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)
         self._server.folder.mkdir(parents=True, exist_ok=True)
         ensure_jars(self._jars)
@@ -139,16 +139,16 @@ class LocalBroker:
                 return
 
     def stop(self) -> None:
-        """Stop in good order; killed if that takes too long."""
+        """Shut down cleanly; kill it after a timeout."""
         self._server.stop()
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would: for fault tests."""
+        """Kill it with SIGKILL, for fault tests."""
         self._server.kill()
 
     def _known_ports(self) -> Ports:
         if self._ports is None:
-            msg = "the broker was not started yet and has no address: use it inside `with LocalBroker(...)`"
+            msg = "the broker was not started, so it has no address: use it inside `with LocalBroker(...)`"
             raise LocalBrokerError(msg)
         return self._ports
 

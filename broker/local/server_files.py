@@ -1,4 +1,4 @@
-"""The files a local broker starts from: server.properties and the two log4j2 files."""
+"""Writes a local broker's configuration: server.properties and two log4j2 files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_TEMPLATE = "log4j2-pid-quota.yaml"
 
 _USER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
-# Small enough for a laptop, and nothing waits for replicas that cannot exist.
+# Small enough for a laptop, and for a single replica.
 _DEFAULTS: dict[str, object] = {
     "process.roles": "broker,controller",
     "inter.broker.listener.name": "INNER",
@@ -36,7 +36,7 @@ _DEFAULTS: dict[str, object] = {
     "share.coordinator.state.topic.min.isr": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
-    # After a crash the controller waits so long before it lets the same broker in again; the default is 9 s.
+    # After a crash the controller fences the broker for this long; the default is 9 s.
     "broker.session.timeout.ms": 3000,
     "broker.heartbeat.interval.ms": 500,
     # The default takes 128 MB of the 512 MB heap.
@@ -70,7 +70,7 @@ class Ports:
 
 
 def write_log_settings(folder: Path) -> str:
-    """Write both log4j2 files into `folder`; hands back the value of `log4j2.configurationFile`."""
+    """Write both log4j2 files into `folder`; return the value of `log4j2.configurationFile`."""
     server = folder / "log4j2.yaml"
     server.write_text(_SERVER_LOG, encoding="utf-8")
     tapped = folder / LOG_TEMPLATE
@@ -88,16 +88,16 @@ def write_server_properties(
     node_id: int = 1,
     controllers: Mapping[int, int] | None = None,
 ) -> None:
-    """Write server.properties, readable by its owner only: it holds the users' passwords.
+    """Write server.properties, readable by the owner only, since it holds passwords.
 
     Args:
-        path: the file; logs of the topics go into `data` beside it.
-        ports: where to listen.
+        path: the file; topics go into `data` beside it.
+        ports: to listen on.
         users: password by user name, for SASL/PLAIN.
-        super_users: names that pass every ACL. `ANONYMOUS`, the inner listener, always does.
-        extra: server properties that replace or add to ours.
-        node_id: of this server.
-        controllers: controller port by node id, of all servers of the cluster; this one alone if left out.
+        super_users: names exempt from ACLs, as is `ANONYMOUS`, which the inner listener uses.
+        extra: server properties that override ours.
+        node_id: id of this server.
+        controllers: controller port by node id, of all servers; by default this one alone.
     """
     voters = controllers or {node_id: ports.controller}
     properties = {
@@ -118,7 +118,7 @@ def write_server_properties(
 def _plain_login(users: Mapping[str, str]) -> str:
     for name in users:
         if not _USER_NAME.fullmatch(name):
-            msg = f"user name {name!r} cannot be set up, only letters, digits, '_' and '-': choose another"
+            msg = f"user name {name!r} is not supported: use letters, digits, '_' and '-' only"
             raise LocalBrokerError(msg)
     quoted = {name: password.replace("\\", "\\\\").replace('"', '\\"') for name, password in users.items()}
     entries = "".join(f' user_{name}="{password}"' for name, password in quoted.items())
@@ -126,7 +126,7 @@ def _plain_login(users: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    # Java reads properties as Latin-1 with backslash escapes.
+    # Java properties are Latin-1 with backslash escapes.
     return "".join(
         char if 32 <= ord(char) < 127 and char != "\\" else "".join(f"\\u{unit:04x}" for unit in _utf16(char))
         for char in value

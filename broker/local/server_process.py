@@ -1,4 +1,4 @@
-"""One Kafka server in a JVM of its own: formats its folder, starts, tells when it is ready, ends in any way."""
+"""A Kafka server process: formats its data folder, starts, waits until ready, stops."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _JVM_OPTIONS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """What a server runs on.
+    """JVM settings of a server.
 
     Attributes:
         classpath: of the Kafka release.
-        log_option: the JVM option that names the log settings, such as `-Dlog4j2.configurationFile=...`.
-        heap_mb: its largest heap.
+        log_option: JVM option that sets the log configuration, such as `-Dlog4j2.configurationFile=...`.
+        heap_mb: maximum heap.
     """
 
     classpath: str
@@ -48,7 +48,7 @@ class Jvm:
 
 
 class ServerProcess:
-    """A Kafka server whose files are all in one folder; `server.properties` must be there before `launch`."""
+    """A Kafka server with all its files in one folder; `server.properties` must exist before `launch`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class ServerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the JVM, None while it does not run."""
+        """Process id of the JVM; None while it is not running."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
@@ -72,15 +72,15 @@ class ServerProcess:
 
     @property
     def properties(self) -> Path:
-        """The settings it starts from."""
+        """Its `server.properties`."""
         return self.folder / "server.properties"
 
     def format(self, jvm: Jvm, cluster_id: str) -> None:
-        """Make the data folder that of a cluster, unless it is one's already.
+        """Format the data folder for a cluster, unless it is formatted.
 
         Raises:
             JavaError: no Java, or too old.
-            BrokerStartError: Kafka refuses; quotes what it says.
+            BrokerStartError: the tool failed; quotes its last lines.
         """
         if (self.folder / "data" / "meta.properties").exists():
             return
@@ -88,13 +88,13 @@ class ServerProcess:
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         code, answer = run_to_end([find_java(), *options, "-cp", jvm.classpath, *tool], _START_TIMEOUT_S)
         if code != 0:
-            msg = f"the data folder {self.folder} could not be formatted: {_last_lines(answer)}"
+            msg = f"can't format the data folder {self.folder}: {_last_lines(answer)}"
             raise BrokerStartError(msg)
 
     def launch(self, jvm: Jvm) -> None:
-        """Start it, wait for nothing."""
+        """Start the process without waiting."""
         if self.pid is not None:
-            msg = f"the broker runs already (process {self.pid}): stop it first"
+            msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)
         log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
         options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *log_options)
@@ -103,27 +103,27 @@ class ServerProcess:
         self._process = start_watched(command, self.folder / "broker.out")
 
     def wait_until_ready(self, ports: Ports) -> None:
-        """Wait until it answers; killed if it does not, or if the wait is interrupted.
+        """Wait until it answers; kill it on a timeout or interrupt.
 
         Raises:
-            PortTakenError: somebody else listens on one of the ports.
-            BrokerStartError: anything else; quotes the server's last lines.
+            PortTakenError: another process listens on one of the ports.
+            BrokerStartError: any other failure; quotes the server's last log lines.
         """
         try:
             self._wait(ports)
         except BaseException:
-            # Also on Ctrl-C: nothing of us may stay behind.
+            # Also on Ctrl-C: leave no process behind.
             self.kill()
             raise
 
     def stop(self) -> None:
-        """Stop in good order; killed if that takes too long."""
+        """Shut down cleanly; kill it after a timeout."""
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_TIMEOUT_S)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash would."""
+        """Kill it with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._reap()
@@ -142,7 +142,7 @@ class ServerProcess:
         while True:
             if self._process is None or self._process.poll() is not None:
                 raise self._start_error(ports)
-            # A listener that answers is not enough: on a taken port it would be a stranger's.
+            # An answer is not enough: on a taken port it comes from another process.
             if "Kafka Server started" in _text_from(self.server_log, self._log_start):
                 try:
                     admin.list_topics(timeout=_POLL_S * 10)
@@ -151,7 +151,7 @@ class ServerProcess:
                 else:
                     return
             if time.monotonic() > give_up_at:
-                msg = f"the broker did not answer within {_START_TIMEOUT_S:g} s, see {self.server_log}"
+                msg = f"the broker did not answer within {_START_TIMEOUT_S:g} s: see {self.server_log}"
                 raise BrokerStartError(msg)
             time.sleep(_POLL_S)
 
@@ -160,18 +160,18 @@ class ServerProcess:
         if any(words in text for words in _PORT_TAKEN):
             used = f"{ports.clients}, {ports.inner}, {ports.controller}"
             return PortTakenError(f"one of the ports {used} on {HOST} is taken: stop its owner or choose another port")
-        return BrokerStartError(f"the broker ended at start; its last lines: {_last_lines(text)}")
+        return BrokerStartError(f"the broker exited at start; its last lines: {_last_lines(text)}")
 
 
 def new_cluster_id() -> str:
-    """Make a random cluster id in Kafka's form."""
-    # Without dashes: an id that begins with one is taken for an option, once in 64 times.
+    """Return a random cluster id in Kafka's format."""
+    # Without dashes: the tool would take a leading one (1 id in 64) for an option.
     return base64.b64encode(uuid.uuid4().bytes, altchars=b"AB").decode("ascii").rstrip("=")
 
 
 def free_ports(servers: int = 1) -> list[Ports]:
-    """Choose ports that nobody listens on now, three per server; another process may yet take one."""
-    # All are held until all are chosen, so that they differ.
+    """Return free ports, three per server; another process may still take one."""
+    # Hold all sockets until all are bound, so that the ports differ.
     sockets = [socket.socket() for _ in range(3 * servers)]
     try:
         for held in sockets:
@@ -184,13 +184,13 @@ def free_ports(servers: int = 1) -> list[Ports]:
 
 
 def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict[str, str]:
-    """Settings of confluent-kafka for one of the users; holds the password.
+    """confluent-kafka settings of a user, including the password.
 
     Raises:
         LocalBrokerError: there is no such user.
     """
     if user not in users:
-        msg = f"no user {user!r} on this broker, only {', '.join(sorted(users))}: name it in `users`"
+        msg = f"no user {user!r} on this broker (users: {', '.join(sorted(users))}): add it to `users`"
         raise LocalBrokerError(msg)
     return {
         "bootstrap.servers": bootstrap_servers,
@@ -202,7 +202,7 @@ def sasl_plain(bootstrap_servers: str, users: dict[str, str], user: str) -> dict
 
 
 def as_properties(settings: dict[str, object]) -> dict[str, object]:
-    """Turn Python keywords (`num_partitions`) into names of server.properties (`num.partitions`)."""
+    """Convert Python keywords (`num_partitions`) to names of server.properties (`num.partitions`)."""
     return {name.replace("_", "."): value for name, value in settings.items()}
 
 
@@ -216,6 +216,6 @@ def _text_from(path: Path, start: int) -> str:
 
 
 def _last_lines(text: str) -> str:
-    # Without the frames of stack traces, which would push out what they explain.
+    # Drop stack frames, which would displace the messages.
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return " | ".join(lines[-_QUOTED_LINES:]) or "none"

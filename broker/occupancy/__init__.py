@@ -1,1 +1,1 @@
-"""What brokers hold of producers: the sweep over them, and whose producer ids it found."""
+"""Census of producer state over all brokers: the sweep, and the owners of the producer ids found."""

@@ -1,4 +1,4 @@
-"""Whose the producer ids of a census are: the bindings that the taps announced, of those that are held only."""
+"""Reads the owners of a census's producer ids from the bindings that taps announced."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _decode = msgspec.json.Decoder(Binding).decode
 
 
 def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, tuple[str, int]]:
-    """Principal and time of hand-out, in ms since the epoch, of those producer ids that a tap has told about.
+    """Return principal and hand-out time (ms since the epoch) by producer id, as far as taps announced them.
 
     Args:
-        config: confluent-kafka settings of someone who may read the topic.
-        producer_ids: That are wanted.
+        config: confluent-kafka settings of a user with READ on the topic.
+        producer_ids: To look up.
 
     Raises:
         BrokerUnreachableError: the topic can't be read.
-        TopicMissingError: there is no such topic, so there never was a tap.
+        TopicMissingError: no tap ever ran.
     """
     wanted = set(np.unique(producer_ids).tolist())
     newest: dict[int, Binding] = {}
@@ -39,7 +39,7 @@ def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, 
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
             producer_id, known = binding.producer_id, newest.get(binding.producer_id)
-            # A new epoch is no new id.
+            # A new epoch is not a new hand-out.
             first_ms[producer_id] = min(binding.timestamp_ms, first_ms.get(producer_id, binding.timestamp_ms))
             if known is None or binding.is_newer_than(known):
                 newest[producer_id] = binding

@@ -1,7 +1,7 @@
-"""Asks every broker what it holds of producers, replica by replica: a census, taken gently.
+"""Takes a census: asks every broker, rate limited, for the producers of each replica it holds.
 
-A replica is asked by the id of its broker, so followers tell, too: they hold the producers of what they replicate. It
-needs READ on the topics and DESCRIBE_CONFIGS on the cluster. A partition is told as a whole, whatever its size.
+Each request names its broker, so followers answer too: they hold the producers of what they replicate. Needs READ on
+the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ REQUESTS_PER_SECOND = 5.0
 _TIMEOUT_MS = 60_000
 _ATTEMPTS = 6
 _RETRY_S = 1.0
-# The most that Kafka's protocol can say: a partition is told as a whole, at about 40 bytes an entry.
+# The protocol's maximum: the answer for a partition is not paged, at about 40 bytes an entry.
 _MAX_ANSWER_BYTES = 2**31 - 1
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
-# Of Kafka's internal settings a broker tells those that its file sets.
+# An internal setting: brokers report it only if their file sets it.
 _CHECK_INTERVAL = "producer.id.expiration.check.interval.ms"
 _OF_ONE_BROKER = "DYNAMIC_BROKER_CONFIG"
 
 
 @dataclass(frozen=True)
 class BrokerExpiration:
-    """How long a broker remembers, as it is set now.
+    """Expiration settings of a broker.
 
     Attributes:
         broker_id: Of the broker.
         producer_id_ms: `producer.id.expiration.ms`.
-        transactional_id_ms: `transactional.id.expiration.ms`, another thing (KIP-854): of transaction coordinators.
-        is_own: The first is set for this broker alone, so a cluster-wide change does not reach it.
-        check_interval_ms: How often it looks for expired producers.
+        transactional_id_ms: `transactional.id.expiration.ms`, which is about coordinators, not producers (KIP-854).
+        is_own: `producer.id.expiration.ms` is set on this broker, which overrides a cluster-wide value.
+        check_interval_ms: Interval of its expiration checks.
     """
 
     broker_id: int
@@ -61,10 +61,10 @@ class Unanswered:
     """A replica that is missing from a sweep.
 
     Attributes:
-        broker_id: Of the broker that did not tell.
+        broker_id: Broker that did not answer.
         topic: Of the partition.
         partition: Its number.
-        reason: What it said instead.
+        reason: Why.
     """
 
     broker_id: int
@@ -75,12 +75,12 @@ class Unanswered:
 
 @dataclass
 class Sweep:
-    """What a sweep found.
+    """Result of a sweep.
 
     Attributes:
-        replicas: That were told about.
-        unanswered: Those that were not.
-        requests: Sent.
+        replicas: Those answered.
+        unanswered: Those not answered.
+        requests: Number of requests sent.
     """
 
     replicas: list[ReplicaProducers] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Sweep:
 
 
 class OccupancyAdmin(ClusterAdmin):
-    """The questions of a sweep."""
+    """Requests of a sweep."""
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         """Connect; raises as `ClusterAdmin`.
@@ -127,20 +127,20 @@ class OccupancyAdmin(ClusterAdmin):
         ]
 
     def expiration(self, broker_id: int) -> BrokerExpiration:
-        """How long a broker remembers.
+        """Expiration settings of a broker.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it does not tell its settings.
+            ClusterRequestError: DESCRIBE_CONFIGS is missing.
         """
         names = dict.fromkeys((_EXPIRATION, _TRANSACTIONAL_EXPIRATION, _CHECK_INTERVAL))
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), names)
         found = self._ask("describe_configs", [resource], config_filter="all")["broker"][str(broker_id)]
         if _TRANSACTIONAL_EXPIRATION not in found:
-            msg = f"broker {broker_id} does not tell {_EXPIRATION}: the right to DESCRIBE_CONFIGS the cluster is needed"
+            msg = f"broker {broker_id} does not show {_EXPIRATION}: grant DESCRIBE_CONFIGS on the cluster"
             raise ClusterRequestError(msg)
         transactional_ms = int(found[_TRANSACTIONAL_EXPIRATION]["value"])
-        # Before Kafka 3.4, where KIP-854 is not, the other setting is for both.
+        # Before Kafka 3.4 (KIP-854) the other setting applies to both.
         own = found.get(_EXPIRATION, {"value": transactional_ms, "config_source": ""})
         return BrokerExpiration(
             broker_id,
@@ -151,7 +151,7 @@ class OccupancyAdmin(ClusterAdmin):
         )
 
     def producers(self, broker_id: int, partitions: Sequence[tuple[str, int]]) -> Any:
-        """The broker's answer on its replicas of partitions, errors among them.
+        """The broker's response for its replicas of partitions, including errors.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
@@ -177,16 +177,16 @@ def sweep(
     progress: Callable[[int], None] = lambda _: None,
     wait: Callable[[float], None] = time.sleep,
 ) -> Sweep:
-    """Ask all brokers about all their replicas, one request at a time.
+    """Ask all brokers for all their replicas, one request at a time.
 
     Args:
-        admin: Asks.
-        placements: Of the partitions to ask about.
-        brokers: Those that are up; replicas on others are passed over.
-        partitions_per_request: A broker answers for so many at once.
-        requests_per_second: At most so many, all brokers together.
-        progress: Told how many replicas each request was about.
-        wait: Lets seconds pass; tests replace it.
+        admin: Sends the requests.
+        placements: Partitions to ask for.
+        brokers: Those that are up; replicas on others are skipped.
+        partitions_per_request: Size of a request.
+        requests_per_second: Rate limit over all brokers.
+        progress: Called with the number of replicas after each request.
+        wait: Sleeps for some seconds.
     """
     found = Sweep()
     for broker_id in brokers:
@@ -201,7 +201,7 @@ def sweep(
                     wait(1 / requests_per_second)
                 unreachable = _ask(admin, broker_id, portion, found)
             if unreachable:
-                # One that is gone is not waited for again and again.
+                # Do not wait for an unreachable broker again.
                 missing = (Unanswered(broker_id, each.topic, each.partition, unreachable) for each in portion)
                 found.unanswered.extend(missing)
             progress(len(portion))
@@ -209,7 +209,7 @@ def sweep(
 
 
 def with_retries(ask: Callable[[], Any], wait: Callable[[float], None] = time.sleep) -> Any:
-    """Ask again for a while: the client may choose a broker that has just died, and hear of it only then.
+    """Retry for a few seconds: the client may pick a broker that has just died.
 
     Raises:
         BrokerUnreachableError: no broker answers.
@@ -223,13 +223,13 @@ def with_retries(ask: Callable[[], Any], wait: Callable[[float], None] = time.sl
 
 
 def replicas_to_ask(placements: Sequence[Placement], brokers: Sequence[int]) -> int:
-    """How many replicas a sweep asks about."""
+    """Number of replicas that a sweep asks for."""
     living = set(brokers)
     return sum(len(living.intersection(each.replicas)) for each in placements)
 
 
 def _ask(admin: OccupancyAdmin, broker_id: int, portion: Sequence[Placement], found: Sweep) -> str:
-    """Ask about a portion and add what is told; returns why it was not, if it was not."""
+    """Send one request and add its answers; return the error if it failed as a whole, else an empty string."""
     found.requests += 1
     leads = {(each.topic, each.partition): each.leader == broker_id for each in portion}
     try:

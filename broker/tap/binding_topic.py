@@ -1,8 +1,8 @@
-"""The compacted topic `producer-principals`: what the taps of all brokers know of whom producer ids were handed out to.
+"""The compacted topic `producer-principals`: bindings of producer ids, shared by the taps of all brokers.
 
-The record's own time is when a binding was announced, its `timestamp_ms` when the id was handed out. Whoever sees an id
-handed out announces it; a tap that sees one in use announces it anew each day, since the topic forgets after eight.
-Nothing that was read is written because it was read.
+A record's own time is when a binding was announced, its `timestamp_ms` when the id was handed out. A tap announces each
+hand-out it sees, and each binding in use once a day, since the topic retains eight days. Reading a binding never causes
+a write.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _decode = msgspec.json.Decoder(Binding).decode
 
 
 class BindingTopic:
-    """Keeps `Owners` up to date."""
+    """Feeds `Owners` from the topic."""
 
     def __init__(self, config: Mapping[str, str], owners: Owners) -> None:
         """Open the topic.
 
         Args:
-            config: confluent-kafka settings of someone who may read it.
-            owners: who is told.
+            config: confluent-kafka settings of a user with READ.
+            owners: receives the bindings.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -40,15 +40,15 @@ class BindingTopic:
         self.bad_records = 0
 
     def load(self) -> list[ProduceEvent]:
-        """Learn all that is there; hands back the batches that waited for it."""
+        """Read the whole topic; return the batches that waited for its bindings."""
         return self._learn(self._topic.read_to_end())
 
     def poll(self) -> list[ProduceEvent]:
-        """Learn what came since; hands back the batches that waited for it, and corrections."""
+        """Read new records; return the batches that waited for them, and corrections."""
         return self._learn(self._topic.poll())
 
     def close(self) -> None:
-        """End it."""
+        """Close the consumer."""
         self._topic.close()
 
     def _learn(self, messages: Iterable[Message]) -> list[ProduceEvent]:
@@ -64,7 +64,7 @@ class BindingTopic:
                 continue
             self.read += 1
             if binding.transactional_id is None:
-                # The thread tells whose its batches are.
+                # Rule 1 attributes its batches: no binding is needed.
                 continue
             out += self._owners.bind(binding, hot=False) or ()
             announced_ms = message.timestamp()[1]

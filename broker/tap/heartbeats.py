@@ -1,4 +1,4 @@
-"""What a tap says of itself every few seconds, one heartbeat per broker that it watches."""
+"""Sends the tap's heartbeats, one per broker that it watches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wire.heartbeat import TapHeartbeat
 
 
 class Heartbeats:
-    """Those of one run of a tap.
+    """Heartbeats of one run of a tap.
 
     Args:
         kind: of the source, `file` or `topic`.
         wall_clock: seconds since the epoch.
-        on_heartbeat: is shown each heartbeat, in the thread of the tap.
+        on_heartbeat: called with each heartbeat, in the tap's thread.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Heartbeats:
         self._told: dict[int | None, tuple[int, int]] = {}
 
     def count_unplaced(self, broker_id: int | None) -> None:
-        """Count an event that goes out as `unknown`."""
+        """Count an event sent as `unknown`."""
         self._unplaced[broker_id] = self._unplaced.get(broker_id, 0) + 1
 
     def send(
@@ -47,11 +47,11 @@ class Heartbeats:
         """Send one for each broker whose id is known.
 
         Args:
-            output: where they go.
+            output: sends them.
             source: what the tap reads.
-            brokers: what is known of the log of each.
+            brokers: attribution by broker.
             of_tap: counters of the whole tap.
-            stopped: whether this is the last word.
+            stopped: whether the tap is shutting down.
         """
         cluster_brokers = output.brokers()
         for attribution in brokers:
@@ -80,7 +80,7 @@ class Heartbeats:
                 self._on_heartbeat(heartbeat)
 
     def _unplaced_share(self, attribution: Attribution) -> float:
-        """Of the batches since this was asked last."""
+        """Share of the batches since the last call."""
         broker_id = attribution.broker_id
         now = (attribution.counters.events, self._unplaced.get(broker_id, 0))
         before = self._told.get(broker_id, (0, 0))

@@ -1,4 +1,4 @@
-"""Whether a silent broker has its log on: an idle broker is no gap in the watch over it, a log that is off is one."""
+"""Checks whether a silent broker has its log on: an idle broker is no gap in the watch, a log that is off is one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from broker.cluster.logging_levels import BROKER_LOGGERS
 from broker.errors import BrokerError
 
 SILENT_S = 60.0
-"""So long without a line, and then so often, a broker is asked."""
+"""Silence after which a broker is asked, and the interval of further questions."""
 
 _TIMEOUT_MS = 3_000
 
 LevelsQuestion = Callable[[int], bool | None]
-"""Whether the log of a broker is on; None if it does not tell."""
+"""Takes a broker's id; returns whether its log is on, None if unknown."""
 
 
 def ask_levels(settings: Mapping[str, object]) -> LevelsQuestion:
-    """Make the question.
+    """Return a function that reads a broker's log levels.
 
     Args:
-        settings: of kafka-python, of someone who has DESCRIBE_CONFIGS on the cluster; else no broker tells.
+        settings: of kafka-python, for a user with DESCRIBE_CONFIGS on the cluster; otherwise the answer is None.
     """
 
     def is_on(broker_id: int) -> bool | None:

@@ -1,4 +1,4 @@
-"""Tells whose a producer id is where nothing but the operator's own word says it: a file of patterns.
+"""Maps producer ids to principals by patterns in an owners file, for clusters without logs.
 
 YAML:
 
@@ -28,10 +28,10 @@ _FIELDS = frozenset({"topic", "transactional_id", "principal"})
 
 @dataclass(frozen=True)
 class OwnerRule:
-    """One entry of the file; of the two patterns exactly one is there.
+    """One entry of the file; exactly one of the two patterns is set.
 
     Attributes:
-        principal: whose it is, such as `User:billing`.
+        principal: the owner, such as `User:billing`.
         topic: pattern of topics that only this principal writes.
         transactional_id: pattern of its transactional ids.
     """
@@ -43,7 +43,7 @@ class OwnerRule:
 
 @dataclass(frozen=True)
 class OwnerPatterns:
-    """All entries; the first that fits counts, those of transactional ids before those of topics."""
+    """All entries; the first match wins, transactional ids before topics."""
 
     rules: Sequence[OwnerRule]
 
@@ -52,26 +52,26 @@ class OwnerPatterns:
         """Read a .yaml, .yml or .csv file.
 
         Raises:
-            OwnersFileError: it can't be read, or an entry is not of that form.
+            OwnersFileError: the file can't be read, or an entry is malformed.
         """
         try:
             text = file.read_text(encoding="utf-8")
             entries = list(csv.DictReader(text.splitlines())) if file.suffix == ".csv" else yaml.safe_load(text)
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            msg = f"owners file {file} can't be read ({error}): check the path and its form"
+            msg = f"can't read owners file {file} ({error}): check the path and the syntax"
             raise OwnersFileError(msg) from error
         if not isinstance(entries, list):
-            msg = f"owners file {file} is not a list of entries: begin each with '- topic: orders', say"
+            msg = f"owners file {file} is not a list of entries: begin each with '- ', such as '- topic: orders'"
             raise OwnersFileError(msg)
         return cls([_rule(entry, f"{file}, entry {number}") for number, entry in enumerate(entries, start=1)])
 
     @property
     def by_transactional_id(self) -> bool:
-        """Whether any entry asks for transactional ids."""
+        """Whether any entry matches transactional ids."""
         return any(rule.transactional_id for rule in self.rules)
 
     def of(self, topic: str, transactional_id: str | None) -> str | None:
-        """Principal of a producer seen on a topic, None if no entry fits."""
+        """Principal of a producer seen on a topic; None if no entry matches."""
         if transactional_id is not None:
             for rule in self.rules:
                 if rule.transactional_id and rule.transactional_id.match(transactional_id):

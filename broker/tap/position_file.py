@@ -1,4 +1,4 @@
-"""What a tap keeps in its position file: where it was, and what it must know to go on from there."""
+"""The tap's position file: its position, and the state it needs to resume there."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wire.records import ProduceEvent
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """All of a position file.
+    """Content of a position file.
 
     Attributes:
-        position: everything before it was taken by Kafka, or is in `waiting`.
-        sent_up_to: nothing behind it was sent; a crashed run may have sent what lies between.
-        kept_lines: by stream, lines before the position that are still needed to understand those behind it.
-        waiting: batches before the position that wait for their binding.
-        learning: by stream, since when its broker has been watched.
-        order: by stream, which line is due.
+        position: everything before it was acknowledged by Kafka, or is in `waiting`.
+        sent_up_to: nothing after it was sent; a crashed run may have sent what is between.
+        kept_lines: by stream, lines before the position needed to attribute those after it.
+        waiting: batches before the position that wait for a binding.
+        learning: by stream, the watch over its broker.
+        order: by stream, state of the reorder buffer.
     """
 
     position: Position
@@ -39,10 +39,10 @@ _decode = msgspec.json.Decoder(Checkpoint).decode
 
 
 def load_checkpoint(path: Path) -> Checkpoint | None:
-    """What was saved; None if nothing was yet, or if a machine that went down left an empty file.
+    """Load what was saved; None if there is no file, or an empty one after a crash of the machine.
 
     Raises:
-        TapError: the file is not one that `save_checkpoint` wrote.
+        TapError: the file is unreadable or not a position file.
     """
     try:
         saved = path.read_bytes()
@@ -50,15 +50,15 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
-        msg = f"position file {path} cannot be read ({error}): delete it to begin anew, or name another"
+        msg = f"can't read position file {path} ({error}): delete it to start over, or use another"
         raise TapError(msg) from error
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write it so that a crash, also of the machine, leaves either the old or the new one.
+    """Save atomically: a crash, even of the machine, leaves the old file or the new one.
 
     Raises:
-        TapError: it cannot be written.
+        TapError: it can't be written.
     """
     new = path.with_name(path.name + ".new")
     try:
@@ -68,7 +68,5 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
             os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
-        msg = (
-            f"position file {path} cannot be written ({error.strerror}): name one in a folder with space and the right"
-        )
+        msg = f"can't write position file {path} ({error.strerror}): use one in a writable folder with free space"
         raise TapError(msg) from error

@@ -1,9 +1,9 @@
-"""Asks the brokers which producer ids their partitions remember: for managed clusters that show no logs.
+"""Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principal. With an owners file it writes produce events for what that file places; without, it only counts.
-A broker remembers a producer id for a day after its last batch: so what is there at the first poll is taken as old, and
-an event is made only when a producer id appears later or brings a new batch. Its time is that of the poll. What a
-producer id did between two polls on a leader that went away is not seen.
+It sees no principals. With an owners file it writes produce events for producer ids that match an entry; without, it
+only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first poll count as old;
+an event is made only when an id appears later or has a new batch, dated by the poll. Activity between two polls on a
+leader that has died is missed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from wire.topics import PRODUCE_EVENTS, is_own_topic
 PARTITIONS_PER_REQUEST = 20
 REQUESTS_PER_SECOND = 5.0
 TICK_SECONDS = 10.0
-"""Within a tick of the stream (window 3600 s) a repeat changes nothing."""
+"""A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)
 class LedProducers:
-    """How many producer ids a broker holds for a topic it leads partitions of.
+    """Producer ids that a broker holds for the partitions of a topic it leads.
 
     Attributes:
         broker_id: of the leader.
-        topic: its name.
-        producers: producer ids, each partition counted on its own, since each takes memory.
-        in_transaction: of these, with an open transaction.
+        topic: the topic.
+        producers: entries, one per producer id and partition, since each takes memory.
+        in_transaction: of these, those with an open transaction.
     """
 
     broker_id: int
@@ -53,14 +53,14 @@ class LedProducers:
 
 @dataclass
 class PollCounters:
-    """What a poll has done since its start.
+    """Counters since start.
 
     Attributes:
         polls: rounds over all partitions.
         requests: sent to brokers.
-        failed_partitions: that a broker did not tell about; asked again in the next round.
-        events: handed to Kafka.
-        unowned: sightings worth an event that no entry of the owners file places.
+        failed_partitions: partitions without an answer; retried in the next round.
+        events: sent to Kafka.
+        unowned: events dropped because no entry of the owners file matches.
     """
 
     polls: int = 0
@@ -78,17 +78,17 @@ class _Sighting:
 
 
 class ProducerPoll:
-    """Polls all brokers in turn until it is told to stop.
+    """Polls all brokers in rounds until it is stopped.
 
     Args:
-        kafka: settings of someone who may READ all topics and WRITE `topic`.
+        kafka: settings of a user with READ on all topics and WRITE on `topic`.
         interval_seconds: from the end of one round to the next.
-        owners: places producer ids; without it there are no events.
-        report: gets the counts of each round.
-        topic: where the events go.
-        partitions_per_request: a broker answers for so many at once.
-        requests_per_second: at most so many, all brokers together.
-        clock: seconds since the epoch, for the time of events; tests replace it.
+        owners: maps producer ids to principals; without it no events are sent.
+        report: called with the counts of each round.
+        topic: for the events.
+        partitions_per_request: size of a request.
+        requests_per_second: rate limit over all brokers.
+        clock: seconds since the epoch, for the time of events.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ProducerPoll:
 
         Raises:
             BrokerUnreachableError: no broker answers at the start.
-            TopicMissingError: there are owners, but `topic` is not there.
+            TopicMissingError: there are owners, but no `topic`.
             TapDeliveryError: Kafka did not take an event.
         """
         producer = None
@@ -134,13 +134,13 @@ class ProducerPoll:
                 stop.wait(self._interval_seconds)
 
     def _round(self, admin: ClusterAdmin, producer: Producer | None, stop: threading.Event) -> None:
-        # 1. Ask every broker about what it leads, in small portions.
+        # 1. Ask every broker about the partitions it leads, in small requests.
         found, complete = self._ask_all(admin, stop)
         if stop.is_set():
             return
         # 2. Count.
         self._report(_occupancy(found))
-        # 3. Tell what is new.
+        # 3. Send events for what is new.
         if producer is not None and self._owners is not None:
             named = self._transactional_ids(admin)
             for each in self._news(found):
@@ -148,7 +148,7 @@ class ProducerPoll:
                 self._tell(producer, each, name, self._owners.of(each.topic, name))
             left = producer.flush(_FLUSH_TIMEOUT_S)
             self._check_delivery(left)
-        # 4. Forget what no partition remembers, unless a partition did not answer.
+        # 4. Forget ids that no partition holds, unless a partition did not answer.
         if complete:
             self._seen = {pid: seen for pid, seen in self._seen.items() if seen.round == self.counters.polls}
         self.counters.polls += 1
@@ -180,7 +180,7 @@ class ProducerPoll:
         except BrokerUnreachableError:
             self.counters.failed_partitions += len(portion)
         except ClusterRequestError:
-            # One partition that moved, or that we may not read, fails all of them.
+            # A single partition that moved, or that we may not read, fails the request.
             if len(portion) > 1:
                 return [each for alone in portion for each in self._ask(admin, broker_id, [alone], stop)]
             self.counters.failed_partitions += 1
@@ -193,7 +193,7 @@ class ProducerPoll:
         return admin.transactional_ids()
 
     def _news(self, found: Sequence[ActiveProducer]) -> Iterator[ActiveProducer]:
-        """What appeared, or brought a batch, since it was last told; at most once a tick per producer id."""
+        """Producer ids that appeared or have a new batch since last reported; at most once a tick each."""
         now, this_round = self._clock(), self.counters.polls
         latest: dict[int, ActiveProducer] = {}
         for each in found:
@@ -243,7 +243,7 @@ class ProducerPoll:
             raise TapDeliveryError(self._undelivered(reason))
 
     def _undelivered(self, reason: str) -> str:
-        return f"events were refused by topic {self._topic!r} ({reason}): check its settings and the right to write it"
+        return f"topic {self._topic!r} refused events ({reason}): check its settings and WRITE on it"
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:

@@ -22,7 +22,7 @@ def test_users_produce_with_idempotence(broker: LocalBroker) -> None:
 
 
 def test_an_unknown_user_is_named_with_the_known_ones(broker: LocalBroker) -> None:
-    with pytest.raises(LocalBrokerError, match="no user 'bob' on this broker, only admin, alice, mallory"):
+    with pytest.raises(LocalBrokerError, match=r"no user 'bob' on this broker .users: admin, alice, mallory"):
         broker.client_config("bob")
 
 
@@ -100,5 +100,5 @@ def test_a_setting_the_broker_refuses_is_quoted(jars: Path, tmp_path: Path) -> N
 
 
 def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LocalBrokerError, match="not started yet"):
+    with pytest.raises(LocalBrokerError, match="not started"):
         _ = LocalBroker(tmp_path).bootstrap_servers

@@ -73,7 +73,7 @@ def test_an_unknown_node_is_named_with_the_known_ones(cluster: LocalCluster) -> 
 
 
 def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LocalBrokerError, match="not started yet"):
+    with pytest.raises(LocalBrokerError, match="not started"):
         _ = LocalCluster(tmp_path).bootstrap_servers
 
 

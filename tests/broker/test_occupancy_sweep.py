@@ -246,7 +246,7 @@ def test_who_may_not_read_the_settings_is_told_which_right_is_missing(
         # A broker hears of a new ACL a moment later.
         wait_until(lambda: run(["occupancy", *as_mallory]) == 1, "mallory is refused")
 
-    assert "the right to DESCRIBE_CONFIGS the cluster is needed" in capsys.readouterr().err
+    assert "grant DESCRIBE_CONFIGS on the cluster" in capsys.readouterr().err
 
 
 def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,8 +83,8 @@ def test_a_jar_that_is_not_the_pinned_one_is_never_used(tmp_path: Path, capsys: 
 
     assert jar_sets.main([str(folder)]) == 1
 
-    assert "is not the jar that is pinned" in " ".join(capsys.readouterr().err.split())
-    with pytest.raises(JarsError, match="is not the jar that is pinned"):
+    assert "does not match its pinned digest" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(JarsError, match="does not match its pinned digest"):
         jar_sets.spark_jars(folder)
     assert jar_sets.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
 

@@ -62,7 +62,7 @@ def test_something_else_called_java_is_not_taken(empty_path: Path, monkeypatch: 
     monkeypatch.setenv("JAVA_HOME", str(empty_path / "home"))
     fake_java(empty_path / "home", "hello")
 
-    with pytest.raises(JavaMissingError, match="does not tell its version but 'hello'"):
+    with pytest.raises(JavaMissingError, match="printed 'hello' instead of its version"):
         find_java()
 
 

@@ -313,5 +313,5 @@ def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
 def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "position"
     path.write_text("rubbish", encoding="ascii")
-    with pytest.raises(TapError, match="delete it to begin anew"):
+    with pytest.raises(TapError, match="delete it to start over"):
         load_checkpoint(path)

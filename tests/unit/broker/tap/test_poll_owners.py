@@ -49,7 +49,7 @@ def test_what_no_entry_fits_has_no_owner(tmp_path: Path) -> None:
         ("- topic: a\n  principal: shop\n", "write it with its type, 'User:shop'"),
         ("- 7\n", "holds nothing"),
         ("topic: a\n", "not a list"),
-        ("- [", "can't be read"),
+        ("- [", "can't read owners file"),
     ],
 )
 def test_a_bad_entry_is_named(text: str, said: str, tmp_path: Path) -> None:
