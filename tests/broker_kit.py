@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.cluster.topic_reader import bounds
 from broker.local.local_broker import LocalBroker
+from broker.local.local_cluster import LocalCluster
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap
 
@@ -34,7 +35,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 def new_topic(broker: LocalBroker, name: str, partitions: int = 1, **settings: str) -> str:
     topic = f"{name}-{uuid.uuid4().hex[:8]}"
     # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     for created in admin.create_topics(
         [NewTopic(topic, partitions, 1, config={k.replace("_", "."): v for k, v in settings.items()})]
     ).values():
@@ -42,8 +43,9 @@ def new_topic(broker: LocalBroker, name: str, partitions: int = 1, **settings: s
     return topic
 
 
-def produce(settings: dict[str, str], topic: str, messages: int = 1, **more: str) -> None:
+def produce(settings: dict[str, str], topic: str, messages: int = 1, client_id: str | None = None) -> None:
     """One idempotent producer, one batch per message."""
+    more = {} if client_id is None else {"client.id": client_id}
     producer = Producer({"enable.idempotence": True, "log_level": 3, **settings, **more})
     for _ in range(messages):
         producer.produce(topic, b"value", partition=0)
@@ -63,7 +65,7 @@ def produce_in_transactions(producer: Producer, topic: str, transactions: int = 
         producer.commit_transaction(LIMIT_S)
 
 
-def end_offset(broker: LocalBroker, topic: str) -> int:
+def end_offset(broker: LocalBroker | LocalCluster, topic: str) -> int:
     """Of all partitions together."""
     consumer = Consumer({**broker.admin_config(), "group.id": "test"})
     partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
@@ -73,13 +75,13 @@ def end_offset(broker: LocalBroker, topic: str) -> int:
     return sum(ends)
 
 
-def read_events(broker: LocalBroker, topic: str) -> list[tuple[str, dict[str, Any]]]:
+def read_events(broker: LocalBroker | LocalCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
     """All that a topic holds now: key and JSON value."""
     expected = end_offset(broker, topic)
     consumer = Consumer({**broker.admin_config(), "group.id": f"test-{uuid.uuid4()}", "auto.offset.reset": "earliest"})
     partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-    events = []
+    events: list[tuple[str, dict[str, Any]]] = []
     while len(events) < expected:
         message = consumer.poll(LIMIT_S)
         assert message is not None, f"{len(events)} of {expected} events came"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import trustme
 from cryptography.hazmat.primitives.serialization import (
@@ -56,16 +57,17 @@ def tls_broker(
     folder: Path, users: dict[str, str], jars: Path, certificates: Certificates, server: Path
 ) -> LocalBroker:
     listener = "listener_name_clients_ssl"
+    settings: dict[str, Any] = {
+        f"{listener}_keystore_type": "PEM",
+        f"{listener}_keystore_location": server,
+        f"{listener}_truststore_type": "PEM",
+        f"{listener}_truststore_location": certificates.ca,
+        f"{listener}_client_auth": "required",
+    }
     return LocalBroker(
         folder,
         users=users,
         jars=jars,
         listener_security_protocol_map="CLIENTS:SASL_SSL,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        **{
-            f"{listener}_keystore_type": "PEM",
-            f"{listener}_keystore_location": server,
-            f"{listener}_truststore_type": "PEM",
-            f"{listener}_truststore_location": certificates.ca,
-            f"{listener}_client_auth": "required",
-        },
+        **settings,
     )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -171,14 +171,14 @@ class TapCommand:
         """Until everything that the log holds now was read and delivered."""
         wait_until(self._is_level_with(self._broker.log_file.stat()), "the tap is level with the log")
 
-    def _is_level_with(self, then: Any) -> Any:
+    def _is_level_with(self, then: os.stat_result) -> Callable[[], bool]:
         def is_level() -> bool:
             assert self.is_alive, self.output.read_text()
             saved = load_checkpoint(self.position_file)
             if saved is None or saved.sent_up_to is not None:
                 return False
             now = saved.position
-            return getattr(now, "inode", None) != then.st_ino or getattr(now, "offset", 0) >= then.st_size
+            return getattr(now, "inode", None) != then.st_ino or int(getattr(now, "offset", 0)) >= then.st_size
 
         return is_level
 

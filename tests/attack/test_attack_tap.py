@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.attribution.bindings import Bindings
 from broker.attribution.owners import Owners
@@ -56,7 +51,7 @@ def deny(broker: LocalBroker, user: str, transactional_id: str) -> None:
         AclPermissionType.ALLOW,
     )
     # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     for made in admin.create_acls([rule, anybody]).values():
         made.result()
 

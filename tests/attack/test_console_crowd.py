@@ -33,10 +33,13 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file.write_text(f"{TOKEN}\n")
     command = [sys.executable, "-m", "jobs", "console", "--tables", str(tmp_path / "tables"), "--port", "0"]
     process = subprocess.Popen([*command, "--token-file", str(file)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
     try:
         line = process.stdout.readline()
         assert TOKEN not in Path(f"/proc/{process.pid}/cmdline").read_text()
-        yield re.search(r"http://\S+/", line)[0]
+        address = re.search(r"http://\S+/", line)
+        assert address
+        yield address[0]
     finally:
         process.terminate()
         process.wait()

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,14 @@ BEFORE = {REQUEST_PERCENTAGE: 50.0}
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> Path:
     folder = tmp_path / "tables"
     create_missing(str(folder))
     return folder
 
 
 @pytest.fixture
-def quotas(broker):
+def quotas(broker: LocalBroker) -> Iterator[ClientQuotas]:
     """Client quotas of the shared broker; mallory has one of 50 by an admin."""
     end_orders(broker)
     with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as client:
@@ -41,16 +42,16 @@ def quotas(broker):
         wait_until(lambda: client.describe_all() == {}, "the quotas are as before")
 
 
-def set_quota(quotas, entity, value, key=REQUEST_PERCENTAGE):
+def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None, key: str = REQUEST_PERCENTAGE) -> None:
     assert quotas.alter([QuotaChange(entity, key, value)]) == {entity: None}
     wait_until(lambda: quotas.describe(entity).get(key) == value, f"{entity} has {value}")
 
 
-def wait_for(quotas, entity, expected):
+def wait_for(quotas: ClientQuotas, entity: QuotaEntity, expected: dict[str, float]) -> None:
     wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
 
 
-def throttled(quotas, process: EnforcerProcess) -> None:
+def throttled(quotas: ClientQuotas, process: EnforcerProcess) -> None:
     """Wait until mallory is throttled, and the enforcer has written that down: its next step is to look again."""
     process.wait_for("throttled")
     assert quotas.describe(MALLORY) == THROTTLED
@@ -64,7 +65,7 @@ def tear(tables: Path, table: str) -> None:
 
 
 @pytest.fixture
-def enforcer(broker, tables):
+def enforcer(broker: LocalBroker, tables: Path) -> Iterator[EnforcerProcess]:
     process = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
     process.start()
     process.wait_for("lock", "holding")
@@ -73,7 +74,9 @@ def enforcer(broker, tables):
 
 
 @pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
-def test_a_lease_ends_in_time_although_a_table_is_torn(quotas, tables, enforcer, table):
+def test_a_lease_ends_in_time_although_a_table_is_torn(
+    quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
+) -> None:
     decide(tables, "User:mallory", seconds=10)
     throttled(quotas, enforcer)
 
@@ -85,7 +88,9 @@ def test_a_lease_ends_in_time_although_a_table_is_torn(quotas, tables, enforcer,
 
 
 @pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
-def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(broker, quotas, tables, enforcer, table):
+def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
+) -> None:
     decide(tables, "User:mallory", seconds=10)
     throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
@@ -95,7 +100,9 @@ def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(broker, quotas, ta
         wait_for(quotas, MALLORY, BEFORE)
 
 
-def test_sigterm_restores_although_the_table_of_actions_is_torn(quotas, tables, enforcer):
+def test_sigterm_restores_although_the_table_of_actions_is_torn(
+    quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=600)
     throttled(quotas, enforcer)
     tear(tables, "enforcement_actions")
@@ -106,7 +113,9 @@ def test_sigterm_restores_although_the_table_of_actions_is_torn(quotas, tables, 
     wait_for(quotas, MALLORY, BEFORE)
 
 
-def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(quotas, tables, enforcer):
+def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(
+    quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=10)
     throttled(quotas, enforcer)
 
@@ -118,7 +127,9 @@ def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(quotas, table
     assert not list(tables.glob("*/_delta_log")), "nobody makes empty tables in its place"
 
 
-def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(broker, quotas, tables, enforcer):
+def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=12)
     throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
@@ -130,7 +141,9 @@ def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(broker, qu
     assert not tables.exists()
 
 
-def test_the_kill_switch_needs_no_tables(broker, quotas, tables, enforcer):
+def test_the_kill_switch_needs_no_tables(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=600)
     throttled(quotas, enforcer)
     tables.rename(tables.with_name("elsewhere"))
@@ -142,7 +155,9 @@ def test_the_kill_switch_needs_no_tables(broker, quotas, tables, enforcer):
     wait_for(quotas, MALLORY, BEFORE)
 
 
-def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(broker, quotas, tables, enforcer):
+def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=600)
     throttled(quotas, enforcer)
     enforcer.end(signal.SIGKILL)
@@ -155,7 +170,9 @@ def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(broker,
     wait_for(quotas, MALLORY, BEFORE)
 
 
-def test_rows_that_a_table_could_not_take_come_when_it_can(quotas, tables, enforcer):
+def test_rows_that_a_table_could_not_take_come_when_it_can(
+    quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
     decide(tables, "User:mallory", seconds=10)
     throttled(quotas, enforcer)
     elsewhere = tables.with_name("elsewhere")
@@ -168,7 +185,9 @@ def test_rows_that_a_table_could_not_take_come_when_it_can(quotas, tables, enfor
     assert enforcer.end() == (0, "")
 
 
-def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(broker, quotas, tables, tmp_path):
+def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, tmp_path: Path
+) -> None:
     # Given an enforcer with a mistake in it that nobody thought of, once it has throttled somebody.
     flag = tmp_path / "break"
     (tmp_path / "broken.py").write_text(
@@ -199,7 +218,9 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(broker
     wait_for(quotas, MALLORY, BEFORE)
 
 
-def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(broker, quotas, tables, tmp_path):
+def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, tmp_path: Path
+) -> None:
     # Given an enforcer whose machine's clock is set back during a lease.
     flag = tmp_path / "back"
     (tmp_path / "clock.py").write_text(
@@ -231,7 +252,9 @@ def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(broker, quotas, ta
     assert quotas.describe(MALLORY) == BEFORE
 
 
-def test_a_value_of_ours_without_a_lease_is_said_with_the_way_to_clear_it(broker, quotas, tables):
+def test_a_value_of_ours_without_a_lease_is_said_with_the_way_to_clear_it(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path
+) -> None:
     set_quota(quotas, BATCH, 0.01)
 
     with enforcing(broker, tables, "--apply") as enforcer:
@@ -241,7 +264,9 @@ def test_a_value_of_ours_without_a_lease_is_said_with_the_way_to_clear_it(broker
     set_quota(quotas, BATCH, None)
 
 
-def test_a_tighter_quota_of_the_user_is_never_loosened_by_a_lease_on_a_client_id(broker, quotas, tables):
+def test_a_tighter_quota_of_the_user_is_never_loosened_by_a_lease_on_a_client_id(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path
+) -> None:
     set_quota(quotas, MALLORY, 0.005)
 
     with enforcing(broker, tables, "--apply") as enforcer:
@@ -252,7 +277,9 @@ def test_a_tighter_quota_of_the_user_is_never_loosened_by_a_lease_on_a_client_id
 
 
 @pytest.mark.parametrize("client_id", ["other", "x" * 256], ids=["other", "cut"])
-def test_no_quota_is_set_on_a_client_id_that_nobody_has(broker, quotas, tables, client_id):
+def test_no_quota_is_set_on_a_client_id_that_nobody_has(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, client_id: str
+) -> None:
     with enforcing(broker, tables, "--apply") as enforcer:
         decide(tables, "User:mallory", client_ids=[(client_id, 20)])
         wait_for(quotas, MALLORY, THROTTLED)
@@ -260,7 +287,9 @@ def test_no_quota_is_set_on_a_client_id_that_nobody_has(broker, quotas, tables, 
         assert {entity.client_id for entity in quotas_of(broker)} == {None}
 
 
-def test_forged_records_in_the_topic_of_leases_end_no_enforcer(broker, quotas, tables):
+def test_forged_records_in_the_topic_of_leases_end_no_enforcer(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path
+) -> None:
     producer = Producer(broker.admin_config() | {"enable.idempotence": False})
     huge = "9" * 5000
     for key, value in {
@@ -281,11 +310,11 @@ def test_forged_records_in_the_topic_of_leases_end_no_enforcer(broker, quotas, t
 
 
 @pytest.mark.slow
-def test_a_topic_of_the_lock_with_more_partitions_is_refused(jars, tmp_path, tables):
+def test_a_topic_of_the_lock_with_more_partitions_is_refused(jars: Path, tmp_path: Path, tables: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         with enforcing(broker, tables, "--apply"):
             pass
-        admin = AdminClient(broker.admin_config())
+        admin = AdminClient({**broker.admin_config()})
         admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
         wait_until(
             lambda: len(admin.list_topics(ENFORCER_TOPIC).topics[ENFORCER_TOPIC].partitions) == 3, "3 partitions"
@@ -300,7 +329,9 @@ def test_a_topic_of_the_lock_with_more_partitions_is_refused(jars, tmp_path, tab
 
 
 @pytest.mark.slow
-def test_partitions_that_are_added_while_enforcers_run_make_no_second_holder(jars, tmp_path, tables):
+def test_partitions_that_are_added_while_enforcers_run_make_no_second_holder(
+    jars: Path, tmp_path: Path, tables: Path
+) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         first = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
         second = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
@@ -309,7 +340,7 @@ def test_partitions_that_are_added_while_enforcers_run_make_no_second_holder(jar
             first.wait_for("lock", "holding")
             second.start()
             second.wait_for("lock", "waiting")
-            admin = AdminClient(broker.admin_config())
+            admin = AdminClient({**broker.admin_config()})
             admin.create_partitions([NewPartitions(ENFORCER_TOPIC, 3)])[ENFORCER_TOPIC].result()
             # A third one makes the group share its partitions out anew.
             with_three = EnforcerProcess(broker, tables, "--apply")

@@ -9,7 +9,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing, row_schema
-from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 from tests.attack.stream_command_kit import StreamCommand
 from tests.fault.fault_kit import new_topic, send, traffic
 
@@ -31,7 +32,8 @@ def stream(broker: LocalBroker, tmp_path: Path) -> StreamCommand:
 
 
 def rows(stream: StreamCommand, table: str) -> list[dict[str, object]]:
-    return DeltaTable(f"{stream.tables}/{table}").to_pyarrow_table().to_pylist()
+    found: list[dict[str, object]] = DeltaTable(f"{stream.tables}/{table}").to_pyarrow_table().to_pylist()
+    return found
 
 
 def test_a_folder_that_was_moved_away_is_missed_and_no_batch_of_it_is_lost(stream: StreamCommand) -> None:

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
@@ -26,7 +27,7 @@ _LIMIT_S = 60.0
 def replicated_topic(cluster: LocalCluster, name: str, partitions: int = 1, replicas: int | None = None) -> str:
     """A topic of a fresh name, with a copy on each node unless told otherwise."""
     topic = f"{name}-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient(cluster.admin_config())
+    admin = AdminClient({**cluster.admin_config()})
     copies = replicas or len(cluster.node_ids)
     wanted = NewTopic(topic, partitions, copies, config={"min.insync.replicas": str(min(2, copies))})
     (created,) = admin.create_topics([wanted]).values()
@@ -35,7 +36,7 @@ def replicated_topic(cluster: LocalCluster, name: str, partitions: int = 1, repl
 
 
 def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
-    admin = AdminClient(cluster.admin_config())
+    admin = AdminClient({**cluster.admin_config()})
     leaders: list[int] = []
 
     def is_known() -> bool:
@@ -49,7 +50,7 @@ def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
 
 
 def in_sync(cluster: LocalCluster, topic: str, partition: int = 0) -> set[int]:
-    admin = AdminClient(cluster.admin_config())
+    admin = AdminClient({**cluster.admin_config()})
     about = admin.list_topics(topic, _TIMEOUT_S).topics[topic].partitions.get(partition)
     return set() if about is None else set(about.isrs)
 
@@ -142,7 +143,7 @@ def produce_old_pids(cluster: LocalCluster, topic: str, count: int) -> None:
         for pid in range(10_000_000, 10_000_000 + count):
             request = _one_batch(topic, pid)
             # A leader just elected may not know of it yet.
-            wait_until(lambda request=request: _is_taken(admin.ask(request, leader)), f"{topic} takes a batch of {pid}")
+            wait_until(partial(_is_taken, admin, request, leader), f"{topic} takes a batch of {pid}")
 
 
 def _one_batch(topic: str, pid: int) -> ProduceRequest:
@@ -154,5 +155,6 @@ def _one_batch(topic: str, pid: int) -> ProduceRequest:
     return ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=[data], max_version=9)
 
 
-def _is_taken(answer: Any) -> bool:
-    return answer.responses[0].partition_responses[0].error_code == 0
+def _is_taken(admin: RawAdmin, request: ProduceRequest, leader: int) -> bool:
+    answer: Any = admin.ask(request, leader)
+    return not answer.responses[0].partition_responses[0].error_code

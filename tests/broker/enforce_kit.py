@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -69,11 +69,11 @@ class EnforcerProcess:
 
     def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self._reader = threading.Thread(target=self._read)
+        self._reader = threading.Thread(target=self._read, args=[self._process.stdout])
         self._reader.start()
 
-    def _read(self) -> None:
-        for line in self._process.stdout:
+    def _read(self, lines: IO[str]) -> None:
+        for line in lines:
             self.notices.append(json.loads(line))
 
     def said(self, action: str, why: str = "") -> list[dict[str, Any]]:
@@ -81,6 +81,7 @@ class EnforcerProcess:
 
     def wait(self) -> tuple[int, str]:
         """Until it ends by itself; returns as `end`."""
+        assert self._process is not None
         self._process.wait()
         return self.end(by=0)
 
@@ -89,15 +90,19 @@ class EnforcerProcess:
 
     def end(self, by: int = signal.SIGTERM) -> tuple[int, str]:
         """Returns the exit code and what went to standard error."""
-        if self._process is None:
+        process = self._process
+        if process is None:
             return 0, ""
+        assert self._reader
+        assert process.stdout
+        assert process.stderr
         if by:
-            os.kill(self._process.pid, by)
-        code = self._process.wait()
+            os.kill(process.pid, by)
+        code = process.wait()
         self._reader.join()
-        errors = self._process.stderr.read()
-        self._process.stdout.close()
-        self._process.stderr.close()
+        errors = process.stderr.read()
+        process.stdout.close()
+        process.stderr.close()
         self._process = None
         return code, errors
 
@@ -141,7 +146,8 @@ class Careless(threading.Thread):
         super().__init__()
         self._settings = {**settings, "client.id": client_id, "enable.idempotence": True, "log_level": 0}
         self._topic, self._end = topic, threading.Event()
-        self.producers, self.throttles_s = 0, []
+        self.producers = 0
+        self.throttles_s: list[float] = []
 
     def run(self) -> None:
         while not self._end.is_set():

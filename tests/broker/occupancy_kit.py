@@ -3,7 +3,9 @@
 import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -33,15 +35,9 @@ def fill(
         for partition, batches in producers.items():
             for pid, timestamp_ms in batches:
                 request = _one_batch(topic, partition, pid, timestamp_ms)
-                answer = admin.ask(request, leaders[partition])
                 # A leader just elected may not know of it yet.
-                if answer.responses[0].partition_responses[0].error_code:
-                    wait_until(
-                        lambda request=request, to=leaders[partition]: (
-                            not admin.ask(request, to).responses[0].partition_responses[0].error_code
-                        ),
-                        f"{topic}-{partition} takes a batch of {pid}",
-                    )
+                is_taken = partial(_is_taken, admin, request, leaders[partition])
+                wait_until(is_taken, f"{topic}-{partition} takes a batch of {pid}")
     finally:
         admin.close()
 
@@ -57,6 +53,11 @@ def broker_counts(*process_ids: int | None) -> list[int]:
 
 def census_of(servers: str, now: datetime | None = None) -> TakenCensus:
     return take_census(KafkaConfig.load(servers), to_ms(now or datetime.now(timezone.utc)), QUICKLY)
+
+
+def _is_taken(admin: RawAdmin, request: ProduceRequest, leader: int) -> bool:
+    answer: Any = admin.ask(request, leader)
+    return not answer.responses[0].partition_responses[0].error_code
 
 
 def _one_batch(topic: str, partition: int, pid: int, timestamp_ms: int) -> ProduceRequest:

@@ -62,7 +62,7 @@ def fetch(folder: Path) -> str:
 
         (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
         settings = os.environ.get("PID_QUOTA_IVY_SETTINGS")
-        command = [find_java(), "-jar", ivy, *(["-settings", settings] if settings else [])]
+        command: list[str | Path] = [find_java(), "-jar", ivy, *(["-settings", settings] if settings else [])]
         command += ["-ivy", HERE / "kafka_3_9" / "ivy.xml", "-cache", folder / ".ivy", "-confs", "kafka39"]
         command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -87,8 +87,8 @@ def record(jars: Path, folder: Path) -> bytes:
         produce({**mallory, "client.id": FORGED_RECORD})
         produce({**alice, "client.id": "alice-tx", "transactional.id": HOSTILE_TRANSACTIONAL_ID}, transactional=True)
         java_client = HERE / "ProduceByTopicId.java"
-        command = [find_java(), "-cp", jvm.classpath, java_client, f"{HOST}:{ports.clients}", "alice", users["alice"]]
-        subprocess.run(command, check=True)
+        client: list[str | Path] = [find_java(), "-cp", jvm.classpath, java_client]
+        subprocess.run([*client, f"{HOST}:{ports.clients}", "alice", users["alice"]], check=True)
         server.kill()
         server.launch(jvm)
         server.wait_until_ready(ports)

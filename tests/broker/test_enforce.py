@@ -3,7 +3,9 @@
 import random
 import signal
 import time
+from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.broker_clock import BrokerClock
 from broker.enforcer.lock import ensure_enforcer_topic
 from broker.errors import ClientQuotaRefusedError
+from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
 from tests.broker.enforce_kit import (
     Careless,
@@ -32,13 +35,13 @@ THROTTLED = {REQUEST_PERCENTAGE: 0.01}
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> Path:
     create_missing(str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def quotas(broker):
+def quotas(broker: LocalBroker) -> Iterator[ClientQuotas]:
     """Client quotas of the shared broker, which are as before afterwards."""
     before = quotas_of(broker)
     end_orders(broker)
@@ -47,18 +50,18 @@ def quotas(broker):
         wait_until(lambda: client.describe_all() == before, "the quotas are as before")
 
 
-def set_quota(quotas, entity, value):
+def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None) -> None:
     assert quotas.alter([QuotaChange(entity, REQUEST_PERCENTAGE, value)]) == {entity: None}
     wait_for_quota(quotas, entity, {} if value is None else {REQUEST_PERCENTAGE: value})
 
 
-def wait_for_quota(quotas, entity, expected):
+def wait_for_quota(quotas: ClientQuotas, entity: QuotaEntity, expected: dict[str, float]) -> None:
     """A broker learns what the controller has taken a moment later."""
     wait_until(lambda: quotas.describe(entity) == expected, f"{entity} has {expected}")
 
 
 @pytest.mark.parametrize("name", ["mallory", 'a b\n"ü;*'])
-def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas, name):
+def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas: ClientQuotas, name: str) -> None:
     entity = QuotaEntity("mallory", name)
     set_quota(quotas, entity, 0.25)
     wait_for_quota(quotas, entity, {REQUEST_PERCENTAGE: 0.25})
@@ -66,7 +69,7 @@ def test_quotas_are_read_as_they_were_set_also_with_strange_names(quotas, name):
     set_quota(quotas, entity, None)
 
 
-def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas):
+def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas: ClientQuotas) -> None:
     errors = quotas.alter([QuotaChange(APP, "no_such_key", 1.0), QuotaChange(BATCH, REQUEST_PERCENTAGE, 5.0)])
     assert isinstance(errors[APP], ClientQuotaRefusedError)
     assert errors[BATCH] is None
@@ -74,7 +77,9 @@ def test_of_several_changes_the_bad_one_is_told_and_the_others_are_made(quotas):
     set_quota(quotas, BATCH, None)
 
 
-def test_a_dry_run_says_what_it_would_do_and_changes_nothing(broker, tables, quotas):
+def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     decide(tables, "User:mallory")
     with enforcing(broker, tables) as enforcer:
         enforcer.wait_for("throttled")
@@ -83,7 +88,9 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(broker, tables, quo
     assert actions(tables) == []
 
 
-def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are_not(broker, tables, quotas):
+def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are_not(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     topic = new_topic(broker, "orders", 3)
     alice, app = (
         Steady(broker.client_config("alice"), topic, "alice"),
@@ -107,14 +114,16 @@ def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are
     wait_for_quota(quotas, BATCH, {})
 
 
-def test_without_narrowing_the_whole_user_is_throttled(broker, tables, quotas):
+def test_without_narrowing_the_whole_user_is_throttled(broker: LocalBroker, tables: Path, quotas: ClientQuotas) -> None:
     with enforcing(broker, tables, "--apply", "--no-narrow") as enforcer:
         decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
         enforcer.wait_for("throttled")
         wait_for_quota(quotas, MALLORY, THROTTLED)
 
 
-def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(broker, tables, quotas):
+def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     set_quota(quotas, MALLORY, 50.0)
     with enforcing(broker, tables, "--apply") as enforcer:
         until = decide(tables, "User:mallory", seconds=1.5)
@@ -126,7 +135,9 @@ def test_a_lease_ends_when_its_decision_does_and_brings_back_what_was_before(bro
     set_quota(quotas, MALLORY, None)
 
 
-def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(broker, tables, quotas):
+def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     with enforcing(broker, tables, "--apply") as enforcer:
         decide(tables, "User:mallory", seconds=2)
         wait_for_quota(quotas, MALLORY, THROTTLED)
@@ -138,7 +149,9 @@ def test_an_admin_who_changes_the_quota_during_a_lease_keeps_the_change(broker, 
     set_quota(quotas, MALLORY, None)
 
 
-def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(broker, tables, quotas):
+def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     first = EnforcerProcess(broker, tables, "--apply")
     first.start()
     first.wait_for("lock", "holding")
@@ -157,24 +170,30 @@ def test_a_second_enforcer_waits_and_takes_over_when_the_first_is_killed(broker,
 
 
 @pytest.mark.parametrize("ahead_ms", [-60_000, 0, 60_000])
-def test_by_how_much_the_broker_s_clock_is_off_comes_back_with_a_probe(broker, monkeypatch, ahead_ms):
+def test_by_how_much_the_broker_s_clock_is_off_comes_back_with_a_probe(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
+) -> None:
     ensure_enforcer_topic(broker.admin_config())
     monkeypatch.setattr("broker.enforcer.broker_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
     clock = BrokerClock(broker.admin_config())
     wait_until(lambda: clock.skew_ms() is not None, "the broker's time is known")
     # What the way there and back took is left out: it can only look smaller.
-    assert abs(clock.skew_ms()) <= abs(ahead_ms)
-    assert (abs(clock.skew_ms()) > 5_000, clock.skew_ms() < 0) == (ahead_ms != 0, ahead_ms < 0)
+    skew_ms = clock.skew_ms()
+    assert skew_ms is not None
+    assert abs(skew_ms) <= abs(ahead_ms)
+    assert (abs(skew_ms) > 5_000, skew_ms < 0) == (ahead_ms != 0, ahead_ms < 0)
     clock.close()
 
 
-def release(broker, tables, *arguments):
+def release(broker: LocalBroker, tables: Path, *arguments: str) -> None:
     process = EnforcerProcess(broker, tables, *arguments)
     process.start()
     assert process.wait() == (0, "")
 
 
-def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(broker, tables, quotas):
+def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
     killed = EnforcerProcess(broker, tables, "--apply")
     killed.start()
     try:
@@ -193,7 +212,9 @@ def test_the_kill_switch_restores_all_while_an_enforcer_runs_and_also_without(br
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_kill_9_at_any_time_leaves_the_quotas_as_they_were(broker, tables, quotas, kills):
+def test_kill_9_at_any_time_leaves_the_quotas_as_they_were(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas, kills: int
+) -> None:
     set_quota(quotas, APP, 50.0)
     before = quotas.describe_all()
     chance = random.SystemRandom()

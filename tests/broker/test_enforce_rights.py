@@ -3,14 +3,9 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE
 from broker.cluster.quota_entity import QuotaEntity
@@ -48,7 +43,7 @@ def test_without_a_right_it_says_so_and_waits_until_it_has_it(
     certificates, server = issue(tmp_path / "certificates")
     with tls_broker(tmp_path / "kafka", {"job": "job-secret"}, jars, certificates, server) as broker:
         # Given a user without some rights of an enforcer; who has an ACL on a resource makes it closed to others.
-        admin = AdminClient(broker.admin_config())
+        admin = AdminClient({**broker.admin_config()})
         needed = {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS, AclOperation.DESCRIBE}
         grant(admin, "job", *sorted(needed - missing, key=lambda operation: operation.name))
         settings = tmp_path / "client.properties"

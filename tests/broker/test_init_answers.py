@@ -175,7 +175,7 @@ def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker,
     tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), from_end=True)
     with running(tap):
         wait_until_idle(tap)
-        produce(settings, orders, **{"client.id": f"plain-{mark}"})
+        produce(settings, orders, client_id=f"plain-{mark}")
         transactional_producer({**settings, "client.id": f"one-{mark}"}, f"pay-{mark}")
         transactional_producer({**settings, "client.id": f"two-{mark}"}, f"pay-{mark}")
         bumped = {**settings, "client.id": f"bumped-{mark}", "message.timeout.ms": "1000"}

@@ -21,8 +21,12 @@ LIVING = 15
 
 @contextmanager
 def flooded(jars: Path, folder: Path, expiration_ms: int) -> Iterator[LocalBroker]:
-    settings = {"producer_id_expiration_ms": expiration_ms, "producer_id_expiration_check_interval_ms": 1000}
-    with LocalBroker(folder, jars=jars, **settings) as broker:
+    with LocalBroker(
+        folder,
+        jars=jars,
+        producer_id_expiration_ms=expiration_ms,
+        producer_id_expiration_check_interval_ms=1000,
+    ) as broker:
         ensure_topics(broker.admin_config())
         topic, events = new_topic(broker, "orders", partitions=3), new_topic(broker, "events")
         with running(file_tap(broker.log_file, 1, broker.admin_config(), topic=events, from_end=True)) as tap:

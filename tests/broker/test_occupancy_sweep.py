@@ -11,18 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
@@ -54,8 +46,8 @@ NEW_EXPIRATION_MS = 2 * HOUR_MS
 @pytest.fixture(scope="module")
 def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A broker that looks for expired producers all the time: nobody can wait for ten minutes here."""
-    settings = {"producer_id_expiration_check_interval_ms": CHECK_INTERVAL_MS}
-    with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars, **settings) as running_broker:
+    folder = tmp_path_factory.mktemp("kafka")
+    with LocalBroker(folder, jars=jars, producer_id_expiration_check_interval_ms=CHECK_INTERVAL_MS) as running_broker:
         yield running_broker
 
 
@@ -90,7 +82,7 @@ def set_own_expiration(broker: LocalBroker, value: str | None) -> None:
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     entry = ConfigEntry("producer.id.expiration.ms", value, incremental_operation=operation)
     wanted = ConfigResource(ConfigResource.Type.BROKER, str(broker.broker_id), incremental_configs=[entry])
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     (done,) = admin.incremental_alter_configs([wanted]).values()
     done.result(LIMIT_S)
 
@@ -224,7 +216,7 @@ def settings_only_for_admin(broker: LocalBroker) -> Iterator[None]:
     """On this broker whatever has no ACL is open to everybody."""
     where = (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, "User:admin", "*")
     rule = (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.ALLOW)
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     (made,) = admin.create_acls([AclBinding(*where, *rule)]).values()
     made.result(LIMIT_S)
     try:

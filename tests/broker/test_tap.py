@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.attribution.learning import LearningTime
 from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local.local_broker import LocalBroker
@@ -45,9 +46,9 @@ def test_each_batch_is_one_event_of_the_user_who_sent_it(
     orders = new_topic(broker, "orders")
     with running(tap):
         wait_until_idle(tap)
-        produce(broker.client_config("alice"), orders, messages=5, **{"client.id": "steady"})
+        produce(broker.client_config("alice"), orders, messages=5, client_id="steady")
         for _ in range(5):
-            produce(broker.client_config("mallory"), orders, **{"client.id": "one-per-message"})
+            produce(broker.client_config("mallory"), orders, client_id="one-per-message")
         wait_until(lambda: tap.counters.events >= 10, "10 events")
         wait_until_idle(tap)
 
@@ -109,7 +110,7 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
     orders = new_topic(broker, "orders")
     with running(tap):
         wait_until_idle(tap)
-        produce(broker.client_config("mallory"), orders, **{"client.id": client_id})
+        produce(broker.client_config("mallory"), orders, client_id=client_id)
         wait_until(lambda: tap.counters.events >= 1, "the event")
 
     assert [(key, event["client_id"]) for key, event in read_events(broker, events_topic)] == [
@@ -268,10 +269,16 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
             produce(broker.client_config("alice"), new_topic(broker, "orders"))
             wait_until(lambda: tap.counters.events >= 1, "the event")
 
+    def learned() -> LearningTime:
+        saved = load_checkpoint(position_file)
+        assert saved is not None
+        (learning,) = saved.learning.values()
+        return learning
+
     produced()
-    (first,) = load_checkpoint(position_file).learning.values()
+    first = learned()
     produced()
-    (second,) = load_checkpoint(position_file).learning.values()
+    second = learned()
 
     assert (second.since_ms, second.newest_ms > first.newest_ms) == (first.since_ms, True)
     assert [event["learning"] for _, event in read_events(broker, events_topic)] == [True, True]

@@ -4,14 +4,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
 from broker.enforcer.lock import EnforcerLock
@@ -138,7 +133,7 @@ def test_a_user_without_the_right_is_told_which_one(guarded: LocalBroker, setup:
         AclOperation.ALTER,
         AclPermissionType.ALLOW,
     )
-    admin = AdminClient(guarded.admin_config())
+    admin = AdminClient({**guarded.admin_config()})
     (granted,) = admin.create_acls([to_the_tap]).values()
     granted.result()
 

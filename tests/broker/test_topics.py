@@ -1,5 +1,6 @@
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 
 from broker.cluster.topics import ensure_topics, require_topic
 from broker.errors import BrokerUnreachableError, TopicMissingError
@@ -10,7 +11,7 @@ from wire.topics import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, T
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     (found,) = admin.describe_configs([resource]).values()
     return str(found.result()[name].value)
 
@@ -28,7 +29,7 @@ def test_the_topics_are_created_once_with_their_settings(broker: LocalBroker) ->
 
 
 def test_a_topic_that_is_there_tells_its_partitions(broker: LocalBroker) -> None:
-    topic, admin = new_topic(broker, "three", partitions=3), AdminClient(broker.admin_config())
+    topic, admin = new_topic(broker, "three", partitions=3), AdminClient({**broker.admin_config()})
     wait_until(lambda: topic in admin.list_topics(timeout=30).topics, "the broker to hear of it")
 
     assert require_topic(broker.client_config("alice"), topic) == 3

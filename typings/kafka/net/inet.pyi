@@ -1,0 +1,5 @@
+from typing import Any
+
+class KafkaNetSocket:
+    SCHEMES: tuple[str, ...]
+    def socket(self, *kind: int) -> Any: ...

@@ -1,0 +1,2 @@
+class ElectionType:
+    PREFERRED: ElectionType
