@@ -22,7 +22,8 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
         return list(_beyond_bounds(history))
     if history.is_made_up:
         return list(_let_pass(history))
-    oracle, quotas = Oracle(history.rules), {}
+    oracle = Oracle(history.rules)
+    quotas: dict[str, float] = {}
     for batch in history.batches:
         quotas = quotas if batch.quotas is None else batch.quotas
         parts: dict[int, list[Any]] = {}
@@ -178,8 +179,8 @@ def _late(said: Said, found: list[dict[str, Any]]) -> Iterator[str]:
 
 def _alike(found: Any, wanted: Any, exact: float = EXACT) -> bool:
     if found is None or wanted is None or (isinstance(wanted, (str, int)) and exact == EXACT):
-        return found == wanted
-    return abs(found - wanted) <= exact * max(1, abs(wanted))
+        return bool(found == wanted)
+    return bool(abs(found - wanted) <= exact * max(1, abs(wanted)))
 
 
 def _plain(value: Any) -> Any:

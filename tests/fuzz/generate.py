@@ -49,7 +49,8 @@ def _flood(seed: int) -> History:
     """Uncharged PIDs without end, late ones, corrections and learning ones, against a small cap."""
     random = Chance(seed)
     rules = Rules(learn_until_ms=random.choice((0, NOW_MS + 2 * HOUR_MS)))
-    name, at, number, batches = "User:a", NOW_MS, 0, []
+    name, at, number = "User:a", NOW_MS, 0
+    batches: list[Batch] = []
     for _ in range(4):
         at += random.choice((1000, rules.quantum_ms))
         kind, late = random.choice((("", 3), ("correction", 0), ("learning", 0), ("learning", 2)))
@@ -72,6 +73,8 @@ class _Maker:
         self.random = random = Chance(seed)
         self.rules = rules = _rules(random)
         tick = max(1, rules.quantum_ms // 90)
+        self.steps: tuple[int, ...]
+        self.leaps: tuple[int, ...]
         self.steps = (0, 0, 0, 0, 1, 7, tick // 2, tick, tick, 3 * tick, 7 * tick, 7 * tick, rules.min_throttle_ms,
                       rules.interval_ms, rules.quantum_ms // 2)  # fmt: skip
         window = rules.window_ms

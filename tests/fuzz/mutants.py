@@ -134,7 +134,7 @@ def memory_is_used_after_another_worker_read_on() -> Any:
 def memory_outlives_a_change_of_quotas() -> Any:
     def unasked(known: PartitionMemory, attempt: Any) -> bool:
         same_run = known.attempt.run_id == attempt.run_id
-        return same_run and (known.attempt.batch_id < attempt.batch_id or known.attempt == attempt)
+        return bool(same_run and (known.attempt.batch_id < attempt.batch_id or known.attempt == attempt))
 
     return patch.object(forwarded_module, "_is_reliable", unasked)
 
@@ -186,7 +186,7 @@ def what_expired_keeps_its_rate() -> Any:
 
 
 def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
-    repeats = tally_module.repeats_in_block
+    repeats = forwarded_module.repeats_in_block
 
     def coarser(seen: Any, late_ticks: int) -> Any:
         return repeats(forwarded_module.Sighted(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)

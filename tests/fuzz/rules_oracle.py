@@ -6,6 +6,7 @@ nothing is shared with what it checks.
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Literal
 
 TICKS_PER_QUANTUM = 90
 NEVER = -1
@@ -22,7 +23,7 @@ class Rules:
     late_grace_ms: int = 300_000
     min_throttle_ms: int = 60_000
     interval_ms: int = 60_000
-    scope: str = "cluster"
+    scope: Literal["cluster", "broker"] = "cluster"
     learn_until_ms: int = 0
 
     @property
@@ -263,9 +264,11 @@ class Ledger:
     # --- tokens, quota, rate
 
     def burst(self) -> Fraction:
+        assert self.quota is not None
         return self.quota * self.rules.burst_windows
 
     def tokens_at(self, tick: int) -> Fraction:
+        assert self.quota is not None
         if self.tokens is None:
             return self.burst()
         elapsed_ms = max(0, self.rules.start(tick) - self.rules.start(self.filled))
@@ -325,6 +328,7 @@ class Ledger:
     # --- what is said
 
     def decide(self, action: str, reason: str, at_ms: int, until: int, wait: int, tick: int) -> None:
+        assert self.episode is not None
         tokens = None if self.quota is None else self.tokens_at(tick)
         decision = Decision(action, reason, at_ms, until, wait, tokens, self.rate(at_ms), self.quota)
         self.said.decide(decision, self.episode)
@@ -371,7 +375,7 @@ class Ledger:
             ends.append(self.episode.until)
         if self.tokens is not None and self.quota is None:
             ends.append(rules.start(self.filled) + idle_ms)  # whatever quota comes next
-        elif self.tokens is not None:
+        elif self.tokens is not None and self.quota is not None:
             lacking = max(Fraction(0), self.burst() - self.tokens)
             wait = lacking * rules.window_ms / self.quota
             ends.append(rules.start(self.filled) - (-wait.numerator // wait.denominator))

@@ -3,11 +3,17 @@
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from fractions import Fraction
+from typing import Any
 
 from tests.fuzz.history import Batch, History, Record
-from tests.fuzz.rules_oracle import Rules
+from tests.fuzz.rules_oracle import Event, Rules
 
 Fails = Callable[[History], bool]
+Changes = dict[str, Any]
+PLAIN_BATCH: tuple[Changes, ...] = ({"trouble": ""}, {"plan": 0}, {"clock_ms": 1000})
+PLAIN_HISTORY: tuple[Changes, ...] = ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9})
+PLAIN_RECORD: tuple[Changes, ...] = ({"style": 0}, {"ahead_ms": 5}, {"partition": 0})
+PLAIN_EVENT: tuple[Changes, ...] = ({"kind": ""}, {"broker": 1})
 
 
 def shrunk(history: History, fails: Fails, most: int = 4000) -> History:
@@ -42,22 +48,21 @@ def _smaller(history: History) -> Iterator[History]:
                 records = batch.records[:begin] + batch.records[begin + size :]
                 if records:
                     yield _with(history, at, replace(batch, records=records))
-        for simpler in ({"trouble": ""}, {"plan": 0}, {"clock_ms": 1000}):
-            if replace(batch, **simpler) != batch:
-                yield _with(history, at, replace(batch, **simpler))
+        for change in PLAIN_BATCH:
+            if replace(batch, **change) != batch:
+                yield _with(history, at, replace(batch, **change))
         if at and batch.quotas is not None:
             yield _with(history, at, replace(batch, quotas=None))
-        for name in batch.quotas or {}:
-            yield _with(
-                history, at, replace(batch, quotas={key: each for key, each in batch.quotas.items() if key != name})
-            )
+        held = batch.quotas or {}
+        for name in held:
+            yield _with(history, at, replace(batch, quotas={key: each for key, each in held.items() if key != name}))
     for at in range(len(batches) - 1):
         if batches[at + 1].quotas is None:
             joined = replace(batches[at], records=batches[at].records + batches[at + 1].records)
             yield replace(history, batches=(*batches[:at], joined, *batches[at + 2 :]))
-    for simpler in ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9}):
-        if replace(history, **simpler) != history:
-            yield replace(history, **simpler)
+    for change in PLAIN_HISTORY:
+        if replace(history, **change) != history:
+            yield replace(history, **change)
     for rules in _plainer(history.rules):
         yield replace(history, rules=rules)
     for at, batch in enumerate(batches):
@@ -87,12 +92,12 @@ def _plainer(rules: Rules) -> Iterator[Rules]:
 def _simpler(record: Record) -> Iterator[Record]:
     if record.event is None:
         return
-    for change in ({"style": 0}, {"ahead_ms": 5}, {"partition": 0}):
+    for change in PLAIN_RECORD:
         if replace(record, **change) != record:
             yield replace(record, **change)
     event = record.event
-    pids = [{"pid": pid} for pid in range(5) if pid < event.pid]
-    for change in ({"kind": ""}, {"broker": 1}, *pids):
+    pids: list[Changes] = [{"pid": pid} for pid in range(5) if pid < event.pid]
+    for change in (*PLAIN_EVENT, *pids):
         if replace(event, **change) != event:
             yield replace(record, event=replace(event, **change))
 
@@ -129,11 +134,11 @@ def _record(record: Record) -> str:
     return f"Record({record.partition}, {event}{others})"
 
 
-def _call(value: object) -> str:
+def _call(value: Event | Rules) -> str:
     """Return a dataclass as it is written, without what has its default."""
     given = [
         f"{each.name}={_plain(getattr(value, each.name))}"
-        for each in fields(value)  # type: ignore[arg-type]
+        for each in fields(value)
         if getattr(value, each.name) != each.default
     ]
     return f"{type(value).__name__}({', '.join(given)})"

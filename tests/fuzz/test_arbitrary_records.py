@@ -1,6 +1,7 @@
 """Nothing that stands in a record ends the stream, and a record means the same whatever its neighbours are."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
-from state.events import Deployment
+from state.events import Deployment, Scope
 from streaming.decode.records import Contract, _decode_one_by_one, _parse_block, decode
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
@@ -21,7 +22,7 @@ GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id"
 FIXED, NEW = 6000, 2000
 
 
-def block(values: list[bytes | None]) -> pa.Table:
+def block(values: Sequence[bytes | None]) -> pa.Table:
     size = len(values)
     return pa.table(
         {
@@ -52,9 +53,9 @@ def differing(each: bytes) -> str:
     return f"{each[:300]!r}: in a block {taken(together.events)[1:2]} {reasons[0]}, alone {reasons[1]}"
 
 
-def through(values: list[bytes | None], scope: str = "cluster") -> dict[str, list[Any]]:
+def through(values: Sequence[bytes | None], scope: Scope = "cluster") -> dict[str, list[Any]]:
     """All rows that come of records, as columns of their tables, too."""
-    deployment = Deployment(QuotaConfig(), salt=3, scope=scope)  # type: ignore[arg-type]
+    deployment = Deployment(QuotaConfig(), salt=3, scope=scope)
     batches = block(values).drop_columns("topic").to_batches()
     tallied = [batch.to_pandas() for batch in tally_of(deployment)(iter(batches))]
     if not tallied:
@@ -76,10 +77,10 @@ def test_a_value_is_read_alike_in_a_block_and_alone(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
 @pytest.mark.parametrize("scope", ["cluster", "broker"])
-def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope: str) -> None:
+def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope: Scope) -> None:
     random = Chance(seed)
     for _ in range(40):
-        values: list[bytes | None] = [value(random) for _ in range(random.randint(1, 40))]
+        values = [value(random) for _ in range(random.randint(1, 40))]
         contract = Contract(300_000, needs_broker=scope == "broker")
         events = decode(block(values), contract).events
 
