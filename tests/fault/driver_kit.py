@@ -55,8 +55,9 @@ def main(asked: dict[str, object]) -> None:
     stream = Stream(Path(str(asked["root"])), str(asked["servers"]), str(asked["topic"]), int(str(asked["batch"])))
     where, batch_id = str(asked.get("die", "")), int(str(asked.get("die_in", -1)))
     opened = pipeline.open_sink
-    pipeline.open_sink = lambda *asked: KillingSink(opened(*asked), where, batch_id)
-    pipeline.Commit = KillingCommit
+    given = vars(pipeline)
+    given["open_sink"] = lambda *asked: KillingSink(opened(*asked), where, batch_id)
+    given["Commit"] = KillingCommit
     spark = stream_session(spark_jars(jars_folder()), str(asked.get("master", "local[2]")))
     changes = {name: asked[name] for name in ("sink", "state_buckets") if name in asked}
     options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW), **changes)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
@@ -29,12 +30,13 @@ from streaming.checkpoint.marks import WRITE_ORDER
 from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import TABLES, create_missing
+from tables.delta import TABLES, SinkName, create_missing
 
 LIMIT_S = 600.0
 """Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""
 BATCH = 600
 """Records of a micro-batch, where a test does not say otherwise."""
+SINK = cast("SinkName | None", os.environ.get("PID_QUOTA_TEST_SINK"))
 CONFIG = QuotaConfig(metrics_interval_seconds=10)
 HOUR_MS = 3_600_000
 FIRST_MS = (round(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
@@ -90,7 +92,7 @@ class Stream:
     servers: str
     topic: str
     batch: int = BATCH
-    sink: str | None = os.environ.get("PID_QUOTA_TEST_SINK")
+    sink: SinkName | None = SINK
     state_buckets: int = DEFAULT_STATE_BUCKETS
 
     @property
@@ -113,26 +115,31 @@ class Stream:
         return self
 
     def options(self, **changes: Any) -> StreamOptions:
-        given = {
-            "topic": self.topic,
-            "kafka_options": {"kafka.bootstrap.servers": self.servers},
-            "tables": self.tables,
-            "checkpoint": str(self.checkpoint),
-            "trigger": AVAILABLE_NOW,
-            "max_offsets_per_trigger": self.batch,
-            "config": CONFIG,
-            "sink": self.sink,
-            "state_buckets": self.state_buckets,
-        }
-        return StreamOptions(**given | changes)
+        options = StreamOptions(
+            topic=self.topic,
+            kafka_options={"kafka.bootstrap.servers": self.servers},
+            tables=self.tables,
+            checkpoint=str(self.checkpoint),
+            trigger=AVAILABLE_NOW,
+            max_offsets_per_trigger=self.batch,
+            config=CONFIG,
+            sink=self.sink,
+            state_buckets=self.state_buckets,
+        )
+        return replace(options, **changes)
 
     def run(self, spark: SparkSession, extent: Callable[[], Extent] | None = None, **changes: Any) -> None:
         """Read all there is, in this process."""
         options = self.options(extent=extent, **changes)
-        run_through_losses(str(self.checkpoint), lambda: start(spark, options).awaitTermination())
+
+        def read() -> None:
+            start(spark, options).awaitTermination()
+
+        run_through_losses(str(self.checkpoint), read)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        return DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
+        rows: list[dict[str, Any]] = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
+        return rows
 
     def everything(self) -> dict[str, list[str]]:
         """All rows of all event tables with all their columns, in an order of their own."""
@@ -145,7 +152,8 @@ class Stream:
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         """All ledgers as they are stored."""
         stored = spark.read.format("statestore").load(str(self.checkpoint))
-        ledger = next(field.name for field in stored.schema["value"].dataType.fields if field.name == "groupState")
+        value = cast("StructType", stored.schema["value"].dataType)
+        ledger = next(name for name in value.names if name == "groupState")
         groups = [ledgers_in(bytes(row[0])) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
         return {principal: content for group in groups for principal, content in group.items()}
 

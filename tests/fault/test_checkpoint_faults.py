@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ def stopped(finished: Stream, tmp_path: Path) -> Stream:
     return replace(finished, root=tmp_path / "copy")
 
 
-def refusal(spark: SparkSession, stream: Stream, **changes: object) -> str:
+def refusal(spark: SparkSession, stream: Stream, **changes: Any) -> str:
     with pytest.raises(CheckpointError) as raised:
         stream.run(spark, **changes)
     return str(raised.value)

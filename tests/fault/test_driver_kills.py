@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
+from tables.delta import SinkName
 from tests.fault.fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
@@ -26,7 +28,7 @@ STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end
     ],
 )
 def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_state_of_an_undisturbed_run(
-    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path, sink: str, state_buckets: int
+    spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path, sink: SinkName, state_buckets: int
 ) -> None:
     stream = replace(stream, sink=sink, state_buckets=state_buckets).prepared()
     for batch_id, step in enumerate(STEPS):
@@ -39,6 +41,10 @@ def test_killed_at_each_step_of_the_commit_it_writes_the_rows_and_keeps_the_stat
     assert all(undisturbed.everything().values())
     assert stream.everything() == undisturbed.everything()
     assert stream.state(spark) == undisturbed.state(spark)
+
+
+def is_past(stream: Stream, batches: int) -> bool:
+    return committed(stream) > batches
 
 
 @pytest.mark.slow
@@ -61,8 +67,7 @@ def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
     try:
         for _ in range(kills):
             with running_driver(stream, tmp_path / "log", trigger="500 milliseconds") as process:
-                before = committed(stream)
-                wait_until(lambda before=before: committed(stream) > before, "a batch", process)
+                wait_until(partial(is_past, stream, committed(stream)), "a batch", process)
                 # Not to wait for anything: the moment of the kill is what is random.
                 time.sleep(chance.uniform(0, 3))
                 kill(process)

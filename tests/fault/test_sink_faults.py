@@ -21,7 +21,7 @@ from streaming.commit.sinks import TableSink
 from streaming.errors import StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
-from tables.delta import create_missing, open_table, row_schema, spark_ddl
+from tables.delta import SinkName, create_missing, open_table, row_schema, spark_ddl
 from tables.errors import TableError
 from tests.fault.fault_kit import Stream, set_quota
 
@@ -75,7 +75,8 @@ def test_an_exception_in_one_sink_leaves_no_row_twice_and_none_out(
 def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     spark: SparkSession, stream: Stream, undisturbed: Stream
 ) -> None:
-    done, rounds = threading.Event(), []
+    done = threading.Event()
+    rounds: list[int] = []
 
     def disturb() -> None:
         while not done.is_set():
@@ -106,7 +107,7 @@ def tap_row(broker_id: int) -> pa.Table:
 
 @pytest.mark.parametrize("sink", ["deltalake", "delta-spark"])
 def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_again(
-    spark: SparkSession, tmp_path: Path, sink: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, sink: SinkName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables, marker = str(tmp_path / "tables"), tmp_path / "changed"
     create_missing(tables)
@@ -142,11 +143,12 @@ def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSe
     tables = str(tmp_path / "tables")
     create_missing(tables)
 
-    def append(sink: str, number: int) -> None:
+    def append(sink: SinkName, number: int) -> None:
         open_sink(tables, "s", sink).append(spark, tap_row(number), "tap_status", number)
 
     for number in range(4):
-        for sink in ("deltalake", "delta-spark") if number % 2 else ("delta-spark", "deltalake"):
+        writers: tuple[SinkName, ...] = ("deltalake", "delta-spark")
+        for sink in writers if number % 2 else writers[::-1]:
             append(sink, number)
 
     rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()

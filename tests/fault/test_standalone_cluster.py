@@ -116,8 +116,14 @@ def test_the_job_runs_on_a_cluster_and_a_worker_killed_in_mid_batch_costs_nothin
     log = tmp_path / "job.log"
     places = {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": "127.0.0.1", "PID_QUOTA_JARS": str(jars)}
     with log.open("wb") as file:
-        command, own_group = job(cluster, stream), {"cwd": tmp_path, "start_new_session": True}
-        process = subprocess.Popen(command, env={**os.environ, **places}, stdout=file, stderr=file, **own_group)
+        process = subprocess.Popen(
+            job(cluster, stream),
+            env={**os.environ, **places},
+            stdout=file,
+            stderr=file,
+            cwd=tmp_path,
+            start_new_session=True,
+        )
     try:
         begun = stream.checkpoint / "offsets" / "1"
         wait_until(lambda: committed(stream) == 1 and begun.exists(), "the second batch under way", process)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 from tests.stream.stream_kit import START_MS, Stream, event
 
 QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)

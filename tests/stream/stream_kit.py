@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from quota.config import QuotaConfig
 from state.events import Deployment
@@ -124,7 +125,7 @@ class Stream:
         )
         return write(output, options, commit)
 
-    def rows(self, table: str) -> list[dict[str, object]]:
+    def rows(self, table: str) -> list[dict[str, Any]]:
         """Return the rows of a table in the order of their batches."""
         content = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
         return sorted(content, key=lambda row: row["batch_id"])

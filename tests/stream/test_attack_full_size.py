@@ -23,8 +23,8 @@ def run_attacked(
     for batch in range(BATCHES):
         stream.batch(*others(batch), *(attack(ATTACKED.index(batch)) if batch in ATTACKED else []))
     measured = stream.run_measured()
-    for batch in measured:
-        print(batch, file=sys.stderr)
+    for figures in measured:
+        print(figures, file=sys.stderr)
     return measured, stream.said_of(*OTHERS)
 
 

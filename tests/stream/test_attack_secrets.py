@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
-from kafka import KafkaAdminClient
+from kafka.admin import KafkaAdminClient
 
 from broker.cluster.kafka_config import KafkaConfig
 from tests.stream.attack_kit import event
@@ -39,7 +39,7 @@ def run(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     root = tmp_path_factory.mktemp("secrets")
     certificates, server = issue(root / "certificates")
     with tls_broker(root / "kafka", {"job": PASSWORD}, jars, certificates, server) as broker:
-        admin = AdminClient(broker.admin_config())
+        admin = AdminClient({**broker.admin_config()})
         for created in admin.create_topics([NewTopic("events", 2, 1)]).values():
             created.result()
         producer = Producer(broker.admin_config())
@@ -89,7 +89,7 @@ def test_a_backlog_is_read_in_batches_of_no_more_than_was_asked_for(run: Run) ->
 def test_confluent_kafka_and_kafka_python_get_in_by_the_same_file(run: Run) -> None:
     kafka = KafkaConfig.load(run.servers, run.settings)
 
-    assert "events" in AdminClient(kafka.client()).list_topics(timeout=60).topics
+    assert "events" in AdminClient({**kafka.client()}).list_topics(timeout=60).topics
     admin = KafkaAdminClient(**kafka.kafka_python())
     try:
         assert "events" in admin.list_topics()

@@ -6,7 +6,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
-from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 from tests.stream.stream_kit import START_MS, Stream, event
 
 HOUR_MS = 3_600_000

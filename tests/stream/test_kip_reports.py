@@ -157,7 +157,7 @@ def test_epochs_are_no_producer_ids_from_the_tap_to_the_tables(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path
 ) -> None:
     events, orders, name = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("events", "orders", "pay"))
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     for made in admin.create_topics([NewTopic(events, 1, 1), NewTopic(orders, 1, 1)]).values():
         made.result()
     with tapped(broker, events) as tap:

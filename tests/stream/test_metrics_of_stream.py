@@ -68,10 +68,10 @@ def test_a_flood_shows_in_the_metrics_of_the_running_stream(watched: Watched) ->
     assert watched.value("kafka_server_producerids_tokens", user="alice") == pytest.approx(8 + 20 / 360, abs=0.01)
     assert watched.value("pid_quota_decisions_total", action="THROTTLE") == 1
     assert watched.value("pid_quota_quarantined_records_total") == 1
-    assert watched.value("pid_quota_commit_seconds") > 0
+    assert (watched.value("pid_quota_commit_seconds") or 0) > 0
     # The operator read each record once: who looks on costs no second run.
     assert watched.value("pid_quota_stream_records_total", query="pid-quota") == 53
     # Both principals: the key of bad records never has a state.
     assert watched.value("pid_quota_state_rows", query="pid-quota") == 2
-    assert watched.value("pid_quota_state_bytes", query="pid-quota") > 0
-    assert watched.value("pid_quota_stream_batch_seconds", query="pid-quota") > 0
+    assert (watched.value("pid_quota_state_bytes", query="pid-quota") or 0) > 0
+    assert (watched.value("pid_quota_stream_batch_seconds", query="pid-quota") or 0) > 0

@@ -2,7 +2,8 @@
 
 from datetime import datetime, timezone
 
-from tables.quotas.quota_table import QuotaEntry, delete_quota, set_quota
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import delete_quota, set_quota
 from tests.stream.stream_kit import Stream, event
 
 

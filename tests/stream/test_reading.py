@@ -17,7 +17,7 @@ def test_a_consumer_setting_of_the_operator_goes_before_ours(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, setting: str
 ) -> None:
     topic = f"reading-{setting}"
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
     producer = Producer({"log_level": 0, **broker.admin_config()})
     producer.produce(topic, b"{}")

@@ -14,7 +14,8 @@ def test_a_worker_s_modules_are_kept_from_the_collector_and_what_comes_later_is_
     def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         list(batches)
         keep_modules()
-        first, _later = gc.get_freeze_count(), [[] for _ in range(1000)]
+        first = gc.get_freeze_count()
+        _later: list[list[int]] = [[] for _ in range(1000)]
         keep_modules()
         yield pa.record_batch([pa.array([first]), pa.array([gc.get_freeze_count()])], ["first", "again"])
 
