@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tables.delta import TABLES, create_missing, table_path
-from tables.quotas.quota_table import QuotaEntry, delete_quota, quotas_in_force, set_quota
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

@@ -9,11 +9,12 @@ import pytest
 from quota.bucket import BucketTerms, TokenBucket
 from quota.config import QuotaConfig
 from quota.rate import SampledRate
+from quota.timeline import Timeline
 
 RUNS = json.loads((Path(__file__).parents[2] / "vectors" / "kafka.json").read_text())
 
 
-class Milliseconds:
+class Milliseconds(Timeline):
     """A timeline whose ticks are milliseconds: Kafka refills at every call, we only between ticks."""
 
     def tick_start_ms(self, tick: int) -> int:
@@ -39,7 +40,7 @@ def test_rate_equals_kafkas_rate(run: dict[str, Any]) -> None:
 def test_tokens_equal_kafkas_token_bucket(run: dict[str, Any]) -> None:
     config = QuotaConfig(window_seconds=run["window_seconds"], burst_windows=run["window_num"])
     terms = BucketTerms.of(run["quota"], config)
-    line = Milliseconds()
+    line = Milliseconds(quantum_ms=1)
     bucket = TokenBucket.full(terms, run["steps"][0][0])
     for now_ms, recorded, _, expected in run["steps"]:
         bucket.refill(terms, now_ms, line)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import QuotaConfig
+from quota.decision import Decision
 from quota.limits import Limit
 from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
@@ -35,7 +36,8 @@ def test_a_throttle_that_begins_behind_the_time_that_has_come_ends_with_the_next
     steps = [(0, 17_540), (2, 17_540), (3, 17_547), (0, 17_613), (4, 17_548), (0, 17_615)]
 
     def said(*parts: list[tuple[int, int]]) -> list[str]:
-        stored, actions = None, []
+        stored = None
+        actions: list[str] = []
         for part in parts:
             rows = [(pid, 1_790_000_000_000 + at_ms, "app", False) for pid, at_ms in part]
             limit = Limit(3.0 if stored is None else 1e6, "user")
@@ -60,7 +62,9 @@ def test_any_cut_into_batches_gives_the_same_decisions_rows_and_bytes(
     whole = Ledger("User:a", DEPLOYMENT)
     outcome = whole.process(columns(rows), Limit(rate, "user"))
     at_once = outcome.decisions
-    stored, in_parts, metrics = None, [], []
+    stored = None
+    in_parts: list[Decision] = []
+    metrics: list[MetricsRow] = []
     for begin, end in pairwise(bounds):
         part = Ledger("User:a", DEPLOYMENT, stored)
         said = part.process(columns(rows[begin:end]), Limit(rate, "user"))

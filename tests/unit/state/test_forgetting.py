@@ -114,7 +114,9 @@ def test_removing_what_has_expired_changes_nothing_that_comes_out(
 ) -> None:
     limit = UNLIMITED if rate is None else Limit(rate, "user")
     kept, collected = Ledger("User:a", DEPLOYMENT), Ledger("User:a", DEPLOYMENT)
-    said_by_kept, said_by_collected, at_ms = [], [], 0
+    said_by_kept: list[Outcome] = []
+    said_by_collected: list[Outcome] = []
+    at_ms = 0
     for pids, quiet_hours in bursts:
         at_ms += quiet_hours * HOUR_MS
         # Somebody else's event has told the time before ours came.

@@ -29,7 +29,8 @@ def strided(count: int, begin: int) -> list[int]:
 
 
 def random(count: int, begin: int) -> list[int]:
-    return np.random.default_rng(begin).integers(begin, 2**62, count).tolist()
+    pids: list[int] = np.random.default_rng(begin).integers(begin, 2**62, count).tolist()
+    return pids
 
 
 def full_filter(config: QuotaConfig, pids: list[int]) -> LayeredBloomFilter:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from math import sqrt
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from quota.config import QuotaConfig
@@ -19,12 +20,13 @@ BITS = 63
 SALT = 0x5A17_5A17_5A17_5A17
 NOW_MS = 1_790_000_000_000
 
-Family = Callable[[int], np.ndarray]
+Pids = npt.NDArray[np.uint64]
+Family = Callable[[int], Pids]
 
 
-def rotated(steps: np.ndarray, by: int) -> np.ndarray:
+def rotated(steps: Pids, by: int) -> Pids:
     """Strides of 2**by that go on at the low bits when they are through: distinct for distinct steps."""
-    high = (steps << np.uint64(by)) & np.uint64(2**BITS - 1)
+    high: Pids = (steps << np.uint64(by)) & np.uint64(2**BITS - 1)
     return high | steps >> np.uint64(BITS - by) if by else high
 
 
@@ -32,7 +34,7 @@ def stride(by: int) -> Family:
     return lambda count: rotated(np.arange(count, dtype=np.uint64), by)
 
 
-def bit_reversed(count: int) -> np.ndarray:
+def bit_reversed(count: int) -> Pids:
     bits = np.arange(count, dtype=np.uint64)
     out = np.zeros_like(bits)
     for bit in range(BITS):
@@ -40,20 +42,23 @@ def bit_reversed(count: int) -> np.ndarray:
     return out
 
 
-def pairs(count: int) -> np.ndarray:
+def pairs(count: int) -> Pids:
     """The same counter above and below."""
     steps = np.arange(count, dtype=np.uint64)
-    return steps << np.uint64(32) | steps
+    high: Pids = steps << np.uint64(32)
+    return high | steps
 
 
-def high_and_low(count: int) -> np.ndarray:
+def high_and_low(count: int) -> Pids:
     """A thousand high parts with each low part."""
     steps = np.arange(count, dtype=np.uint64)
-    return (steps % np.uint64(1000)) << np.uint64(43) | steps // np.uint64(1000)
+    high: Pids = (steps % np.uint64(1000)) << np.uint64(43)
+    return high | steps // np.uint64(1000)
 
 
-def at_random(count: int) -> np.ndarray:
-    return np.unique(np.random.default_rng(5).integers(0, 2**BITS - 1, count + count // 50, np.uint64))[:count]
+def at_random(count: int) -> Pids:
+    pids: Pids = np.unique(np.random.default_rng(5).integers(0, 2**BITS - 1, count + count // 50, np.uint64))[:count]
+    return pids
 
 
 FAMILIES: dict[str, Family] = {
@@ -78,7 +83,7 @@ def full_filter(hashes: list[int], config: QuotaConfig) -> LayeredBloomFilter:
 
 def found_of_unseen(family: Family, rate: float, look_ups: int) -> int:
     config, held = QuotaConfig(false_positive_rate=rate), 10_000
-    hashes = hash_pids(family(look_ups + held).view(np.int64), SALT)
+    hashes = hash_pids(family(look_ups + held).view(np.int64).tolist(), SALT)
     seen = full_filter(hashes[:held], config)
     return sum(seen.find(pid_hash) is not None for pid_hash in hashes[held:])
 

@@ -1,6 +1,7 @@
 """Spark's own `GroupState`, made here instead of by the JVM. It keeps what it is given, and nothing else."""
 
 import json
+from typing import Any, cast
 
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import BinaryType, Row, StructField, StructType
@@ -21,9 +22,9 @@ class State(GroupState):
     def __init__(
         self, stored: bytes | None = None, *, timed_out: bool = False, now_ms: int = 0, times_out_ms: int | None = None
     ) -> None:
-        there = stored is not None
+        there, content = stored is not None, cast("Any", stored)
         conf = GroupStateTimeout.ProcessingTimeTimeout
-        super().__init__(Row(stored), now_ms, -1, conf, timed_out, False, there, False, False, -1, b"", _SCHEMA)
+        super().__init__(Row(content), now_ms, -1, conf, timed_out, False, there, False, False, -1, b"", _SCHEMA)
         self.updates = 0
         self._set_before_ms = times_out_ms
 
@@ -39,7 +40,7 @@ class State(GroupState):
     def timeout_ms(self) -> int | None:
         """When it fires, if that was set in this call."""
         timestamp_ms = json.loads(self.json())["timeoutTimestamp"]
-        return None if timestamp_ms == State.NO_TIMESTAMP else timestamp_ms
+        return None if timestamp_ms == State.NO_TIMESTAMP else int(timestamp_ms)
 
     @property
     def times_out_ms(self) -> int | None:

@@ -1,6 +1,7 @@
 """What differs in a Databricks runtime. `dbutils` here is a stand-in, since only that runtime has the real one."""
 
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ class SecretMissingError(Exception):
     """As the runtime raises it."""
 
 
-def read_secret(scope, key):
+def read_secret(scope: str, key: str) -> str:
     if (scope, key) not in SECRET:
         msg = f"Secret does not exist with scope: {scope} and key: {key}\n\tat com.databricks..."
         raise SecretMissingError(msg)
@@ -29,33 +30,33 @@ def read_secret(scope, key):
 
 
 @pytest.fixture
-def runtime(monkeypatch):
+def runtime(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that takes itself for one of a Databricks runtime."""
     module = ModuleType("databricks.sdk.runtime")
-    module.dbutils = SimpleNamespace(secrets=SimpleNamespace(get=read_secret))
+    vars(module)["dbutils"] = SimpleNamespace(secrets=SimpleNamespace(get=read_secret))
     monkeypatch.setitem(sys.modules, "databricks.sdk", ModuleType("databricks.sdk"))
     monkeypatch.setitem(sys.modules, "databricks.sdk.runtime", module)
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
 
 
 @pytest.fixture
-def elsewhere(monkeypatch):
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DATABRICKS_RUNTIME_VERSION", raising=False)
 
 
-def test_elsewhere_the_login_module_has_its_own_name(elsewhere):
+def test_elsewhere_the_login_module_has_its_own_name(elsewhere: None) -> None:
     assert not in_databricks()
     assert jaas_prefix() == ""
 
 
-def test_in_the_runtime_the_login_module_is_the_shaded_one(runtime):
+def test_in_the_runtime_the_login_module_is_the_shaded_one(runtime: None) -> None:
     assert in_databricks()
     kafka = KafkaConfig({"sasl.mechanisms": "PLAIN", "sasl.username": "spark", "sasl.password": "hunter2"})
     jaas = kafka.spark_options(jaas_prefix())["kafka.sasl.jaas.config"]
     assert jaas.startswith("kafkashaded.org.apache.kafka.common.security.plain.PlainLoginModule required ")
 
 
-def test_a_secret_is_read_as_lines(runtime):
+def test_a_secret_is_read_as_lines(runtime: None) -> None:
     assert secret_lines("pid-quota/kafka-client") == [
         "security.protocol=SASL_SSL",
         "sasl.mechanisms=PLAIN",
@@ -63,7 +64,7 @@ def test_a_secret_is_read_as_lines(runtime):
     ]
 
 
-def test_a_secret_that_is_not_there_is_said_with_its_name_and_the_first_line_of_the_reason(runtime):
+def test_a_secret_that_is_not_there_is_said_with_its_name_and_the_first_line_of_the_reason(runtime: None) -> None:
     with pytest.raises(SecretError) as raised:
         secret_lines("pid-quota/other")
     assert "pid-quota/other" in str(raised.value)
@@ -72,17 +73,17 @@ def test_a_secret_that_is_not_there_is_said_with_its_name_and_the_first_line_of_
 
 
 @pytest.mark.parametrize("name", ["", "kafka-client", "/kafka-client", "pid-quota/"])
-def test_a_secret_without_scope_or_key_is_refused(runtime, name):
+def test_a_secret_without_scope_or_key_is_refused(runtime: None, name: str) -> None:
     with pytest.raises(SecretError, match="scope/key"):
         secret_lines(name)
 
 
-def test_elsewhere_there_are_no_secrets(elsewhere):
+def test_elsewhere_there_are_no_secrets(elsewhere: None) -> None:
     with pytest.raises(SecretError, match="--kafka-config"):
         secret_lines("pid-quota/kafka-client")
 
 
-def test_the_settings_of_the_stream_come_out_of_the_secret(runtime):
+def test_the_settings_of_the_stream_come_out_of_the_secret(runtime: None) -> None:
     kafka = kafka_settings("kafka:9093", None, "pid-quota/kafka-client")
     assert kafka.client() == {
         "bootstrap.servers": "kafka:9093",
@@ -92,14 +93,16 @@ def test_the_settings_of_the_stream_come_out_of_the_secret(runtime):
     }
 
 
-def test_a_bad_line_of_a_secret_is_named_and_not_shown(runtime, monkeypatch):
+def test_a_bad_line_of_a_secret_is_named_and_not_shown(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SECRET, ("pid-quota", "broken"), "sasl.username=spark\nhunter2")
     with pytest.raises(KafkaConfigError, match="secret pid-quota/broken, line 2") as raised:
         kafka_settings("kafka:9093", None, "pid-quota/broken")
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_file_and_a_secret_at_once_are_refused(runtime, tmp_path, capsys):
+def test_a_file_and_a_secret_at_once_are_refused(
+    runtime: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["--bootstrap-servers", "kafka:9093", "--tables", str(tmp_path), "--checkpoint", str(tmp_path / "c")]
     both = ["--kafka-config", str(tmp_path / "kafka"), "--kafka-secret", "pid-quota/kafka-client"]
     assert run(["stream", *arguments, *both]) == 2
@@ -110,15 +113,15 @@ class Refusing:
     """A session as serverless gives it: it takes few settings."""
 
     @property
-    def conf(self):
+    def conf(self) -> "Refusing":
         return self
 
-    def set(self, name, value):
+    def set(self, name: str, value: str) -> None:
         msg = f"[CONFIG_NOT_AVAILABLE] Configuration {name} is not available. SQLSTATE: 42K0I"
         raise AnalysisException(msg)
 
 
-def test_a_session_that_does_not_take_a_setting_is_said(runtime, monkeypatch):
+def test_a_session_that_does_not_take_a_setting_is_said(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
     named = SimpleNamespace(getOrCreate=Refusing)
     builder = SimpleNamespace(appName=lambda name: named)
     monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=builder))
@@ -126,12 +129,12 @@ def test_a_session_that_does_not_take_a_setting_is_said(runtime, monkeypatch):
         session.stream_session([])
 
 
-def test_elsewhere_java_is_looked_for(elsewhere, monkeypatch):
+def test_elsewhere_java_is_looked_for(elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
     with pytest.raises(JavaMissingError):
         require_spark()
 
 
-def test_the_runtime_needs_no_java_of_ours(runtime, monkeypatch):
+def test_the_runtime_needs_no_java_of_ours(runtime: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nonexistent")
     require_spark()

@@ -1,9 +1,10 @@
 """How far event time has come: a function of the committed batches, whoever asks and however often."""
 
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from streaming.checkpoint.event_times import REACHED, EventTimes, keep_times, times_before
 from streaming.commit.sinks import Commit
@@ -45,7 +46,7 @@ def test_partitions_that_a_batch_says_nothing_of_stay_where_they_were(tmp_path: 
 
 def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on(tmp_path: Path) -> None:
     packed = pack([(REACHED, (4, 900)), (REACHED, (5, 1800))])
-    output = SimpleNamespace(toArrow=lambda: pa.Table.from_pandas(packed), sparkSession=None)
+    output = Mock(DataFrame, toArrow=lambda: pa.Table.from_pandas(packed), sparkSession=None)
 
     Commit(NoTables(), checkpoint=str(tmp_path))(output, 7)
 

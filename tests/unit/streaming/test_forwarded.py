@@ -16,7 +16,7 @@ from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import tally_of
-from wire.packed_events import unpack
+from tests.unit.streaming.packed_kit import unpacked
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
@@ -83,7 +83,7 @@ class Fed:
 def tallied(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
     packed = [packed for _, packed in TALLY.events(events, memories)]
-    return in_order([unpack(each) for each in packed]) if packed else None
+    return in_order([unpacked(each) for each in packed]) if packed else None
 
 
 @given(batches=BATCHES, rate=st.sampled_from([2.0, 700.0]))
@@ -118,12 +118,13 @@ REFUSES = [(pid, 0, CHARGED) for pid in range(4)] + [(REFUSED, 0, CHARGED)]
 def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) -> bool:
     """Whether the first event of the last batch is left out by the worker that read the others. Nobody fails."""
     worker, tally = Forwarded(), tally_of(deployment)
-    at_ms, offset, first = NOW_MS, 0, []
+    at_ms, offset = NOW_MS, 0
+    first: list[int] = []
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1
         memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
         packed = [packed for _, packed in tally.events(table(events, at_ms, offset), {0: memory})]
-        first = in_order([unpack(each) for each in packed]).pids[:1] if packed else []
+        first = list(in_order([unpacked(each) for each in packed]).pids[:1]) if packed else []
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
     return first != [batches[-1][0][0]]
 

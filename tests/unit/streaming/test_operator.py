@@ -1,6 +1,7 @@
 """The operator with Spark's own `GroupState`."""
 
 import json
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -56,13 +57,13 @@ def come(ms: int, partition: int = 0) -> EventTimes:
 
 def say(
     state: State, rows: pd.DataFrame, roster: Roster = EMPTY, times: EventTimes = NOTHING, key: object = 3
-) -> list[tuple[str, dict[str, object]]]:
+) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
     operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, roster, times), frozenset({"User:super"}))
     return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
-def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, object]]]:
+def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
     """What goes to tables."""
     return [(kind, body) for kind, body in say(state, rows, times=times) if kind not in (*NOTES, REACHED)]
 

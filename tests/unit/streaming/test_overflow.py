@@ -25,7 +25,8 @@ NAMES = st.lists(st.sampled_from([f"User:{n}" for n in range(12)]), unique=True,
 def test_who_is_tracked_passes_always_and_of_the_others_those_who_come_first(
     tracked: list[str], blocks: list[list[str]], share: int
 ) -> None:
-    gate, known, new = Gate(roster_of(*tracked), share), set(tracked), set()
+    gate, known = Gate(roster_of(*tracked), share), set(tracked)
+    new: set[str] = set()
 
     for block in blocks:
         beyond = gate.keys(block)

@@ -18,6 +18,7 @@ from streaming.decode.overflow import overflow_key
 from streaming.decode.tally import ticks_of
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, tally_of
+from tests.unit.streaming.packed_kit import unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -51,7 +52,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
 
 
 def events_of(*packed: bytes) -> Events:
-    return in_order([unpack(each) for each in packed])
+    return in_order([unpacked(each) for each in packed])
 
 
 def ledger_after(principal: str, events: Events, rate: float) -> bytes:
@@ -81,7 +82,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
 
 
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
-    rows = [("User:a", 7, n * 10, False) for n in range(500)]
+    rows = [("User:a", 7, n * 10, CHARGED) for n in range(500)]
 
     ((_, packed),) = TALLY.events(table(rows))
 
@@ -89,8 +90,8 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 
 
 def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
-    first = table([("User:a", 1, 0, False), ("User:a", 2, 0, False)])
-    second = table([("User:a", 3, 0, False)]).set_column(6, "partition", pa.array([1], pa.int32()))
+    first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
+    second = table([("User:a", 3, 0, CHARGED)]).set_column(6, "partition", pa.array([1], pa.int32()))
     packed = [packed for _, packed in TALLY.events(pa.concat_tables([second, first]))]
 
     assert events_of(*reversed(packed)).pids == [1, 2, 3]
@@ -112,7 +113,7 @@ BROKER_ROWS = st.lists(
 
 @given(steps=BROKER_ROWS, rate=st.sampled_from([2.0, 700.0]), cut=st.integers(0, 120))
 def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_event(
-    steps: list[tuple[int, int, bool, int]], rate: float, cut: int
+    steps: list[tuple[int, int, int, int]], rate: float, cut: int
 ) -> None:
     deployment = Deployment(salt=3, scope="broker")
     rows = [("User:a", pid, ms, correction) for pid, ms, correction, _ in steps]
@@ -144,7 +145,7 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
 
 
 def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
-    rows = table([("User:a", 1, 0, False)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
+    rows = table([("User:a", 1, 0, CHARGED)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
 
     ((_, packed),) = TALLY.events(rows)
 

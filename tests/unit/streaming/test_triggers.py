@@ -1,11 +1,14 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from streaming.pipeline import StreamOptions
 from streaming.triggers import LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND, records_of_a_batch
 
 
-def options(**changes: object) -> StreamOptions:
-    return StreamOptions(**{"topic": "events", "kafka_options": {}, "tables": "t", "checkpoint": "c"} | changes)
+def options(**changes: Any) -> StreamOptions:
+    return replace(StreamOptions(topic="events", kafka_options={}, tables="t", checkpoint="c"), **changes)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 from typing import get_type_hints
 
+import msgspec
 import pytest
 
 from streaming.decode.records import EVENT_SCHEMA
@@ -13,7 +14,7 @@ from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 SPARK_TYPES = {int: {"INT", "BIGINT"}, float: {"DOUBLE"}, str: {"STRING"}, bool: {"BOOLEAN"}}
 
 
-def fields_of(columns):
+def fields_of(columns: str) -> list[tuple[str, str]]:
     """Names and types of columns in Spark's words; of structs and arrays only that they are such."""
     return re.findall(r"(\w+) (\w+)(?:<[^>]*>)?(?:, |$)", columns)
 
@@ -22,7 +23,7 @@ def fields_of(columns):
     ("record", "columns"),
     [(TapHeartbeat, HEARTBEAT_COLUMNS), (ProducerIdBlock, ID_BLOCK_COLUMNS), (ProducerInit, INIT_COLUMNS)],
 )
-def test_what_spark_reads_is_in_the_record(record, columns):
+def test_what_spark_reads_is_in_the_record(record: type[msgspec.Struct], columns: str) -> None:
     written = get_type_hints(record)
     fields = fields_of(columns)
     assert fields
@@ -33,5 +34,5 @@ def test_what_spark_reads_is_in_the_record(record, columns):
             assert kind in SPARK_TYPES[python], name
 
 
-def test_what_the_rules_read_is_in_a_produce_event():
+def test_what_the_rules_read_is_in_a_produce_event() -> None:
     assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent))
