@@ -17,9 +17,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.cluster.topic_reader import bounds
 from broker.local.local_broker import LocalBroker
-from broker.local.local_cluster import LocalCluster
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap
+from tests.broker.local_cluster import LocalCluster
 
 # Only a limit for what went wrong; a healthy run waits for milliseconds.
 LIMIT_S = 60.0

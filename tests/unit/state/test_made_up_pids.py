@@ -53,7 +53,8 @@ def high_and_low(count: int) -> Pids:
     """A thousand high parts with each low part."""
     steps = np.arange(count, dtype=np.uint64)
     high: Pids = (steps % np.uint64(1000)) << np.uint64(43)
-    return high | steps // np.uint64(1000)
+    low: Pids = steps // np.uint64(1000)
+    return high | low
 
 
 def at_random(count: int) -> Pids:
