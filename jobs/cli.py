@@ -1,6 +1,6 @@
-"""The command `pid-quota`: names its commands, and loads only the one that is called.
+"""The command `pid-quota`: lists its sub-commands, and imports only the one that is called.
 
-So `pid-quota sql` starts without Spark and Kafka, and works where they are not installed.
+So `pid-quota sql` starts without Spark and Kafka, and runs where they are not installed.
 """
 
 import sys
@@ -20,7 +20,7 @@ _COMMANDS = {
     "enforce": (
         "jobs.enforcement.command",
         "enforce",
-        "Turn decisions into Kafka client quotas, and take them back in time.",
+        "Turn decisions into Kafka client quotas, and restore them in time.",
     ),
     "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
@@ -32,27 +32,27 @@ _COMMANDS = {
         "blocks",
         "Audit the blocks of producer ids that brokers were given (KIP-730).",
     ),
-    "inits": ("jobs.lifecycle.inits", "inits", "Show what came of requests for producer ids (KIP-360)."),
+    "inits": ("jobs.lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
     "occupancy": (
         "jobs.occupancy.command",
         "occupancy",
         "Show what brokers hold of producers, and forecast it (KIP-854).",
     ),
-    "why": ("jobs.lifecycle.why", "why", "Say why a principal's clients make producer ids, and how to mend it."),
-    "tables": ("jobs.tables.command", "app", "Make the tables, and say what they hold."),
-    "maintain": ("jobs.tables.maintain", "maintain", "Keep the tables small: old rows, small files, old versions."),
-    "console": ("jobs.web.command", "console", "Show the tables in the browser, on one page that only reads."),
+    "why": ("jobs.lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
+    "tables": ("jobs.tables.command", "app", "Create the tables, and describe what they hold."),
+    "maintain": ("jobs.tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
+    "console": ("jobs.web.command", "console", "Show the tables in the browser, on one read-only page."),
     "demo": ("jobs.demo.command", "demo", "Show it all on a real broker on this machine."),
-    "demo-clients": ("jobs.demo.clients", "demo_clients", "The demo's producers alone, for a broker of yours."),
+    "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
 
 
 def application(called: str | None = None) -> typer.Typer:
-    """Make the application with the code of one command loaded; the others only have their line in the help.
+    """Return the application with one command loaded; of the others it has the help line only.
 
     Args:
-        called: Name of the command that will run.
+        called: Name of the command to load.
     """
     app = typer.Typer(help=_HELP, add_completion=False)
     app.callback()(_root)
@@ -69,9 +69,9 @@ def application(called: str | None = None) -> typer.Typer:
 
 
 def main() -> None:
-    """Run `pid-quota` with the process's arguments; returns if all went well.
+    """Run `pid-quota` with the process's arguments; return on success.
 
-    Databricks calls this function in a process of its own, where any SystemExit counts as a failure.
+    Databricks calls this function in its own process, where any SystemExit counts as a failure.
     """
     code = run(sys.argv[1:])
     if code:
@@ -81,7 +81,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
     try:
-        # Before anything else of ours is imported.
+        # First: everything below imports our packages.
         require_own_packages()
     except ForeignPackageError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -90,12 +90,12 @@ def run(arguments: Sequence[str]) -> int:
 
     arguments = _without_debug(arguments) or ["--help"]
     called = next((argument for argument in arguments if not argument.startswith("-")), None)
-    # The module itself may fail to load, so that has to happen where errors become one line.
+    # Loading may fail, too: `terminal.run` turns that into one line.
     return terminal.run(lambda: application(called), arguments, "pid-quota")
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
-    """Run one command as a program of its own, as `python -m jobs.stream` does."""
+    """Run one command as a program, as `python -m jobs.stream` does."""
     from jobs import terminal
 
     sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
@@ -110,7 +110,7 @@ def _single(function: Callable[..., Any]) -> typer.Typer:
 def _without_debug(arguments: Sequence[str]) -> list[str]:
     from jobs import terminal
 
-    # People append --debug to the command that just failed, so it is taken wherever it stands.
+    # Accepted anywhere: people append --debug to the command that just failed.
     terminal.want_debug("--debug" in arguments)
     return [argument for argument in arguments if argument != "--debug"]
 
@@ -127,11 +127,11 @@ def _root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Take the options before the command; both have done their work by now."""
+    """Declare the options before the command; both are handled elsewhere."""
 
 
 def _not_loaded() -> None:
-    """Stand in for a command that is not called."""
+    """Stand in for a command that is not loaded."""
 
 
 if __name__ == "__main__":

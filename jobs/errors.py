@@ -1,8 +1,8 @@
-"""The error tree of the commands."""
+"""Errors of the commands."""
 
 
 class JobError(Exception):
-    """Root of every error raised by the commands themselves."""
+    """Base class of the commands' own errors."""
 
 
 class ForeignPackageError(JobError):
@@ -14,11 +14,11 @@ class ConfigFileError(JobError):
 
 
 class QuotaCommandError(JobError):
-    """Raised when `pid-quota quotas` can't do what it is asked."""
+    """Raised when `pid-quota quotas` gets invalid quotas or files."""
 
 
 class DemoError(JobError):
-    """Raised when the demo can't run, or did not show what it has to."""
+    """Raised when the demo can't run, or its outcome is wrong."""
 
 
 class SuggestError(JobError):
@@ -26,11 +26,11 @@ class SuggestError(JobError):
 
 
 class BlocksError(JobError):
-    """Raised when `pid-quota blocks` can't say what it is asked."""
+    """Raised when `pid-quota blocks` knows no block of a producer id."""
 
 
 class WhyError(JobError):
-    """Raised when `pid-quota why` knows nothing of whom it is asked about."""
+    """Raised when `pid-quota why` knows nothing about a principal."""
 
 
 class MetricsError(JobError):

@@ -1,4 +1,4 @@
-"""Serves metrics to Prometheus over HTTP, for as long as a command runs."""
+"""Serves metrics to Prometheus over HTTP while a command runs."""
 
 import sys
 from collections.abc import Iterator
@@ -14,27 +14,27 @@ from jobs.errors import MetricsError
 LOOPBACK = "127.0.0.1"
 
 MetricsPort = Annotated[
-    int | None, typer.Option(min=0, max=65_535, help="Serve metrics to Prometheus here; 0 takes a free port.")
+    int | None, typer.Option(min=0, max=65_535, help="Port to serve Prometheus metrics on; 0 takes a free one.")
 ]
 MetricsHost = Annotated[
-    str, typer.Option(help="Address they are served at: no password guards them, and they name principals.")
+    str, typer.Option(help="Address to serve them on: no password guards them, and they name principals.")
 ]
 
 
 @contextmanager
 def serving(collector: Collector, port: int | None, host: str = LOOPBACK) -> Iterator[int]:
-    """Serve what a collector tells, beside the process's own CPU and memory, until the block ends.
+    """Serve a collector's metrics and the process's CPU and memory until the block ends.
 
     Args:
-        collector: Asked at each scrape, from threads of the server.
-        port: Where to listen; 0 takes a free port, None serves nothing.
-        host: Address to listen at.
+        collector: Called at each scrape, from the server's threads.
+        port: Port to listen on; 0 takes a free one, None serves nothing.
+        host: Address to listen on.
 
     Yields:
         The port; 0 if nothing is served.
 
     Raises:
-        MetricsError: If nobody can listen there.
+        MetricsError: If the address can't be bound.
     """
     if port is None:
         yield 0

@@ -1,4 +1,4 @@
-"""Whether our packages are ours: `streaming` and others have plain names, which another library may have, too."""
+"""Checks that our packages are ours: names as plain as `streaming` may clash with another library's."""
 
 import importlib.util
 from importlib import metadata
@@ -11,10 +11,10 @@ _HOME = Path(__file__).resolve().parents[1]
 
 
 def require_own_packages(home: Path = _HOME) -> None:
-    """See that a module of another library does not stand where one of ours should be.
+    """Refuse to run if another library's package shadows one of ours.
 
     Raises:
-        ForeignPackageError: If one does; it says whose it is.
+        ForeignPackageError: If one does; names the library.
     """
     for name in OWN:
         spec = importlib.util.find_spec(name)

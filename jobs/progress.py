@@ -1,4 +1,4 @@
-"""What commands that take long say meanwhile: on standard error, and only where somebody looks."""
+"""Progress of long commands, on standard error, if that is a terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,17 +10,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from jobs.terminal import printable
 
 Report = Callable[[float, float], None]
-"""Takes how much is done, and of how much."""
+"""Called with how much is done, and the total."""
 
 _STEP_S = 0.5
 
 
 def unheard(_done: float, _total: float) -> None:
-    """Take a report that nobody wants."""
+    """Ignore a report."""
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Say what a command does that prints nothing for a long time."""
+    """Print what a command does that is silent for long."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)
@@ -28,11 +28,11 @@ def say(text: str, console: Console | None = None) -> None:
 
 @contextmanager
 def progress_bar(what: str, console: Console | None = None) -> Iterator[Report]:
-    """Show a bar that is gone when the work is done.
+    """Show a progress bar until the block ends.
 
     Args:
-        what: What is being done.
-        console: Where to; standard error by default, and nothing is shown if that is not a terminal.
+        what: Description.
+        console: Standard error by default; shows nothing unless it is a terminal.
     """
     console = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -42,7 +42,7 @@ def progress_bar(what: str, console: Console | None = None) -> Iterator[Report]:
 
 
 def wait(what: str, seconds: float) -> None:
-    """Sleep, with a bar."""
+    """Sleep, with a progress bar."""
     end = time.monotonic() + seconds
     with progress_bar(what) as report:
         while (left := end - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""Options that are secrets: from a variable of the environment or a file, since `ps` shows arguments to everybody."""
+"""Secret options: from an environment variable or a file, since `ps` shows arguments to everybody."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ import typer
 
 
 def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
-    """Return a secret that was given in one of two ways, or None.
+    """Return a secret given as a value or in a file; None if neither is given.
 
     Args:
         value: From the command line or the environment.
-        file: A file whose first line it is.
-        option: Name of the option; that of the file ends in `-file`.
+        file: A file with the secret in its first line.
+        option: Name of the value's option; the file's has the suffix `-file`.
 
     Raises:
         BadParameter: If the file can't be read or its first line is empty, or both were given.

@@ -1,4 +1,4 @@
-"""A table of rows for people, as JSON or as CSV: the three forms in which a command prints what it found."""
+"""Prints rows as a table, as JSON or as CSV."""
 
 import csv
 import io
@@ -20,10 +20,10 @@ Form = Literal["table", "json", "csv"]
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
-    """Return which form the options want.
+    """Return the form that the options ask for.
 
     Raises:
-        BadParameter: If they want two.
+        BadParameter: If they ask for two.
     """
     if as_json and as_csv:
         msg = "--json and --csv are two forms of the same rows: give one of them"
@@ -38,7 +38,7 @@ def show(answer: Answer, wanted: Form) -> None:
     if wanted == "table":
         output().print(to_table(answer))
     else:
-        # CSV brings its own line ends.
+        # CSV ends in a line break already.
         typer.echo(to_json(answer) if wanted == "json" else to_csv(answer), nl=wanted == "json")
 
 
@@ -49,7 +49,7 @@ def to_json(answer: Answer) -> str:
 
 
 def to_csv(answer: Answer) -> str:
-    r"""Return the rows as CSV below a line of names; values as in JSON, null as nothing, lists and maps as their JSON.
+    r"""Return the rows as CSV with a header; values as in JSON, null as empty, lists and maps as JSON.
 
     Examples:
         >>> to_csv(Answer(("who", "ids"), (("User:a,b", [1, 2]), (None, []))))

@@ -1,4 +1,4 @@
-"""What all commands share on the terminal: consoles, printable text, and the one-line form of every error."""
+"""Terminal output of all commands: consoles, printable text, and errors in one line."""
 
 import os
 import sys
@@ -20,25 +20,25 @@ from tables.errors import TablesError
 OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError, TablesError)
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
-"""click's root error. typer brings its own copy of click and exports only leaves of the tree."""
+"""click's base error: typer vendors click and exports only some of its errors."""
 
 _WIDTH_OF_A_PIPE = 10_000
-"""Piped output has no width: nothing may be cut."""
+"""Piped output has no width: nothing may be truncated."""
 
 INTERRUPTED = 130
-"""What shells report for a program that Ctrl-C ended."""
+"""Exit code that shells report after Ctrl-C."""
 
 _debug = {"wanted": False}
 
 
 def output() -> Console:
-    """Return a console on standard output that never wraps or cuts what goes into a pipe."""
+    """Return a console on standard output that never wraps or truncates piped output."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH_OF_A_PIPE)
 
 
 def printable(value: object) -> Text:
-    r"""Return a value as text that can't steer the terminal: client ids and principals come from strangers.
+    r"""Return a value as text without control characters: client ids and principals come from strangers.
 
     Examples:
         >>> printable("bob\x1b[2J[red]").plain
@@ -51,20 +51,20 @@ def printable(value: object) -> Text:
 
 
 def want_debug(wanted: bool) -> None:
-    """Say whether stack traces are wanted (`--debug`)."""
+    """Set whether to show stack traces (`--debug`)."""
     _debug["wanted"] = wanted
 
 
 def debug_wanted() -> bool:
-    """Say whether stack traces are wanted."""
+    """Return whether to show stack traces."""
     return _debug["wanted"]
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application and turn every failure into one line on standard error.
+    """Run an application; print any failure as one line on standard error.
 
     Args:
-        load: Makes the application.
+        load: Returns the application.
         arguments: Command line without the program's name.
         name: Program name to show.
 
@@ -78,15 +78,15 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:
-        # `pid-quota sql … | head`: the reader has gone, and the interpreter must not complain at exit either.
+        # `pid-quota sql … | head` closed the pipe: also silences the interpreter's flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except Exception as error:  # the last resort of a program: still one line, and how to see more
+    except Exception as error:  # last resort: still one line
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
-        # Newer typers turn Ctrl-C into an exit code of their own, older ones into an exception.
+        # Newer versions of typer turn Ctrl-C into an exit code, older ones into an exception.
         print("error: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 

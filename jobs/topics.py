@@ -1,4 +1,4 @@
-"""`pid-quota topics`: sets up our topics and who may use them, and says how they are."""
+"""`pid-quota topics`: creates and describes our topics, and grants access to them."""
 
 import json
 from dataclasses import asdict
@@ -27,14 +27,20 @@ def create(
     partitions: Annotated[int, typer.Option(min=1, help="Of each topic.")] = DEFAULT_PARTITIONS,
     replication_factor: Annotated[int, typer.Option(help="Copies of each; -1 is the cluster's default.")] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
-    alter: Annotated[bool, typer.Option("--alter", help="Set what differs as it should be.")] = False,
-    tap_principal: Annotated[str | None, typer.Option(help="Only this one may write: User:tap, say.")] = None,
-    stream_principal: Annotated[str | None, typer.Option(help="This one may read: User:stream, say.")] = None,
-    shipper_principal: Annotated[str | None, typer.Option(help="Only this one may write broker-logs.")] = None,
-    enforcer_principal: Annotated[str | None, typer.Option(help="Only this one may use the enforcers' topic.")] = None,
+    alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
+    tap_principal: Annotated[
+        str | None, typer.Option(help="The only principal that may write, such as User:tap.")
+    ] = None,
+    stream_principal: Annotated[str | None, typer.Option(help="Principal that may read, such as User:stream.")] = None,
+    shipper_principal: Annotated[
+        str | None, typer.Option(help="The only principal that may write broker-logs.")
+    ] = None,
+    enforcer_principal: Annotated[
+        str | None, typer.Option(help="The only principal that may use the enforcers' topic.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create what is missing of our topics; what is there stays as it is, unless --alter is given."""
+    """Create our missing topics; existing ones change only with --alter."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     plans = plan_topics(partitions, retention_hours)
     _show(setup.create(plans, replication_factor=replication_factor, alter=alter), as_json)
@@ -51,7 +57,7 @@ def describe(
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which of our topics are there and where their settings differ; changes nothing."""
+    """Show which of our topics exist and which settings differ; changes nothing."""
     setup = TopicSetup(KafkaConfig.load(bootstrap_servers, kafka_config).client())
     _show(setup.describe(plan_topics(retention_hours=retention_hours)), as_json)
 

@@ -5,9 +5,9 @@ CREATE OR REPLACE VIEW settings AS
 SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms, CAST(1.0 AS DOUBLE) AS burst_windows;
 
 CREATE OR REPLACE VIEW classified_inits AS
--- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of lifecycle/init_producer_id.py).
--- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
--- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
+-- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360, as named by lifecycle/init_producer_id.py).
+-- An epoch bump and its retry get the same answer: a retry is an identical request with an identical answer before it.
+-- `is_new_pid`: the answer allocated a producer id, and not only an epoch.
 SELECT
     answered_at,
     broker_id,
@@ -87,15 +87,15 @@ FROM (
                 ) AS copy
             FROM producer_inits
         )
-        -- What a tap sent again after a crash counts only if the first time is not there.
+        -- A row that a tap sent again after a crash counts only if the first one is missing.
         WHERE copy = 1 OR NOT repeated
     )
 )
 ORDER BY answered_at, principal, client_id;
 
 CREATE OR REPLACE VIEW principal_metrics AS
--- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
--- events are counted per row.
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, so the newest one counts.
+-- Only late events are counted per row.
 SELECT
     principal,
     broker_id,
@@ -128,8 +128,8 @@ FROM (
 WHERE newest = 1;
 
 CREATE OR REPLACE VIEW quota_headroom AS
--- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
--- its tokens refill by quota / window and its window empties.
+-- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
+-- but its tokens refill by quota / window and its window empties.
 SELECT
     principal,
     broker_id,
@@ -173,9 +173,9 @@ FROM (
 ORDER BY used_share DESC NULLS LAST, principal;
 
 CREATE OR REPLACE VIEW current_throttles AS
--- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
--- silent principal needs no RELEASE row. `tokens_now` goes on from the newest metrics row, as in quota_headroom: since
--- the decision some may have come back and been spent again. `settings` is one row: now, window_ms, burst_windows.
+-- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
+-- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
+-- refilled and spent since the decision. `settings` is one row: now, window_ms, burst_windows.
 SELECT
     decisions.principal,
     decisions.broker_id,
@@ -194,7 +194,7 @@ SELECT
     decisions.throttle_time_ms,
     decisions.tokens,
     CASE
-        -- A row is as of the begin of a tick: one of the decision's own batch knows of it.
+        -- A row is as of the start of a tick: one of the decision's own batch includes the decision.
         WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(
@@ -217,7 +217,7 @@ SELECT
     decisions.decision_id
 FROM (
     SELECT *,
-        -- A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+        -- A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
         row_number() OVER (
             PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
         ) AS newest
@@ -242,7 +242,7 @@ WHERE decisions.newest = 1
 ORDER BY seconds_left DESC, decisions.principal;
 
 CREATE OR REPLACE VIEW enforcement AS
--- The leases of the enforcer, newest first: which client quota it set for whom, and whether that still holds.
+-- The leases of the enforcer, newest first: which client quota it set for whom, and whether it is still set.
 SELECT
     lease_id,
     principal,
@@ -275,7 +275,7 @@ WHERE newest = 1
 ORDER BY recorded_at DESC, lease_id;
 
 CREATE OR REPLACE VIEW init_outcomes AS
--- What came of the requests for producer ids in the last 24 hours, by client: how often, from how many addresses.
+-- Outcomes of the last 24 hours' requests for producer ids, by client: how many, and from how many addresses.
 SELECT
     principal,
     client_id,
@@ -293,7 +293,7 @@ GROUP BY principal, client_id, outcome, error
 ORDER BY answers DESC, principal, client_id, outcome, error;
 
 CREATE OR REPLACE VIEW known_pid_blocks AS
--- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends the same again.
+-- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends rows again.
 SELECT
     broker_id,
     broker_epoch,
@@ -315,11 +315,11 @@ WHERE copy = 1
 ORDER BY allocated_at, first_producer_id, broker_id;
 
 CREATE OR REPLACE VIEW new_pids_per_window AS
--- How many new producer ids each principal made in each window of the quota (an hour, by default): what quotas are
--- suggested from. A client that is refused tries again, so an id counts once, however often it was refused.
--- `refused_pids` are distinct in the window; `refusals` counts an id once for each metrics interval that refused it,
--- which would be `refusals_at_most` if all of them came back each time. Of those admitted after a refusal
--- (`late_admitted_pids`) so many are taken for refused ones. In a window with `learning` nothing is counted as new.
+-- How many new producer ids each principal made in each window of the quota (an hour, by default): the input of
+-- suggest-quotas. Refused clients retry, so an id counts once, however often it was refused. `refused_pids` are
+-- distinct in the window; `refusals` counts an id once per metrics interval that refused it, and is `refusals_at_most`
+-- if every id is retried in every interval. `late_admitted_pids` estimates the ids admitted after a refusal. In a
+-- window with `learning` nothing counts as new.
 SELECT
     principal,
     window_number,
@@ -337,7 +337,7 @@ SELECT
     max(learning) > 0 AS learning
 FROM (
     SELECT *,
-        -- Who is admitted at last is not refused any more: after half of the time, on average.
+        -- An id that is admitted in the end stops being refused: after half of the time, on average.
         refused_pids * refusing_intervals
         - least(late_admitted_pids, refused_pids) * (refusing_intervals - 1) / 2.0 AS refusals_at_most
     FROM (
@@ -350,7 +350,7 @@ FROM (
             sum(CASE WHEN refused_before > 0 THEN admitted_pids ELSE 0 END) AS late_admitted_pids,
             sum(refused_pids) AS refusals,
             count(DISTINCT CASE WHEN refused_pids > 0 THEN window_end END) AS refusing_intervals,
-            -- The last row tells the admitted and the distinct refused ones of the time since the window began, or longer.
+            -- The last row covers the admitted and the distinct refused ids since the window began, or longer.
             least(
                 sum(refused_pids),
                 greatest(max(refused_pids), max_by(new_pids_window, window_end) - sum(admitted_pids))
@@ -378,9 +378,9 @@ ORDER BY principal, window_number;
 
 CREATE OR REPLACE VIEW new_pids_per_day AS
 -- How many new producer ids each principal made in the last 24 hours, each counted once however often it was refused.
--- In a window they are distinct. Whether those of two windows are the same the tables do not say, but how many come back
--- within a window they do: where all come back (`refusals` as many as `refusals_at_most`) only the window with the most
--- counts, where none does (as few as `refused_pids`) all windows do, and in between in proportion.
+-- Within a window they are distinct. Across windows this is an estimate, from how many refused ids are retried within a
+-- window: if all are (`refusals` equals `refusals_at_most`), only the largest window counts; if none is (`refusals`
+-- equals `refused_pids`), all windows are added up; in between, in proportion.
 SELECT
     principal,
     admitted_pids,
@@ -410,8 +410,8 @@ FROM (
 ORDER BY new_pids DESC, principal;
 
 CREATE OR REPLACE VIEW occupancy_now AS
--- What each broker held of producers when it was last asked (KIP-854), the most first. An entry is one producer id on one
--- partition; followers hold those of what they replicate, so held_pids is what takes memory.
+-- What each broker held of producers at the last sweep (KIP-854), largest first. An entry is one producer id on one
+-- partition; followers hold the entries of what they replicate, so held_pids determines the memory.
 SELECT
     occupancy.broker_id,
     occupancy.topic,
@@ -441,8 +441,8 @@ WHERE occupancy.topic IS NOT NULL
 ORDER BY occupancy.held_pids DESC, occupancy.broker_id, occupancy.topic, occupancy.principal;
 
 CREATE OR REPLACE VIEW pid_block_burn AS
--- How fast each broker uses up producer ids, in the blocks that the controller gives it (KIP-730), and what went wrong
--- when it asked. The rate is of the last 24 hours, or of as long as blocks are known; never of less than an hour.
+-- How fast each broker uses up blocks of producer ids (KIP-730), and the errors of its requests. The rate covers the
+-- last 24 hours, or the time since the first known block, but at least an hour.
 SELECT
     answers.broker_id,
     count(CASE WHEN answers.error = 'NONE' THEN 1 END) AS blocks,
@@ -480,9 +480,9 @@ GROUP BY answers.broker_id
 ORDER BY pids_per_hour DESC, answers.broker_id;
 
 CREATE OR REPLACE VIEW pid_block_violations AS
--- Blocks of producer ids that break a promise of KIP-730: any row is an alert. `other` is what the block disagrees with:
+-- Blocks of producer ids that break a promise of KIP-730: any row is an alert. `other` is what the block contradicts:
 -- the end of the blocks before it, or a newer epoch of its broker.
--- Controllers take turns and their clocks differ, so order counts only beyond 10 seconds; an overlap counts always.
+-- Controllers change and their clocks differ, so order counts only beyond 10 seconds; an overlap always counts.
 SELECT
     CASE
         WHEN end_of_lower > first_producer_id THEN 'no overlap'
@@ -529,8 +529,8 @@ WHERE broker_epoch >= 0 AND broker_epoch < newest_epoch
 ORDER BY allocated_at, first_producer_id, promise;
 
 CREATE OR REPLACE VIEW pid_budget AS
--- Who makes the cluster's new producer ids: the share of each principal in the last 24 hours, which is how long brokers
--- keep a producer id. Refused ones count, each once: brokers keep them too, as long as nobody enforces.
+-- Who makes the cluster's new producer ids: each principal's share in the last 24 hours, which is how long brokers keep
+-- a producer id. Refused ids count once each: without enforcement, brokers keep them, too.
 SELECT
     counts.principal,
     counts.new_pids,
@@ -560,8 +560,8 @@ INNER JOIN (
 ORDER BY counts.new_pids DESC, counts.principal;
 
 CREATE OR REPLACE VIEW recent_inits AS
--- The answers to INIT_PRODUCER_ID of the last 24 hours, with the client id without the number or UUID at its end:
--- Java counts its producers up (`producer-17`), and others make up an id each time.
+-- The answers to INIT_PRODUCER_ID of the last 24 hours; `client` is the client id without the number or UUID at its
+-- end: Java numbers its producers (`producer-17`), and others generate an id each time.
 SELECT
     classified_inits.*,
     unix_millis(answered_at) AS at_ms,
@@ -574,8 +574,8 @@ WHERE unix_millis(answered_at) > unix_millis(now) - 86400000
 ORDER BY answered_at;
 
 CREATE OR REPLACE VIEW throttles_per_day AS
--- How often each principal was throttled in the last 24 hours, and when last. A throttle whose end a change of its quota
--- moved counts once.
+-- How often each principal was throttled in the last 24 hours, and when last. A row that only re-dates a throttle after
+-- a change of the quota does not count.
 SELECT
     principal,
     count(*) AS throttles,
@@ -589,12 +589,12 @@ WHERE
 GROUP BY principal;
 
 CREATE OR REPLACE VIEW principal_churn AS
--- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
--- same rules as lifecycle/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
--- tell, all that it fits), and whether the principal was throttled for it. How long an id was in use no table knows:
--- `pid-quota why --bootstrap-servers` asks the brokers, and leaves less open.
--- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.
--- A life is the time until the next new producer id of the same client and address.
+-- Why clients keep asking for producer ids: the evidence of the last 24 hours, the diagnosis (`kind`, by the rules of
+-- lifecycle/churn.py, explained in docs/kip-360.md), less likely ones (`could_be`; all candidates if undecided), and
+-- whether the principal was throttled. No table holds how long an id was in use: `pid-quota why --bootstrap-servers`
+-- asks the brokers, and leaves less open. `client` is a client id without the number or UUID at its end. A principal
+-- with more than 50 such has one row, `*`. A life is the time until the next new producer id of the same client and
+-- address.
 SELECT
     churn.principal,
     churn.client,
@@ -712,7 +712,7 @@ FROM (
                                     ORDER BY at_ms, result_producer_id
                                 )
                     END AS instance_ms,
-                    -- Somebody takes a transactional id back that another one had taken over.
+                    -- An instance takes back a transactional id that another had taken over.
                     is_taken AND who <> who_before AND takes > 1 AS is_return,
                     -- Without a transactional id a client that names its old id has had an error.
                     (outcome = 'new id' AND transactional_id IS NULL)
@@ -777,7 +777,7 @@ LEFT JOIN (
 ORDER BY churn.new_pids DESC, churn.principal, churn.client;
 
 CREATE OR REPLACE VIEW principal_timeline AS
--- A principal over time, one row per metrics interval: what was new, what was refused, and whether a throttle held.
+-- A principal over time, a row per metrics interval: new and refused ids, and whether a throttle was in force.
 SELECT
     metrics.principal,
     metrics.broker_id,
@@ -798,7 +798,7 @@ LEFT JOIN (
     SELECT DISTINCT held.principal, held.broker_id, held.window_end
     FROM principal_metrics AS held
     INNER JOIN (
-        -- The next decision takes over: it may end the throttle sooner.
+        -- The next decision supersedes this one: it may end the throttle sooner.
         SELECT *,
             lead(decided_at) OVER (
                 PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
@@ -808,7 +808,7 @@ LEFT JOIN (
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
-            -- A row is as of the begin of a tick: what was decided in that tick is later, and in the row.
+            -- A row is as of the start of a tick: a decision in that tick is later, yet in the row.
             AND decisions.decided_at < held.window_end
             AND decisions.throttled_until > held.as_of
             AND coalesce(decisions.next_decided_at > held.as_of, TRUE)
@@ -821,8 +821,8 @@ LEFT JOIN (
 ORDER BY metrics.principal, metrics.broker_id, metrics.window_end;
 
 CREATE OR REPLACE VIEW tap_coverage AS
--- Which broker nobody watches: a broker without a tap is one whose offenders are invisible.
--- Taps report every 10 seconds and reach the table within a minute: after two silent ones a tap is taken for dead.
+-- Which brokers have no live tap: their offenders are invisible.
+-- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL
@@ -852,8 +852,8 @@ CROSS JOIN settings
 ORDER BY watched_now, brokers.broker_id;
 
 CREATE OR REPLACE VIEW stream_health AS
--- Is the stream alive, and does it see what it should? One row.
--- A stream with nothing to say writes nothing, so silence alone is no alarm: compare it with the taps' (tap_coverage).
+-- Whether the stream is alive and complete, in one row.
+-- An idle stream writes nothing, so silence alone is no alarm: compare it with the taps (tap_coverage).
 SELECT
     metrics.newest_row_at,
     CAST((unix_millis(now) - unix_millis(metrics.newest_row_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
@@ -902,8 +902,8 @@ CROSS JOIN (
 ) AS quarantine;
 
 CREATE OR REPLACE VIEW top_offenders AS
--- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id counts
--- once, however often it was refused.
+-- Who had the most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id
+-- counts once, however often it was refused.
 SELECT
     counts.principal,
     counts.refused_pids,

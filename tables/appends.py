@@ -1,4 +1,4 @@
-"""Appends to path tables by `deltalake`, beside others that delete old rows."""
+"""Appends rows to path tables with `deltalake`, while others delete old rows."""
 
 import pyarrow as pa
 
@@ -9,7 +9,7 @@ from tables.delta import open_table
 def append_rows(tables: str, name: str, rows: pa.Table) -> None:
     """Append rows to a path table, all or none.
 
-    deltalake refuses an append while somebody deletes rows, although an append reads none: it is retried.
+    deltalake fails an append that overlaps a delete, although an append reads nothing; it is retried.
 
     Args:
         tables: Folder of the tables.
@@ -18,9 +18,9 @@ def append_rows(tables: str, name: str, rows: pa.Table) -> None:
 
     Raises:
         TableError: If the table is missing or can't be read.
-        DeltaError: If they are not written.
+        DeltaError: If the append fails.
     """
     from deltalake import write_deltalake
 
-    # Opened, not named: in place of a table that is gone deltalake would make an empty one.
+    # Open the table first: given a path, deltalake would create a missing table.
     retry_conflicts(lambda: write_deltalake(open_table(tables, name), rows, mode="append"))

@@ -1,4 +1,4 @@
-"""SQL that makes the tables in a catalog, and brings those of an earlier version to this one. For Databricks SQL."""
+"""Databricks SQL that creates and upgrades the tables in a catalog."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -10,9 +10,9 @@ from tables.specs import TABLES, TABLES_VERSION, VERSION_PROPERTY, TableSpec
 
 
 def catalog_ddl(tables: str) -> list[str]:
-    """Return the statements that make all tables where there are none yet.
+    """Return the statements that create all tables in an empty schema.
 
-    Those that make a table may be run again; those that add a constraint only on a new table.
+    CREATE statements are idempotent; a constraint can only be added once.
 
     Args:
         tables: `catalog.schema`.
@@ -25,7 +25,7 @@ def catalog_ddl(tables: str) -> list[str]:
 
 
 def create_statement(spec: TableSpec, tables: str) -> str:
-    """Return the statement that makes a table, with a comment on each column, unless it is there."""
+    """Return CREATE TABLE IF NOT EXISTS for a table, with a comment on each column."""
     columns = ",\n".join(f"  {_column(column)}" for column in spec.schema)
     parts = [
         f"CREATE TABLE IF NOT EXISTS {catalog_table(tables, spec.name)} (\n{columns}\n)",
@@ -44,7 +44,7 @@ def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = 
     Args:
         spec: Of the table.
         tables: `catalog.schema`.
-        have: Names of those it has.
+        have: Names of the constraints it already has.
     """
     table = catalog_table(tables, spec.name)
     return [
@@ -55,7 +55,7 @@ def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = 
 
 
 def column_statements(spec: TableSpec, tables: str, have: Collection[str]) -> list[str]:
-    """Return the statement that adds the columns that a table of an earlier version lacks; empty if it lacks none."""
+    """Return the statement that adds missing columns to an older table; empty if none is missing."""
     columns = [_column(column) for column in spec.schema if column.name not in have]
     return [f"ALTER TABLE {catalog_table(tables, spec.name)} ADD COLUMNS ({', '.join(columns)})"] if columns else []
 
@@ -77,9 +77,9 @@ def _column(column: pa.Field) -> str:
 
 
 def databricks_literal(value: object) -> str:
-    r"""Return a value as a literal: in Databricks SQL a backslash is special, a doubled quote is none.
+    r"""Return a value as a Databricks SQL literal: backslash escapes; a doubled quote does not.
 
-    Spark binds no parameters in MERGE, in INSERT ... VALUES and in HAVING.
+    Needed because Spark binds no parameters in MERGE, INSERT ... VALUES and HAVING.
 
     Args:
         value: A text, number, truth value, aware time, list of these, or None.
@@ -106,6 +106,6 @@ def databricks_literal(value: object) -> str:
 
 
 def insert_statement(table: str, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the statement that appends rows; columns that a row does not name become null."""
+    """Return the statement that appends rows; columns missing from a row are null."""
     values = (f"({', '.join(databricks_literal(row.get(name)) for name in names)})" for row in rows)
     return " ".join(["INSERT INTO", table, f"({', '.join(names)})", "VALUES", ", ".join(values)])

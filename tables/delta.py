@@ -1,4 +1,4 @@
-"""The Delta tables: where they are, how they are made, and their columns in Spark's words. Needs no JVM."""
+"""Locates, creates and opens the Delta tables, without a JVM."""
 
 import re
 import tempfile
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 SinkName = Literal["deltalake", "delta-spark"]
-"""What writes the tables."""
+"""Writers of the tables."""
 
 _CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
 _SPARK_TYPES = {
@@ -50,7 +50,7 @@ _SPARK_TYPES = {
 
 
 def is_catalog(tables: str) -> bool:
-    """Say whether `--tables` names `catalog.schema`; anything else is a path.
+    """Return whether `--tables` is `catalog.schema`; anything else is a path.
 
     Examples:
         >>> is_catalog("main.pid_quota"), is_catalog("./demo.data"), is_catalog("/data/tables"), is_catalog("s3://b/t")
@@ -60,7 +60,7 @@ def is_catalog(tables: str) -> bool:
 
 
 def table_path(tables: str, name: str) -> str:
-    """Return where a table is: a path below the root, or a three-part name in a catalog.
+    """Return a table's path below the root, or its three-part name in a catalog.
 
     Examples:
         >>> table_path("./demo-data/", "throttle_decisions"), table_path("main.pid_quota", "throttle_decisions")
@@ -75,15 +75,15 @@ def table_path(tables: str, name: str) -> str:
 
 
 def row_schema(name: str) -> pa.Schema:
-    """Return a table's columns for rows to be appended.
+    """Return the schema for rows to append to a table.
 
-    Without comments: a table made by another version may have others, and deltalake takes none that differ.
+    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
     """
     return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
 
 
 def spark_ddl(name: str) -> str:
-    """Return a table's columns and types as Spark SQL writes them.
+    """Return a table's columns and types in Spark SQL.
 
     Examples:
         >>> spark_ddl("producer_id_quotas")
@@ -93,7 +93,7 @@ def spark_ddl(name: str) -> str:
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """Return a column's type as Spark SQL writes it."""
+    """Return a column's type in Spark SQL."""
     if pa.types.is_map(kind):
         return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
     if pa.types.is_list(kind):
@@ -102,16 +102,16 @@ def spark_type(kind: pa.DataType) -> str:
 
 
 def create_missing(root: str) -> None:
-    """Make the path tables that are not there yet, and add the columns that those of an earlier version lack.
+    """Create missing path tables, and add missing columns to those of an earlier version.
 
-    Only what `deltalake` reads and writes is used: no deletion vectors, clustering or row tracking.
+    They use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
 
     Args:
         root: Folder (or object store address) of the tables.
 
     Raises:
         TableError: If the folder is not writable.
-        TableVersionError: If a newer version made a table.
+        TableVersionError: If a newer version created a table.
     """
     from deltalake.exceptions import DeltaError
 
@@ -161,11 +161,11 @@ def _create(spec: TableSpec, path: str) -> None:
                 name=spec.name,
                 description=spec.comment,
                 configuration={LOG_RETENTION_PROPERTY: LOG_RETENTION, VERSION_PROPERTY: str(TABLES_VERSION)},
-                # The version is no property that Delta knows.
+                # Delta does not know the property of our version.
                 raise_if_key_not_exists=False,
             )
         except DeltaError:
-            # Another process may have won the race for version 0: then the table is there.
+            # Another process may have created it meanwhile.
             if not DeltaTable.is_deltatable(path):
                 raise
     bring_up_to_date(spec, path)

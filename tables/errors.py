@@ -1,36 +1,36 @@
-"""The error tree of the tables."""
+"""Errors of the tables."""
 
 
 class TablesError(Exception):
-    """Root of every error that the tables raise."""
+    """Base class of the errors of this package."""
 
 
 class TableError(TablesError):
-    """Raised when a table can't be made, read or written."""
+    """Raised when a table can't be created, read or written."""
 
 
 class TableNotFoundError(TableError):
-    """Raised when a table that is asked for does not exist."""
+    """Raised when a table does not exist."""
 
 
 class TableVersionError(TableError):
-    """Raised when a table is of a version that this one can't write."""
+    """Raised when a newer version created a table."""
 
 
 class QueryError(TablesError):
-    """Raised when a query of `pid-quota sql` can't be answered."""
+    """Raised when a query is invalid or fails."""
 
 
 class CatalogError(TablesError):
-    """Raised when the tables of a catalog can't be reached, or a statement on them fails."""
+    """Raised when a catalog can't be reached, or a statement on it fails."""
 
 
 class NoSuchQuotaError(TablesError):
-    """Raised when a quota is to be deleted that is not there."""
+    """Raised when the quota to delete does not exist."""
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return what an error says first, or its class if it says nothing.
+    r"""Return the first non-empty line of an error's message, or its class if there is none.
 
     Examples:
         >>> # Spark's parser begins with an empty line.

@@ -1,4 +1,4 @@
-"""How large a path table is, and from when to when its rows are. Reads its log only, no data."""
+"""Size, row count and time range of a path table, from its log alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What a table is like now.
+    """A table's size and contents now.
 
     Attributes:
         table: Its name.
-        version: The newest one.
-        rows: How many it has.
+        version: Newest version.
+        rows: Number of rows.
         files: Data files of this version.
         size_bytes: Their size.
-        oldest: Earliest time in the column by which its rows grow old; None where there is no such column or no row.
-        newest: Latest time there.
+        oldest: Earliest value of its time column; None without such a column or rows.
+        newest: Latest value of that column.
     """
 
     table: str
@@ -39,7 +39,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column as the table itself describes it."""
+    """A column as the table's own metadata describes it."""
 
     name: str
     kind: str
@@ -48,10 +48,10 @@ class ColumnFacts:
 
 
 def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
-    """Return what a table is like, by the statistics in its log."""
+    """Return a table's facts, from the statistics in its log."""
     files = data_files(table)
     counts = files["num_records"]
-    # Other writers may leave statistics out.
+    # Other writers may omit statistics.
     rows = table.count() if counts.null_count else pc.sum(counts).as_py() or 0
     return TableFacts(
         spec.name,
@@ -66,15 +66,15 @@ def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
 
 def data_files(table: "DeltaTable") -> pa.Table:
     """Return a row per data file: `path` below the table, `size_bytes`, `num_records`, `min.` and `max.` of columns."""
-    # pyarrow.table() would do as well, and load pandas to do it.
+    # pyarrow.table() would load pandas.
     return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
 
 
 def paths_since(files: pa.Table, column: str, since: datetime) -> list[str]:
-    """Return the paths of those `data_files` that may hold a row whose `column` is `since` or later."""
+    """Return the paths of those `data_files` that may hold a row with `column` at or after `since`."""
     newest = f"max.{column}"
     if newest in files.column_names:
-        # Statistics are cut off at the millisecond.
+        # Statistics are truncated to milliseconds.
         cut = since.replace(microsecond=since.microsecond // 1000 * 1000)
         limit = pa.scalar(cut, files.schema.field(newest).type)
         files = files.filter(pc.fill_null(pc.greater_equal(files[newest], limit), fill_value=True))
@@ -89,7 +89,7 @@ def file_sizes(table: "DeltaTable") -> Sequence[int]:
 
 
 def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
-    """Return the columns of a table in their order."""
+    """Return a table's columns, in order."""
     return [
         ColumnFacts(column.name, type_words(column.type), column.nullable, str(column.metadata.get("comment", "")))
         for column in table.schema().fields
@@ -97,7 +97,7 @@ def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
 
 
 def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
-    """Return the columns, as deltalake's fields, that a table of an earlier version lacks."""
+    """Return the columns missing from a table of an earlier version, as deltalake's fields."""
     from deltalake.schema import Schema
 
     have = {column.name for column in table.schema().fields}
@@ -105,7 +105,7 @@ def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
 
 
 def type_words(kind: Any) -> str:
-    """Return a type of deltalake in words, whether or not it may hold nulls: writers differ in that.
+    """Return the name of a deltalake type, ignoring nullability, in which writers differ.
 
     Examples:
         >>> from deltalake.schema import ArrayType, PrimitiveType

@@ -1,6 +1,6 @@
-"""Keeps the log of a path table short: a checkpoint, and nothing before it that somebody may still need.
+"""Truncates the log of a path table behind a checkpoint.
 
-A checkpoint holds the numbers of the streams' batches (`txn`), so a repeated batch is recognised after any cleanup.
+A checkpoint keeps the streams' batch numbers (`txn`), so replayed batches are still recognised after a cleanup.
 """
 
 import re
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _CHECKSUM_AGE = timedelta(hours=1)
-"""Spark writes a file and its checksum one after the other."""
+"""Spark writes a file and its checksum separately; younger checksums may still await their file."""
 _LOOK_BACK = (20, 1000, None)
 _SHARE_SURE_TO_STAY = 0.9
-"""Of the time that the log is kept: its files may be a little older than the commits in them."""
+"""Of the log retention: a log file may be slightly older than its commit."""
 _INTERVAL = re.compile(r"interval (\d+) (minute|hour|day|week)s?")
 _DEFAULT_INTERVAL = "interval 30 days"
-"""Delta's own, of tables that nobody gave one."""
+"""Delta's default."""
 
 
 def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
-    """Write a checkpoint if the newest version has none, and delete what the table's log no longer needs.
+    """Write a checkpoint for the newest version unless it has one, and delete expired log files.
 
     Args:
         table: At its newest version.
-        folder: Where it is; None if that is no local folder.
+        folder: Its local folder; None if it is elsewhere.
         now: The present.
 
     Returns:
-        Files deleted, checksums of deleted data files among them; 0 where it is no local folder.
+        Number of files deleted, including orphaned checksums; 0 outside a local folder.
     """
     if folder is None:
         table.create_checkpoint()
@@ -48,21 +48,21 @@ def tidy_log(table: "DeltaTable", folder: Path | None, now: datetime) -> int:
 
 
 def drop_orphaned_checksums(folder: Path, written_before: datetime) -> int:
-    """Delete the checksums of files that are gone; deltalake's vacuum and log cleanup do not know of them.
+    """Delete checksums whose file is gone; deltalake's vacuum and log cleanup leave them.
 
     Spark writes a checksum `N.crc` for each version `N.json`, and Hadoop's local file system one beside every file.
 
     Args:
         folder: Of a table.
-        written_before: Younger ones stay: their file may be on its way.
+        written_before: Newer ones stay: their file may not be written yet.
 
     Returns:
-        How many there were.
+        Number of files deleted.
     """
     log = folder / "_delta_log"
     versions = [path for path in log.glob("[0-9]*.crc") if not path.with_suffix(".json").exists()]
     dropped = sum(_drop(path, written_before) for path in versions)
-    # Only now: those of versions have one beside them themselves.
+    # Last: the checksums of versions have hidden checksums themselves.
     hidden = [path for path in folder.rglob(".*.crc") if not path.with_name(path.name[1:-4]).exists()]
     return dropped + sum(_drop(path, written_before) for path in hidden)
 
@@ -83,9 +83,9 @@ def _clean_up(table: "DeltaTable", now: datetime) -> None:
 
 
 def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
-    """Say whether the cleanup would take the newest commit of a stream, which says from where the next one reads on.
+    """Return whether a cleanup would delete the stream's newest commit, which holds the offsets to resume from.
 
-    Only the log has it: a table into which the stream seldom writes keeps its log until the stream writes again.
+    Checkpoints do not keep it: a rarely written table keeps its log until the stream writes again.
     """
     kept_from_ms = (now - _log_retention(table) * _SHARE_SURE_TO_STAY).timestamp() * 1000
     for limit in _LOOK_BACK:
@@ -101,5 +101,5 @@ def _would_lose_mark(table: "DeltaTable", now: datetime) -> bool:
 def _log_retention(table: "DeltaTable") -> timedelta:
     text = table.metadata().configuration.get(LOG_RETENTION_PROPERTY, _DEFAULT_INTERVAL)
     interval = _INTERVAL.fullmatch(text)
-    # What can't be read is taken for nothing: then the log stays as long as the newest commit of a stream is old.
+    # An unreadable interval counts as zero, which keeps the log.
     return timedelta(**{f"{interval[2]}s": int(interval[1])}) if interval else timedelta(0)

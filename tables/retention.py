@@ -1,4 +1,4 @@
-"""Which rows of a table are old enough to be deleted: conditions in SQL, for deltalake and for Databricks."""
+"""SQL conditions for expired rows, for deltalake and for Databricks."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,14 +9,14 @@ from tables.errors import TableError
 from tables.specs import TABLES, TableSpec
 
 CLOSED = ("restored", "relinquished", "failed")
-"""A lease with a row of such a state is over."""
+"""States that close a lease."""
 
 _MARKER = re.compile(r":(\w+)")
 
 
 @dataclass(frozen=True)
 class OldRows:
-    """A condition on rows.
+    """A condition that selects rows to delete.
 
     Attributes:
         condition: In SQL, with markers `:name` for values.
@@ -27,10 +27,10 @@ class OldRows:
     values: Mapping[str, object] = field(default_factory=dict)
 
     def as_text(self, literal: Callable[[object], str]) -> str:
-        """Return the condition with its values in it: statements that delete take no parameters everywhere.
+        """Return the condition with its values inlined: not every engine takes parameters in DELETE.
 
         Args:
-            literal: Writes a value in the dialect that is wanted.
+            literal: Returns a value as a literal of the engine's dialect.
 
         Examples:
             >>> OldRows("name = :name", {"name": "o'neill"}).as_text(deltalake_literal)
@@ -41,7 +41,7 @@ class OldRows:
 
 @dataclass(frozen=True)
 class LeaseAge:
-    """When a lease was last written about, and whether it is over."""
+    """Time of a lease's newest row, and whether the lease is closed."""
 
     lease_id: str
     newest: datetime
@@ -49,13 +49,13 @@ class LeaseAge:
 
 
 def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
-    """Return how many days each table keeps its rows; 0 is for ever.
+    """Return the retention of each table in days; 0 keeps rows for ever.
 
     Args:
-        wishes: `TABLE=DAYS` where the default is not wanted.
+        wishes: `TABLE=DAYS` overrides of the defaults.
 
     Raises:
-        TableError: If a wish is no such thing, or would delete what views and commands still need.
+        TableError: If an override is malformed, or shorter than views and commands need.
 
     Examples:
         >>> days_to_keep(["throttle_decisions=30"])["throttle_decisions"]
@@ -80,9 +80,9 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
 
 
 def keep_from(now: datetime, days: int) -> datetime | None:
-    """Return the time before which rows go, None if they stay for ever.
+    """Return the time before which rows expire, None if they never do.
 
-    It is a midnight (UTC): so large files are rewritten once a day, not in each run.
+    It is a midnight (UTC), so large files are rewritten once a day, not in every run.
 
     Examples:
         >>> keep_from(datetime(2026, 3, 10, 15, tzinfo=timezone.utc), 2).isoformat()
@@ -98,17 +98,16 @@ def keep_from(now: datetime, days: int) -> datetime | None:
 
 
 def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ()) -> OldRows:
-    """Return the condition for rows of a table that are older than a time. Rows without a time stay.
+    """Return the condition for a table's expired rows. Rows without a time stay.
 
     Args:
         spec: Of the table, which has a `time_column`.
-        before: What is older goes.
-        leases: All leases, where the table is that of the enforcer: one that is open, or was written about since,
-            stays whole.
+        before: Older rows expire.
+        leases: All leases, if the table is the enforcer's: open ones and ones with newer rows keep all their rows.
     """
     condition = f"{spec.time_column} < :before"
     values: dict[str, object] = {"before": before}
-    # What may still be in force stays however old it is: a throttle of a tiny quota, an order to leave alone.
+    # Whatever may still be in force stays, however old: the throttle of a tiny quota, a hold.
     for column in {"throttled_until", "until"} & set(spec.schema.names):
         condition += f" AND ({column} IS NULL OR {column} < :before)"
     kept = [lease.lease_id for lease in leases if not lease.closed or lease.newest >= before]
@@ -120,10 +119,10 @@ def old_rows(spec: TableSpec, before: datetime, leases: Iterable[LeaseAge] = ())
 
 
 def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
-    """Return the condition for quotas of which there are newer ones.
+    """Return the condition for superseded quota rows.
 
     Args:
-        newest: When the newest row was written of each entity that has several; None is the default.
+        newest: Time of the newest row of each entity with several; None is the default quota.
     """
     parts: list[str] = []
     values: dict[str, object] = {}
@@ -138,6 +137,6 @@ def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
 
 
 def deltalake_literal(value: object) -> str:
-    """Return a text or an aware time as deltalake takes it."""
+    """Return a text or an aware time as a deltalake literal."""
     text = value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else str(value)
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""What each Delta table holds: the one place where columns are named, typed and explained."""
+"""Columns, types and comments of every Delta table."""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,12 @@ import pyarrow as pa
 
 _TIME = pa.timestamp("us", tz="UTC")
 VERSION_PROPERTY = "pidQuota.tablesVersion"
-"""What a table says of the version that wrote it; tables from before it say nothing."""
+"""Table property with the version that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
-"""Of path tables: Spark lists a local log in each batch, which adds some thousand files to it in an hour."""
+"""Of path tables: Spark lists the log in every batch, and a stream adds some thousand files an hour."""
 _MAX_RATE = 1_000_000_000_000
-"""`quota.limits.MAX_PRODUCER_IDS_RATE` as both SQL dialects write it; NaN and infinity fail `<` in both."""
+"""`quota.limits.MAX_PRODUCER_IDS_RATE` as an SQL literal; NaN and infinity fail `<`."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class TableSpec:
         comment: What a row is.
         schema: Columns; the comment of each is in its field's metadata under `comment`.
         constraints: CHECK constraints, name to SQL expression.
-        time_column: The event's own time, by which rows grow old; empty where rows do not.
-        keep_days: So many days `pid-quota maintain` keeps rows, unless told otherwise; 0 keeps them for ever.
-        least_days: So many it keeps at least: views and commands look back that far.
+        time_column: Event time, by which rows expire; empty if they never do.
+        keep_days: Default retention of `pid-quota maintain` in days; 0 keeps rows for ever.
+        least_days: Shortest retention: views and commands look back that far.
         cluster_by: Columns that catalog tables are clustered by.
     """
 
@@ -289,7 +289,7 @@ _OCCUPANCY = TableSpec(
 )
 
 TABLES_VERSION = 1
-"""Of all tables together: raised when what an earlier version writes would be wrong; new nullable columns are not."""
+"""Of all tables: incremented when earlier versions must no longer write; not for new nullable columns."""
 
 TABLES: dict[str, TableSpec] = {
     spec.name: spec

@@ -1,4 +1,4 @@
-"""Times of the tables: aware datetimes there, milliseconds since the epoch in our values."""
+"""Converts between the tables' aware datetimes and milliseconds since the epoch."""
 
 from datetime import datetime, timedelta, timezone
 

@@ -1,7 +1,7 @@
-"""Keeps path tables small beside a running stream, by `deltalake`: no JVM, and no append of others fails by it.
+"""Compacts and vacuums path tables beside a running stream, with `deltalake`; no concurrent append fails.
 
-Each step is a commit of its own, or none where there is nothing to do. What a stream needs stays: the numbers of its
-batches are in every checkpoint of a table's log, and its newest offsets in the log itself.
+Each step is one commit, or none if there is nothing to do. What a stream needs stays: its batch numbers are in every
+checkpoint of a table's log, its newest offsets in the log itself.
 """
 
 import fcntl
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _MIB = 1024 * 1024
 _SMALL_FILE = 4 * _MIB
-"""What is smaller is merged in each run: an hour of batches becomes one file, and no large one is written again."""
+"""Smaller files are compacted in every run: an hour of batches becomes one file, large files are not rewritten."""
 _LARGE_FILE = 64 * _MIB
 _MANY_FILES = 20
-"""Of such files, so many are merged to large ones: seldom, since each merge leaves its sources for the vacuum."""
+"""More mid-sized files than this are compacted to large ones; rarely, since the sources stay until the vacuum."""
 
 _LOCK = ".maintain.lock"
 _COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
@@ -38,12 +38,12 @@ _COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
 
 @dataclass(frozen=True)
 class UpkeepPlan:
-    """What is to be done.
+    """What to do.
 
     Attributes:
-        days: So many days each table keeps its rows; 0 is for ever.
-        vacuum_hours: Files that no version needs any more are kept so long, for those who still read an older one.
-        dry_run: Whether only to say what would be done.
+        days: Retention of each table in days; 0 keeps rows for ever.
+        vacuum_hours: Retention of unreferenced files, for readers of older versions.
+        dry_run: Only report what would be done.
     """
 
     days: Mapping[str, int]
@@ -53,17 +53,17 @@ class UpkeepPlan:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done to a table, or would be.
+    """What was, or would be, done to a table.
+
+    None stands for what the storage does not report.
 
     Attributes:
         before: The table before.
         after: The table afterwards.
-        deleted_rows: Rows that were too old.
-        merged_files: Small files that were merged to larger ones.
-        vacuumed_files: Data files deleted from the storage.
-        log_files: Files deleted from the table's log, checksums of deleted files among them.
-
-    What the storage does not tell is None.
+        deleted_rows: Expired rows.
+        merged_files: Files replaced by larger ones.
+        vacuumed_files: Data files deleted.
+        log_files: Log files deleted, including orphaned checksums.
     """
 
     before: TableFacts
@@ -75,7 +75,7 @@ class Upkeep:
 
 
 def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-    """Do all that one table needs.
+    """Delete expired rows, compact, vacuum and truncate the log of one table.
 
     Args:
         tables: Folder of the tables.
@@ -85,17 +85,17 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
 
     Raises:
         TableNotFoundError: If there is no such table.
-        TableError: If it can't be read or written, or others kept changing it.
+        TableError: If it can't be read or written, or conflicts persist.
     """
-    # Step 1. How it is.
+    # Step 1. Note the size before.
     before = table_facts(spec, open_table(tables, spec.name))
-    # Step 2. What is too old goes first: nobody needs it merged.
+    # Step 2. Delete expired rows first, so that they are not compacted.
     deleted = _commit(tables, spec, lambda table: _delete(table, spec, plan, now))
-    # Step 3. Small files become large ones.
+    # Step 3. Compact.
     merged = _commit(tables, spec, lambda table: _merge(table, plan))
-    # Step 4. Files that no version needs go.
+    # Step 4. Vacuum.
     vacuumed = _commit(tables, spec, lambda table: _vacuum(table, plan))
-    # Step 5. The log gets a checkpoint, and what is before it goes.
+    # Step 5. Checkpoint and truncate the log.
     folder = None if "://" in tables else Path(table_path(tables, spec.name))
     log_files = 0 if plan.dry_run else _commit(tables, spec, lambda table: tidy_log(table, folder, now))
     return Upkeep(before, table_facts(spec, open_table(tables, spec.name)), deleted, merged, vacuumed, log_files)
@@ -103,13 +103,13 @@ def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Up
 
 @contextmanager
 def alone(tables: str) -> Iterator[None]:
-    """Make sure that nobody else on this machine keeps up the same folder of tables until the block ends.
+    """Hold the lock on a folder of tables: one upkeep per machine at a time.
 
-    deltalake lets two merges of the same files commit, and each row is there twice then. Where tables are in an
-    object store, whoever schedules upkeep has to see to it.
+    deltalake lets two compactions of the same files commit, which duplicates their rows. In an object store nothing
+    is locked: the scheduler has to prevent overlaps.
 
     Raises:
-        TableError: If somebody else is at it.
+        TableError: If another upkeep holds the lock, or the folder is not writable.
     """
     if "://" in tables:
         yield
@@ -180,7 +180,7 @@ def _leases(table: "DeltaTable") -> list[LeaseAge]:
 def _count(table: "DeltaTable", rows: OldRows) -> int:
     from deltalake import QueryBuilder
 
-    # The same engine as that of DELETE reads the same condition.
+    # The engine that runs DELETE, so that the condition means the same.
     found = QueryBuilder().register("t", table).execute(_COUNT.format(condition=rows.as_text(deltalake_literal)))
     return int(pa.table(found.read_all())["n"][0].as_py())
 
@@ -196,13 +196,13 @@ def _merge(table: "DeltaTable", plan: UpkeepPlan) -> int:
 
 
 def _vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
-    # Also files of writers that died: only the full vacuum sees them.
+    # Full: also finds files of crashed writers.
     options: dict[str, Any] = {"retention_hours": plan.vacuum_hours, "enforce_retention_duration": False, "full": True}
     return len(table.vacuum(dry_run=plan.dry_run, **options, **_quietly()))
 
 
 def _quietly() -> dict[str, Any]:
-    """Return the options of a commit that leaves the log alone: that is a step of its own, and careful."""
+    """Return options for a commit that leaves the log alone: step 5 truncates it with care."""
     from deltalake import PostCommitHookProperties
 
     return {"post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)}

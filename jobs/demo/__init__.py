@@ -1,1 +1,1 @@
-"""`pid-quota demo`, and what it is made of."""
+"""`pid-quota demo`."""

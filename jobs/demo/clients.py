@@ -1,6 +1,6 @@
 """The demo's producers: alice keeps hers open, mallory makes a new one for every message.
 
-Also `pid-quota demo-clients`, for a broker that somebody else started (see `compose.yaml`).
+Also `pid-quota demo-clients`, for an existing broker (see `compose.yaml`).
 """
 
 import logging
@@ -22,7 +22,7 @@ from broker.cluster.topics import require_topic
 from jobs.progress import wait
 
 ORDERS = "orders"
-"""Where the demo's users produce to."""
+"""Topic of the demo's users."""
 
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
@@ -34,12 +34,12 @@ _ANY_BROKER_SINCE = (2, 6)
 
 @dataclass
 class Traffic:
-    """What a client did so far.
+    """What a client has done so far.
 
     Attributes:
-        producers: Producers made, each with a producer id of its own.
-        delivered: Messages that Kafka took.
-        failed: Messages and producers that failed; the demo goes on.
+        producers: Producers made, each with its own producer id.
+        delivered: Messages acknowledged.
+        failed: Messages and producers that failed.
     """
 
     producers: int = 0
@@ -57,18 +57,18 @@ class Traffic:
             self.failed += 1
 
     def count_error(self, _error: KafkaError) -> None:
-        """Take an error of the client as a whole; what it costs shows in the delivery reports."""
+        """Ignore a client error: delivery reports count its effect."""
 
 
 class Clients:
-    """Runs alice and mallory in threads, from entering the context to leaving it."""
+    """Runs alice and mallory in threads within a `with` block."""
 
     def __init__(self, alice: Mapping[str, str], mallory: Mapping[str, str], topic: str = ORDERS) -> None:
-        """Nothing is started yet.
+        """Prepare the clients.
 
         Args:
-            alice: confluent-kafka settings of the client that behaves.
-            mallory: Settings of the client that does not.
+            alice: confluent-kafka settings of the well-behaved client.
+            mallory: Settings of the other one.
             topic: Topic they produce to.
         """
         self.alice, self.mallory = Traffic(), Traffic()
@@ -104,16 +104,16 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
     """Make a new producer for every message: the bug that the quota is for.
 
-    By kafka-python, which asks for its producer id at once: librdkafka waits half a second, by which it is slow anyway.
+    With kafka-python, which requests its producer id at once; librdkafka waits half a second.
     """
-    # It tells each lost connection, across the live view.
+    # It logs lost connections into the live view.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     timeout_ms = int(config.get("message.timeout.ms", _TIMEOUT_MS))
     settings = KafkaConfig(dict(config)).kafka_python() | {
         "client_id": "mallory-batch",
         "enable_idempotence": True,
         "max_block_ms": timeout_ms,
-        # Given, so that nobody is asked before there is something to close.
+        # Skips version probing, which would leak a connection on failure.
         "api_version": _ANY_BROKER_SINCE,
     }
     while not stop.wait(_MALLORY_PAUSE_S):
@@ -143,7 +143,7 @@ def _producer(config: Mapping[str, str], client_id: str, traffic: Traffic) -> Pr
         "enable.idempotence": True,
         "on_delivery": traffic.count,
         "error_cb": traffic.count_error,
-        # Else librdkafka writes each lost connection to stderr, across the live view.
+        # librdkafka would log lost connections into the live view.
         "log_level": 0,
     }
     return Producer(settings)
@@ -164,12 +164,12 @@ def _flush(producers: Iterable[Producer]) -> None:
 
 def demo_clients(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
-    alice: Annotated[Path, typer.Option(help="Client settings of the user that behaves, as name=value lines.")],
+    alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
     mallory: Annotated[Path, typer.Option(help="Client settings of the user that makes a producer per message.")],
     topic: Annotated[str, typer.Option(help="Topic they produce to; it must exist.")] = ORDERS,
     seconds: Annotated[float, typer.Option(min=1, help="How long.")] = 90,
 ) -> None:
-    """Run the demo's two clients against a broker of yours."""
+    """Run the demo's two clients against your own broker."""
     alice_config, mallory_config = (KafkaConfig.load(bootstrap_servers, file).client() for file in (alice, mallory))
     require_topic(alice_config, topic)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

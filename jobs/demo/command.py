@@ -33,7 +33,7 @@ def demo(
     tables: Annotated[Path, typer.Option(help="Folder of the tables; an earlier demo's is replaced.")] = Path(
         "demo-data"
     ),
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the broker and all logs.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the folder with the broker and all logs.")] = False,
     stay: Annotated[
         bool | None,
         typer.Option(
@@ -42,16 +42,16 @@ def demo(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show it all on this machine: mallory, who makes a producer per message, is throttled; alice is not.
+    """Show everything on this machine: mallory, who makes a producer per message, is throttled; alice is not.
 
-    The first line is the console's address: watch it in a browser meanwhile.
+    The first line is the console's address: watch it in a browser.
     """
-    # SIGTERM has to stop what we started, just as Ctrl-C does.
+    # SIGTERM has to stop our child processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
-    # A bare name with a dot would be taken for catalog.schema.
+    # A bare name with a dot would mean catalog.schema.
     tables_text = str(tables) if tables.is_absolute() else f"./{tables}"
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
@@ -96,19 +96,19 @@ def _report(view: DemoView, result: Result, tables: str) -> None:
 
 
 def linger(view: DemoView, page: DemoConsole) -> None:
-    """Leave the console up until Ctrl-C or SIGTERM."""
+    """Keep the console up until Ctrl-C or SIGTERM."""
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
         view.stage(f"the console stays at {page.address}: Ctrl-C ends it")
         threading.Event().wait()
     except KeyboardInterrupt:
-        # The way to end it.
+        # The user ends it this way.
         return
 
 
 def _program() -> str:
-    """Return how this user calls `pid-quota`: `make demo` leaves it in a virtual environment that is not on PATH."""
+    """Return how to call `pid-quota`: `make demo` installs it in a virtual environment that is not on PATH."""
     if shutil.which("pid-quota"):
         return "pid-quota"
     program = Path(sys.executable).with_name("pid-quota")

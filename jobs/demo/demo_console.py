@@ -1,6 +1,6 @@
-"""The demo's console: the one of `pid-quota console`, on the loopback address, in a thread of the demo's process.
+"""The demo's console: that of `pid-quota console`, on the loopback address, in a thread of the demo.
 
-A thread and no process: it answers before anything else runs, and it can't outlive the demo, however that ends.
+A thread instead of a process: it answers before anything else runs, and can't outlive the demo.
 """
 
 import socket
@@ -16,7 +16,7 @@ from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, own_names
 
 PORT = 8080
-"""Where `pid-quota console` listens too; another one is taken if this is not free."""
+"""Default port of `pid-quota console`; if it is taken, a free one."""
 
 _HOST = "127.0.0.1"
 _REFRESH_S = 2.0
@@ -26,14 +26,14 @@ _END_WITHIN_S = 10.0
 
 
 class DemoConsole:
-    """Serves the tables from entering the context to leaving it."""
+    """Serves the console within a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
-        """Nothing listens yet.
+        """Prepare the console.
 
         Args:
             tables: Folder of the tables.
-            port: The port that is tried first.
+            port: Preferred port.
         """
         self._tables = tables
         self._wanted = port
@@ -63,11 +63,11 @@ class DemoConsole:
 
     @property
     def address(self) -> str:
-        """Where it answers, to the browsers of this machine."""
+        """Its address, for browsers on this machine."""
         return f"http://{_HOST}:{self._port}/"
 
     def page_of(self, principal: str) -> str:
-        """Return the address of a principal's page over some minutes.
+        """Return the address of a principal's page over the last minutes.
 
         Examples:
             >>> DemoConsole("./demo-data").page_of("User:mallory")
@@ -79,5 +79,5 @@ class DemoConsole:
         try:
             return listening(_HOST, self._wanted)
         except typer.BadParameter:
-            # Somebody else's; the address is printed anyway.
+            # The port is taken.
             return listening(_HOST, 0)

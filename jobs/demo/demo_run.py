@@ -23,7 +23,7 @@ from tables.quotas.quota_table import set_quota
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0
-"""New producer ids per hour: alice's three are far below, mallory's are used up in seconds."""
+"""New producer ids per hour: alice's three stay far below; mallory exhausts it in seconds."""
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
 _LOOK_EVERY_S = 2.0
@@ -34,18 +34,18 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """When the enforcer's client quota came, and what mallory had done by then.
+    """When the enforcer throttled mallory, and what mallory had done by then.
 
     Attributes:
-        after_s: Seconds of traffic until it was seen in the table.
-        producers: Producers that mallory had made.
+        after_s: Seconds of traffic until the lease was in the table.
+        producers: Producers that mallory had made by then.
     """
 
     after_s: float
     producers: int
 
     def told(self, producers: int, seconds: float) -> str:
-        """Say what it did to mallory, who made so many producers in so many seconds of traffic.
+        """Return its effect on mallory in words, given mallory's producers and the seconds of traffic in total.
 
         Examples:
             >>> Slowing(20.0, 100).told(116, 60.0)
@@ -59,13 +59,13 @@ class Slowing:
 
 @dataclass(frozen=True)
 class Result:
-    """What the demo showed.
+    """Outcome of the demo.
 
     Attributes:
         principals: The last state of each principal.
         throttled: Principals with a THROTTLE decision.
-        first_decision_s: Seconds of traffic until the first decision was seen in the table, None if there was none.
-        slowing: When mallory was slowed down, None if that did not happen.
+        first_decision_s: Seconds of traffic until the first decision was in the table, None if there was none.
+        slowing: When the enforcer throttled mallory, None if it did not.
         drained: Whether the stream caught up with the traffic in time.
     """
 
@@ -77,17 +77,17 @@ class Result:
 
     @property
     def as_expected(self) -> bool:
-        """Whether mallory was throttled and alice, who was there too, was not."""
+        """Whether mallory was throttled, and alice was seen and not throttled."""
         seen = {row.principal for row in self.principals}
         return "User:alice" in seen - self.throttled and "User:mallory" in self.throttled
 
 
 def run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
-    """Start everything, let the traffic run, and stop everything, whatever happens.
+    """Start everything, run the traffic, and stop everything in any case.
 
     Args:
-        view: Shows what happens.
-        folder: Of the broker, the checkpoint and all logs.
+        view: Shows progress.
+        folder: Folder of the broker, the checkpoint and all logs.
         tables: Folder of the tables.
         seconds: Seconds of traffic.
 
@@ -104,13 +104,13 @@ def run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
             broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS))
             ensure_topics(broker.admin_config())
             _create_orders(broker)
-            # Step 3. The tap, the stream and the enforcer, before the traffic, so that all of it is seen live.
+            # Step 3. The tap, the stream and the enforcer, before the traffic, to see all of it live.
             starting = (_tap(broker, folder), _stream(broker, folder, tables), _enforcer(broker, folder, tables))
             children = [stack.enter_context(child) for child in starting]
             progress = StreamProgress(folder / "checkpoint", broker.admin_config(), PRODUCE_EVENTS)
             view.stage(f"Kafka answers at {broker.bootstrap_servers}; waiting for Spark's first, empty batch")
             _await_start(progress, children)
-            # Step 4. Traffic, then what is still under way.
+            # Step 4. Traffic, then let the stream catch up.
             view.stage(f"{seconds:g} s of traffic: alice keeps 3 producers, mallory makes one per message")
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
                 first_decision_s, slowing = _watch(view, tables, seconds, children, clients)
@@ -129,7 +129,7 @@ def run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
 
 
 def _create_orders(broker: LocalBroker) -> None:
-    # Named, since the answer never comes once the client is collected.
+    # Keep a reference: the future never completes once the client is collected.
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.create_topics([NewTopic(ORDERS, num_partitions=3)])[ORDERS].result()
 
@@ -165,7 +165,7 @@ def _await_start(progress: StreamProgress, children: list[Child]) -> None:
 def _watch(
     view: DemoView, tables: str, seconds: float, children: list[Child], clients: Clients
 ) -> tuple[float | None, Slowing | None]:
-    """Show the traffic live; returns the seconds to the first decision, and when it was carried out."""
+    """Show the traffic live; return the seconds to the first decision, and when it was enforced."""
     begin = time.monotonic()
     first_decision_s = slowing = None
     while (passed := time.monotonic() - begin) < seconds:
@@ -183,7 +183,7 @@ def _watch(
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
-    """Wait until the topic stands still and the stream has committed all of it; says whether it did in time."""
+    """Wait until the topic is idle and the stream has committed all of it; return whether it did in time."""
     give_up_at = time.monotonic() + DRAIN_S
     before: dict[int, int] = {}
     while time.monotonic() < give_up_at:

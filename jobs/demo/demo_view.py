@@ -1,4 +1,4 @@
-"""What the demo shows: stages with the time they took, a live table of principals, and the result."""
+"""Shows the demo: stages with their times, a live table of principals, and the result."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from jobs.terminal import printable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 10.0
-"""Without a terminal: often enough to see it live, seldom enough to read."""
+"""Interval of plain lines without a terminal."""
 
 _PRINCIPALS = """
 SELECT counts.principal, latest.rate, latest.tokens, latest.throttle_time_ms, counts.admitted, counts.refused,
@@ -35,15 +35,15 @@ ORDER BY counts.principal
 
 @dataclass(frozen=True)
 class PrincipalRow:
-    """What the tables say of a principal.
+    """A principal's state in the tables.
 
     Attributes:
         principal: Such as `User:alice`.
         rate: Kafka's sampled rate, new producer ids per window.
         tokens: Tokens left, None without a quota.
-        throttle_time_ms: Milliseconds until there are tokens again.
+        throttle_time_ms: Milliseconds until tokens are available again.
         admitted: Producer ids admitted so far.
-        refused: Producer ids refused so far, those of each metrics interval added up.
+        refused: Sum of the refused producer ids of all metrics intervals.
         throttled_until: End of the latest throttle, None if there was none.
     """
 
@@ -65,11 +65,11 @@ class DemoView:
     """Shows the demo's progress: a live table on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to count the time.
+        """Start the clock.
 
         Args:
-            console: Where to show it.
-            clock: Seconds, from any start.
+            console: Where to print.
+            clock: Monotonic seconds.
         """
         self._console = console
         self._clock = clock
@@ -91,12 +91,12 @@ class DemoView:
         return self._clock() - self._begin
 
     def stage(self, text: str) -> None:
-        """Say what happens now."""
-        # Soft: a wrapped command could not be copied.
+        """Print the current stage."""
+        # Soft wrap: a hard-wrapped command can't be copied.
         self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
 
     def show(self, table: Table) -> None:
-        """Print a table, for good."""
+        """Print a table."""
         self._console.print(table)
         self._console.print()
 
@@ -113,7 +113,7 @@ class DemoView:
             self.stage(f"{text}: {said or 'no metrics yet'}")
 
     def end_live(self) -> None:
-        """Leave the live table as it is and go on below it."""
+        """Stop updating the live table, and print below it."""
         if self._live is not None:
             self._live.stop()
             self._live = None

@@ -1,4 +1,4 @@
-"""What the demo starts: its folder and its child processes."""
+"""The demo's folder and child processes."""
 
 import shutil
 import subprocess
@@ -12,17 +12,17 @@ from jobs.errors import DemoError
 from jobs.terminal import one_line
 
 MARKER = ".made-by-pid-quota-demo"
-"""Only a folder with this file is ever replaced."""
+"""Only a folder with this file is replaced."""
 
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make an empty folder for the demo's tables, in place of an earlier demo's.
+    """Create an empty folder for the demo's tables; replaces that of an earlier demo.
 
     Raises:
-        DemoError: If the folder holds something else, or can't be made.
+        DemoError: If the folder holds something else, or can't be created.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
@@ -38,15 +38,15 @@ def prepare_folder(folder: Path) -> None:
 
 
 class Child:
-    """A process of our own that runs from entering the context to leaving it."""
+    """A child process that runs within a `with` block."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Nothing is started yet.
+        """Prepare the process.
 
         Args:
-            name: What it is called in messages.
-            arguments: Of the Python interpreter that runs us.
-            log: File that its output goes to.
+            name: Its name in messages.
+            arguments: Arguments of our Python interpreter.
+            log: File for its output.
         """
         self._name = name
         self._command = [sys.executable, *arguments]
@@ -65,7 +65,7 @@ class Child:
             end(process, _STOP_S)
 
     def require_alive(self) -> None:
-        """Make sure that it runs.
+        """Raise if it has ended.
 
         Raises:
             DemoError: If it has ended; quotes the end of its log.

@@ -1,1 +1,1 @@
-"""`pid-quota enforce`, its tables, and whom it tells."""
+"""`pid-quota enforce`."""

@@ -1,4 +1,4 @@
-"""`pid-quota enforce`: turns throttle decisions into Kafka client quotas, for as long as they hold."""
+"""`pid-quota enforce`: turns throttle decisions into Kafka client quotas while they hold."""
 
 import json
 import os
@@ -47,36 +47,40 @@ def enforce(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
     tables: TablesOption,
     apply: Annotated[
-        bool, typer.Option("--apply/--dry-run", help="Change quotas, or only say what would be done.")
+        bool, typer.Option("--apply/--dry-run", help="Change quotas, or only report what would change.")
     ] = False,
     lever: Annotated[Lever, typer.Option(help="The client quota that throttles.")] = "request_percentage",
-    request_percentage: Annotated[float, typer.Option(min=1e-6, help="What request_percentage is set to.")] = 0.01,
-    connection_rate: Annotated[int, typer.Option(min=1, help="What connection_creation_rate is set to.")] = 1,
+    request_percentage: Annotated[float, typer.Option(min=1e-6, help="Value of request_percentage.")] = 0.01,
+    connection_rate: Annotated[int, typer.Option(min=1, help="Value of connection_creation_rate.")] = 1,
     principal_ips: Annotated[
         Path | None, typer.Option(help="Lines 'principal ip' of all clients, for connection_creation_rate.")
     ] = None,
-    narrow: Annotated[bool, typer.Option(help="Throttle single client ids where that is enough.")] = True,
-    shared_client_id: Annotated[list[str] | None, typer.Option(help="Client id never throttled by itself.")] = None,
+    narrow: Annotated[bool, typer.Option(help="Throttle only the offending client ids where that suffices.")] = True,
+    shared_client_id: Annotated[list[str] | None, typer.Option(help="Client id never throttled on its own.")] = None,
     never: Annotated[list[str] | None, typer.Option(help="Principal never touched, such as User:etl.")] = None,
     max_entities: Annotated[int, typer.Option(min=1, help="Most quotas in force at once.")] = 50,
     max_principals: Annotated[int, typer.Option(min=1, help="Most principals throttled at once.")] = 10,
-    max_lease_seconds: Annotated[float, typer.Option(min=1, help="Longest time without a new decision.")] = 3600,
+    max_lease_seconds: Annotated[float, typer.Option(min=1, help="Longest lease without a new decision.")] = 3600,
     hands_off_seconds: Annotated[
-        float, typer.Option(min=0, help="How long a quota is left alone after somebody else changed it.")
+        float, typer.Option(min=0, help="How long to leave a quota alone after somebody else changed it.")
     ] = 3600,
-    silence_seconds: Annotated[float, typer.Option(min=1, help="Alert if the stream wrote nothing for so long.")] = 300,
-    poll_seconds: Annotated[float, typer.Option(min=0.01, help="How often the tables are looked at.")] = 0.2,
+    silence_seconds: Annotated[
+        float, typer.Option(min=1, help="Alert if the stream writes nothing for this long.")
+    ] = 300,
+    poll_seconds: Annotated[float, typer.Option(min=0.01, help="Interval between reads of the tables.")] = 0.2,
     release_principal: Annotated[
-        str | None, typer.Option("--release", metavar="PRINCIPAL", help="End its throttle now, and exit.")
+        str | None, typer.Option("--release", metavar="PRINCIPAL", help="End a principal's throttle now, and exit.")
     ] = None,
     release_all: Annotated[bool, typer.Option("--release-all", help="End all throttles now, and exit.")] = False,
-    hold_seconds: Annotated[float, typer.Option(min=60, help="No new throttle for so long after a release.")] = 3600,
+    hold_seconds: Annotated[float, typer.Option(min=60, help="No new throttle for this long after a release.")] = 3600,
     kafka_config: Annotated[
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     webhook: Annotated[
         str | None,
-        typer.Option(metavar="URL", envvar=URL_VARIABLE, help="POST each throttle, release and warning there, signed."),
+        typer.Option(
+            metavar="URL", envvar=URL_VARIABLE, help="POST each throttle, release and warning to this URL, signed."
+        ),
     ] = None,
     webhook_file: Annotated[
         Path | None, typer.Option(help="File whose first line is that URL: `ps` shows arguments to everybody.")
@@ -85,7 +89,7 @@ def enforce(
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn throttle decisions into Kafka client quotas, and take them back in time. Without --apply: a dry run."""
+    """Turn throttle decisions into Kafka client quotas, and restore them in time. Without --apply: a dry run."""
     webhook = one_secret(webhook, webhook_file, "--webhook")
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     options = EnforcerOptions(
@@ -139,10 +143,10 @@ def enforce(
 
 
 def _bring_up_to_date(tables: str, say: Callable[[Notice], None]) -> None:
-    """Give tables of an earlier version what they lack. Missing ones are not made: they may only be elsewhere now.
+    """Upgrade the tables. Missing ones are not created: they may be unreachable for now.
 
     Raises:
-        TableVersionError: If a newer version made them.
+        TableVersionError: If a newer version created them.
     """
     if is_catalog(tables):
         return
@@ -152,12 +156,12 @@ def _bring_up_to_date(tables: str, say: Callable[[Notice], None]) -> None:
     except TableVersionError:
         raise
     except TableError as error:
-        # Leases end without tables, and each turn looks for them.
+        # Leases end without tables, and every cycle retries.
         say(Notice(now_ms(), "trying again", str(error)))
 
 
 class _NoDecisions:
-    """A release carries nothing out."""
+    """No decisions: a release enforces nothing."""
 
     def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return none."""
@@ -166,7 +170,7 @@ class _NoDecisions:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What an enforcer is made of."""
+    """The parts of an enforcer."""
 
     tables: EnforcementTables
     decisions: DecisionSource
@@ -203,14 +207,14 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
 
     def say(notice: Notice) -> None:
         if is_closed.is_set():
-            # The quotas are restored all the same.
+            # Go on: the quotas still have to be restored.
             return
         if as_json:
             text = json.dumps(notice.record(dry_run=dry_run), ensure_ascii=False)
         else:
             text = one_line(notice.line(dry_run=dry_run))
         try:
-            # At once, also into a pipe: somebody may be watching.
+            # Flushed: somebody may be watching the pipe.
             print(text, flush=True)
         except OSError:
             is_closed.set()

@@ -1,4 +1,4 @@
-"""The file of `pid-quota enforce --principal-ips`: who connects from where."""
+"""Reads the file of `pid-quota enforce --principal-ips`."""
 
 import ipaddress
 from pathlib import Path
@@ -7,15 +7,15 @@ from broker.errors import EnforceError
 
 
 def read_principal_ips(file: Path) -> dict[str, set[str]]:
-    """Read lines `principal ip`; an ip is a principal's own if no other principal is listed with it.
+    """Read lines `principal ip`.
 
-    Principals may hold spaces: the last word is the ip. `#` begins a comment line.
+    Principals may contain spaces: the last word is the ip. `#` begins a comment line.
 
     Returns:
-        Principals by ip, in the form in which Kafka names ips.
+        Principals by ip, normalized as Kafka writes ips.
 
     Raises:
-        EnforceError: If the file can't be read, or a line is not of that form.
+        EnforceError: If the file can't be read, or a line is malformed.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

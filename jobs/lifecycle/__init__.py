@@ -1,1 +1,1 @@
-"""Where producer ids come from and why clients ask for more: `blocks`, `inits` and `why`."""
+"""`pid-quota blocks`, `pid-quota inits` and `pid-quota why`."""

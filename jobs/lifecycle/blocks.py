@@ -41,14 +41,14 @@ def blocks(
         str | None, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema.")
     ] = None,
     pid: Annotated[
-        int | None, typer.Option(min=0, help="Say which broker had this producer id, and what became of it.")
+        int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
     ] = None,
     metadata_log: Annotated[
-        Path | None, typer.Option(help="A controller's __cluster_metadata-0: blocks of before the tap was there.")
+        Path | None, typer.Option(help="A controller's __cluster_metadata-0, for blocks from before the tap ran.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit the blocks of producer ids that brokers were given (KIP-730); exit code 1 if a promise was broken."""
+    """Audit the blocks of producer ids that brokers were given (KIP-730); exit code 1 if a promise is broken."""
     if tables is None and metadata_log is None:
         msg = "nothing to read: give --tables, --metadata-log, or both"
         raise typer.BadParameter(msg)

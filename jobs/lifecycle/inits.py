@@ -1,4 +1,4 @@
-"""`pid-quota inits`: what brokers answered to requests for producer ids (KIP-360), and to whom."""
+"""`pid-quota inits`: shows brokers' answers to requests for producer ids (KIP-360)."""
 
 from datetime import datetime, timezone
 from typing import Annotated
@@ -28,12 +28,12 @@ def inits(
     tables: TablesOption,
     principal: Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")] = None,
     last: Annotated[
-        int | None, typer.Option(min=1, help="Show the last answers one by one, not what came of all of a day.")
+        int | None, typer.Option(min=1, help="Show the last answers one by one instead of the outcome of a day.")
     ] = None,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Say what came of the requests for producer ids in the last 24 hours: first ids, epoch bumps, errors."""
+    """Show the outcome of the last 24 hours' requests for producer ids: first ids, epoch bumps, errors."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     now = datetime.now(timezone.utc)
     condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"

@@ -1,4 +1,4 @@
-"""`pid-quota why`: why a principal's clients ask for producer ids again and again, and what to do about it."""
+"""`pid-quota why`: diagnoses why a principal's clients keep asking for producer ids, and how to fix it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ def why(
     kafka_config: Annotated[Path | None, typer.Option(help="Client settings, as name=value lines.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Diagnose each client of a principal: what it does with producers, how sure that is, the evidence, and the fix."""
+    """Diagnose each client of a principal: what it does with producers, how sure that is, why, and the fix."""
     name = principal if ":" in principal else f"User:{principal}"
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     rows = clients_of(tables, name, datetime.now(timezone.utc), last_ms)
@@ -51,7 +51,7 @@ def why(
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
-    """Ask the brokers when each producer id was last used, and say on standard error which partitions did not answer.
+    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error.
 
     Raises:
         BrokerUnreachableError: If no broker answers.

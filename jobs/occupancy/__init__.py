@@ -1,1 +1,1 @@
-"""`pid-quota occupancy`: what brokers hold of producers."""
+"""`pid-quota occupancy`."""

@@ -1,4 +1,4 @@
-"""`pid-quota occupancy`: what brokers hold of producers in memory, what they will hold, and what would change it."""
+"""`pid-quota occupancy`: shows and forecasts the producer state in brokers' memory, and tries out changes."""
 
 import json
 from datetime import datetime, timezone
@@ -30,10 +30,11 @@ def occupancy(
         typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema: rows go there."),
     ] = None,
     max_pids_per_broker: Annotated[
-        int | None, typer.Option(min=1, help="Say when a broker will hold so many producer ids.")
+        int | None, typer.Option(min=1, help="Forecast when a broker reaches this many producer ids.")
     ] = None,
     expiration_ms: Annotated[
-        int | None, typer.Option(min=1, help="Try out a producer.id.expiration.ms: what it frees, who loses dedup.")
+        int | None,
+        typer.Option(min=1, help="Try out a producer.id.expiration.ms: what it frees, who loses deduplication."),
     ] = None,
     delivery_timeout_ms: Annotated[
         list[int] | None,
@@ -41,13 +42,13 @@ def occupancy(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Rows of broker, topic and principal to print.")] = 20,
     requests_per_second: Annotated[
-        float, typer.Option(min=0.01, help="At most so many, all brokers together; each is about 20 partitions.")
+        float, typer.Option(min=0.01, help="Limit for all brokers together; a request covers about 20 partitions.")
     ] = REQUESTS_PER_SECOND,
     kafka_config: Annotated[
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     metrics_file: Annotated[
-        Path | None, typer.Option(help="Leave metrics there, for node_exporter's textfile collector.")
+        Path | None, typer.Option(help="File to write metrics to, for node_exporter's textfile collector.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -88,5 +89,5 @@ def _earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
     try:
         return read_earlier(tables, now)
     except TableNotFoundError:
-        # The first sweep: its rows will make the table.
+        # The first sweep creates the table.
         return {}

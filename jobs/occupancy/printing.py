@@ -1,4 +1,4 @@
-"""A census for people, and as JSON."""
+"""Prints a census report as text or JSON."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _MORE_UNANSWERED = 5
-# A swing that is worth a word, as a share of what a broker settles at.
+# A swing worth mentioning, as a share of what a broker settles at.
 _MUCH = 0.05
 
 
@@ -27,9 +27,9 @@ def print_report(console: Console, report: CensusReport, *, top: int, limit: int
 
     Args:
         console: Where to.
-        report: What to print.
-        top: Rows of broker, topic and principal; the rest is summed up.
-        limit: Entries that a broker must not reach, if one was given.
+        report: The report.
+        top: Number of rows by broker, topic and principal; the rest is summed up.
+        limit: Entries that a broker must not reach; None without a limit.
     """
     console.print(_occupancy_table(report.occupancy[:top]))
     _lines(console, _after_occupancy(report, top))
@@ -136,7 +136,7 @@ def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
 
 
 def _rates(broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
-    """Say what the forecast stands on, how sure that is, and what today's rate alone would say."""
+    """Explain a forecast: its rate, its uncertainty, and what today's rate alone gives."""
     worst, today = broker.worst, broker.forecasts[-1]
     yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today: if it goes on'}"
     if worst is not today:
@@ -240,7 +240,7 @@ def _count(number: int) -> str:
 
 
 def _size(size_bytes: int) -> str:
-    """Return a size for people.
+    """Return a human-readable size.
 
     Examples:
         >>> _size(900), _size(2_500_000)
@@ -253,7 +253,7 @@ def _size(size_bytes: int) -> str:
 
 
 def _rough_duration(seconds: float) -> str:
-    """Return a measured time for people.
+    """Return a rounded, human-readable duration.
 
     Examples:
         >>> _rough_duration(61.4), _rough_duration(3600), _rough_duration(86_400)
@@ -265,7 +265,7 @@ def _rough_duration(seconds: float) -> str:
 
 
 def _duration(ms: int) -> str:
-    """Return a time for people, in the largest unit that it is whole in.
+    """Return an exact, human-readable duration, in the largest unit without a fraction.
 
     Examples:
         >>> _duration(86_400_000), _duration(5_400_000), _duration(1500)

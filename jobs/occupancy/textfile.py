@@ -1,6 +1,6 @@
-"""What `pid-quota occupancy` leaves for Prometheus: a file for node_exporter's textfile collector.
+"""Writes a census's metrics for node_exporter's textfile collector.
 
-A census takes a while and is taken now and then, so there is no server to ask.
+A census is occasional, so there is no server to scrape.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,27 +17,27 @@ from jobs.errors import MetricsError
 
 
 class OccupancyMetrics(Collector):
-    """What one census found."""
+    """Metrics of a census."""
 
     def __init__(self, seconds_to_limit: Mapping[int, float], held_pids: Mapping[int, int]) -> None:
-        """Take what was found.
+        """Take the values.
 
         Args:
-            seconds_to_limit: By broker: when it will hold as many producer ids as it must not; 0 if it does now.
-            held_pids: By broker: what it holds.
+            seconds_to_limit: Seconds until each broker reaches the limit; 0 if it has.
+            held_pids: Producer ids that each broker holds.
         """
         self._seconds_to_limit, self._held_pids = seconds_to_limit, held_pids
 
     @classmethod
     def of(cls, report: CensusReport, now: datetime) -> "OccupancyMetrics":
-        """Return those of a report; a broker that will not reach its limit has no time to it."""
+        """Return the metrics of a report; a broker that will not reach its limit has no seconds to it."""
         reached = {each.broker_id: each.worst.limit_reached_at for each in report.brokers}
         left = {broker_id: at - now for broker_id, at in reached.items() if at is not None}
         seconds = {broker_id: max(0.0, each.total_seconds()) for broker_id, each in left.items()}
         return cls(seconds, {each.broker_id: each.held_pids for each in report.brokers})
 
     def collect(self) -> Iterator[Metric]:
-        """Tell it."""
+        """Return the metrics."""
         for name, text, values in (
             ("seconds_to_limit", "Until the broker holds as many producer ids as it must not.", self._seconds_to_limit),
             ("held_pids", "Producer ids that the broker holds, one for each partition.", self._held_pids),
@@ -49,7 +49,7 @@ class OccupancyMetrics(Collector):
 
 
 def write_metrics_file(file: Path, report: CensusReport, now: datetime) -> None:
-    """Write the file, at once as a whole.
+    """Write the file atomically.
 
     Raises:
         MetricsError: If it can't be written.

@@ -1,1 +1,1 @@
-"""Quotas: their table, their files, and what to set them to."""
+"""`pid-quota quotas` and `pid-quota suggest-quotas`."""

@@ -1,4 +1,4 @@
-"""`pid-quota quotas`: set, delete and describe quotas in the manner of `kafka-configs.sh`."""
+"""`pid-quota quotas`: sets, deletes and describes quotas, with the options of `kafka-configs.sh`."""
 
 import getpass
 import json
@@ -32,14 +32,12 @@ def quotas(
         str | None, typer.Option(help="The quota to set: producer_ids_rate=50, new producer ids per window.")
     ] = None,
     delete_config: Annotated[str | None, typer.Option(help="The quota to delete: producer_ids_rate.")] = None,
-    entity_type: Annotated[
-        str | None, typer.Option(help="users; without --entity-name that is the quota of all other users.")
-    ] = None,
-    entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'; any characters.")] = None,
-    entity_default: Annotated[bool, typer.Option("--entity-default", help="The quota of all other users.")] = False,
+    entity_type: Annotated[str | None, typer.Option(help="users; without --entity-name the default quota.")] = None,
+    entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
+    entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
-    updated_by: Annotated[str | None, typer.Option(help="Who does it. [default: the system's user name]")] = None,
+    updated_by: Annotated[str | None, typer.Option(help="Who sets it. [default: the system's user name]")] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
     if [alter, describe, import_file is not None].count(True) != 1:
@@ -99,7 +97,7 @@ def _parse_rate(text: str) -> float:
     key, equals, value = text.partition("=")
     _check_key(key)
     try:
-        # kafka-configs.sh puts lists into brackets; people copy them along.
+        # kafka-configs.sh prints values in brackets, and people copy them.
         return float(value.strip().removeprefix("[").removesuffix("]"))
     except ValueError:
         given = f"{value!r} is not a number" if equals else "there is no value"

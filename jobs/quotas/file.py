@@ -1,4 +1,4 @@
-"""Quotas in a file, for many at once: CSV, or YAML as `pid-quota quotas --describe --json` writes it."""
+"""Reads quotas from a file: CSV, or YAML as written by `pid-quota quotas --describe --json`."""
 
 import csv
 import io
@@ -14,27 +14,27 @@ from quota.limits import validate_rate
 
 _NAME, _RATE = "entity_name", "producer_ids_rate"
 _ALSO = ("entity_type", "updated_at", "updated_by")
-"""What `quotas --describe` says besides, which is not set."""
+"""Other fields of `quotas --describe`, which are ignored."""
 _DEFAULT_NAMES = (None, "", "<default>")
 
 
 @dataclass(frozen=True)
 class QuotaLine:
-    """One quota of a file: `entity_name` None is the default."""
+    """A quota in a file; `entity_name` None is the default."""
 
     entity_name: str | None
     producer_ids_rate: float
 
 
 def read_quotas(file: Path) -> list[QuotaLine]:
-    """Read a file of quotas, and check all of it before anything is set.
+    """Read and validate a file of quotas.
 
     Args:
         file: `.csv` with the columns `entity_name` and `producer_ids_rate`, or `.yaml`, `.yml`, `.json` with a list of
             entries of those names. An empty name is the default.
 
     Raises:
-        QuotaCommandError: If the file can't be read, or an entry can't be a quota or names an entity twice.
+        QuotaCommandError: If the file can't be read, or an entry is invalid or a duplicate.
     """
     try:
         text = file.read_text(encoding="utf-8-sig")

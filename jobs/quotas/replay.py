@@ -1,4 +1,4 @@
-"""History run through the real rules: the stream itself, over the whole topic, into tables of its own."""
+"""Replays a topic's events through the stream, into temporary tables."""
 
 import tempfile
 import threading
@@ -39,19 +39,19 @@ def replay(
     config: QuotaConfig,
     learn_seconds: int | None,
 ) -> dict[str, Refusals]:
-    """Run all that the topic of produce events holds under some quotas; return what was refused, by principal.
+    """Replay the topic of produce events under some quotas; return what was refused, by principal.
 
-    Nothing is written but to a folder that is gone afterwards.
+    Writes to a temporary folder only.
 
     Args:
         quotas: In force from the first event on.
         bootstrap_servers: Brokers of the topic.
         kafka_config: File of client settings.
-        config: Settings of the rules.
-        learn_seconds: How long after the oldest event nothing is charged; None for a window.
+        config: Window and bucket of the rules.
+        learn_seconds: Learning time after the oldest event; None for a window.
 
     Raises:
-        StreamingError: As `pid-quota stream`.
+        StreamingError: If the stream fails.
         BrokerError: If Kafka can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
@@ -79,7 +79,7 @@ def replay(
 
 @contextmanager
 def told(progress: StreamProgress, report: Report) -> Iterator[None]:
-    """Tell how many of a topic's records a stream has read, as long as it runs."""
+    """Report how many of a topic's records a stream has read, until the block ends."""
     stop = threading.Event()
     watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
     watcher.start()
@@ -94,7 +94,7 @@ def _tell(progress: StreamProgress, report: Report, stop: threading.Event) -> No
     try:
         extents = progress.extents()
     except KafkaException:
-        # The stream says what is wrong, and a bar is not worth an error.
+        # The stream reports what is wrong; a progress bar is not worth an error.
         return
     total = sum(end - begin for begin, end in extents.values())
     while not stop.wait(_LOOK_EVERY_S):

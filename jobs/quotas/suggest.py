@@ -1,4 +1,4 @@
-"""`pid-quota suggest-quotas`: a quota per principal from what it did before, tried out on the topic's history."""
+"""`pid-quota suggest-quotas`: suggests a quota per principal from its history, and replays the topic under it."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,12 @@ from tables.query.suggestions import Refusals, Suggestion, as_entries, suggestio
 def suggest_quotas(
     tables: TablesOption,
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Replay the topic's history on the suggestion, to say what it would refuse.")
+        str | None, typer.Option(help="Replay the topic's events under the suggestion, to count what it would refuse.")
     ] = None,
-    percentile: Annotated[float, typer.Option(min=1, max=100, help="Share of windows that must fit.")] = 99.0,
-    headroom: Annotated[float, typer.Option(min=1, help="Factor on that.")] = 1.5,
+    percentile: Annotated[
+        float, typer.Option(min=1, max=100, help="Share of windows that must fit, in percent.")
+    ] = 99.0,
+    headroom: Annotated[float, typer.Option(min=1, help="Factor on top of that.")] = 1.5,
     at_least: Annotated[float, typer.Option(min=1, help="Smallest quota.")] = 10.0,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
@@ -36,7 +38,7 @@ def suggest_quotas(
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Suggest a quota per principal from its new producer ids per window, and say what it would have refused."""
+    """Suggest a quota per principal from its new producer ids per window, and what it would have refused."""
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
     found = suggestions(tables, config, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:

@@ -24,40 +24,39 @@ BootstrapServers = Annotated[str, typer.Option(help="Brokers, as host:port,host:
 Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
 Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
 KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
-KafkaSecret = Annotated[
-    str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, out of a Databricks secret.")
-]
+KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
 LearnSeconds = Annotated[
-    int | None, typer.Option(min=0, help="At the first start: charge no PID for so long. [default: the window]")
+    int | None, typer.Option(min=0, help="At the first start: charge no PID for this long. [default: the window]")
 ]
 NewCheckpoint = Annotated[
     bool,
     typer.Option(
         "--new-checkpoint/--no-new-checkpoint",
-        help="Go on where the rows of an earlier stream end, with a new checkpoint.",
+        help="Resume where an earlier stream's rows end, with a new checkpoint.",
         show_default=False,
     ),
 ]
 NewTables = Annotated[
-    bool, typer.Option("--new-tables", help="Go on although tables of this checkpoint are gone: without their quotas.")
+    bool,
+    typer.Option("--new-tables", help="Continue although this checkpoint's tables are gone, without their quotas."),
 ]
 MaxPrincipals = Annotated[
-    int, typer.Option(min=1, help="Track so many one by one; others are reported together, never throttled.")
+    int, typer.Option(min=1, help="Principals to track individually; others share ledgers and are never throttled.")
 ]
 MaxUnchargedBytes = Annotated[
     int,
-    typer.Option(min=1024, help="Filter of a principal's PIDs that take no token; beyond it no throttle."),
+    typer.Option(min=1024, help="Limit of a principal's filter of uncharged PIDs; beyond it, no throttle."),
 ]
 Master = Annotated[str, typer.Option(help="Spark master, such as spark://host:7077.")]
-PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, where the master's workers do not have it installed.")]
+PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")]
 
 Sink = Annotated[
     SinkName | None,
-    typer.Option(help="What writes the tables. [default: deltalake in a local folder, else delta-spark]"),
+    typer.Option(help="Writer of the tables. [default: deltalake in a local folder, else delta-spark]"),
 ]
 
 MetricsTop = Annotated[
-    int, typer.Option(min=1, help="Principals with metrics of their own; all others are summed as 'other'.")
+    int, typer.Option(min=1, help="Principals with their own metrics; all others are summed as 'other'.")
 ]
 
 StateBuckets = Annotated[
@@ -65,7 +64,7 @@ StateBuckets = Annotated[
     typer.Option(
         min=0,
         show_default="64 in a new checkpoint",
-        help="Keep all principals in so many states; 0: a state each. For good, per checkpoint.",
+        help="Number of state buckets; 0: a state per principal. Fixed per checkpoint.",
     ),
 ]
 MaxOffsets = Annotated[
@@ -73,7 +72,7 @@ MaxOffsets = Annotated[
     typer.Option(
         min=1,
         show_default=f"{RECORDS_PER_SECOND} per second of the trigger, {LEAST_RECORDS} to {MOST_RECORDS}",
-        help="Most records of a micro-batch.",
+        help="Limit of records per micro-batch.",
     ),
 ]
 
@@ -90,12 +89,14 @@ def stream(
     scope: Annotated[
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
     ] = "cluster",
-    window_seconds: Annotated[int, typer.Option(help="Time over which a quota counts.")] = 3600,
+    window_seconds: Annotated[int, typer.Option(help="The quota's window.")] = 3600,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
-    false_positive_rate: Annotated[float, typer.Option(help="New PIDs taken for known ones.")] = 1e-4,
+    false_positive_rate: Annotated[float, typer.Option(help="Share of new PIDs mistaken for known ones.")] = 1e-4,
     burst_windows: Annotated[float, typer.Option(help="Full bucket, in windows of quota.")] = 1.0,
     min_throttle_seconds: Annotated[float, typer.Option(help="Shortest throttle.")] = 60.0,
-    metrics_interval_seconds: Annotated[float, typer.Option(help="Metrics row of an active principal.")] = 60.0,
+    metrics_interval_seconds: Annotated[
+        float, typer.Option(help="Interval of an active principal's metrics rows.")
+    ] = 60.0,
     max_offsets_per_trigger: MaxOffsets = None,
     max_principals: MaxPrincipals = 50_000,
     max_uncharged_bytes: MaxUnchargedBytes = QuotaConfig.max_uncharged_bytes,
@@ -152,7 +153,7 @@ def stream(
 
 
 def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None) -> KafkaConfig:
-    """Return the settings of the Kafka client, out of a file or a secret."""
+    """Return the Kafka client's settings, from a file or a secret."""
     if secret is None:
         return KafkaConfig.load(bootstrap_servers, file)
     if file is not None:
@@ -162,7 +163,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 
 
 def require_spark() -> None:
-    """See that Spark can be started, else say in one line what is missing.
+    """Raise unless Spark can start.
 
     Raises:
         SparkMissingError: If pyspark is not installed.
@@ -172,5 +173,5 @@ def require_spark() -> None:
         msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
         raise SparkMissingError(msg)
     if not in_databricks():
-        # Without it Spark ends in a stack trace of its own.
+        # Spark would fail with a stack trace.
         find_java()

@@ -42,8 +42,8 @@ class Launch:
 
     Attributes:
         learn_seconds: Length of the learning time if this is the first start; 0 for none.
-        new_tables: Whether a stream that has begun may go on with other tables.
-        master: Spark master, where a session is started here.
+        new_tables: Whether a running stream may continue with other tables.
+        master: Spark master, if this process starts the session.
         py_files: Wheel for its workers.
         metrics_port: Where metrics are served to Prometheus; None for nowhere.
         metrics_host: At which address.
@@ -92,9 +92,9 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
 
 
 def _learn_until_ms(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> int:
-    """Return the end of the learning time: it begins with the oldest record, or now if there is none.
+    """Return the end of the learning time, which begins with the oldest record, or now if there is none.
 
-    A stream that goes on where another ended does not begin with the oldest record either.
+    A stream that resumes where another ended begins now, too.
     """
     if not learn_seconds:
         return 0
@@ -108,7 +108,7 @@ def _run(
 ) -> None:
     has_jars = in_databricks() or is_catalog(options.tables)
     if not debug_wanted():
-        # What it says is a trace of Python for each error of Java; the error comes to us all the same.
+        # It logs a trace for each Java error, which is raised to us anyway.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with held(options.checkpoint):
         spark = stream_session(
@@ -130,12 +130,12 @@ def _run(
                 if listener is not None:
                     spark.streams.removeListener(listener)
                 if not in_databricks():
-                    # There it is the cluster's session, and a task that stops it is taken for one that crashed.
+                    # There it is the cluster's session, and stopping it counts as a crash.
                     spark.stop()
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
-    """Run the queries until the first of them fails, or all have read what there is."""
+    """Run the queries until one fails, or all have read what is available."""
     queries = [start(spark, options)]
     try:
         note_tables(spark, options)
@@ -144,7 +144,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
             for query in queries:
                 query.awaitTermination()
         else:
-            # None of them ends by itself: the first that does has failed.
+            # None ends by itself: the first to end has failed.
             spark.streams.awaitAnyTermination()
     finally:
         with jvm_may_be_gone():

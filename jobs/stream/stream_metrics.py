@@ -1,8 +1,7 @@
-"""What the stream tells Prometheus: KIP-936's metrics of each principal, and how the stream itself is.
+"""The stream's Prometheus metrics: KIP-936's per principal, and the stream's own health.
 
-Names map to those of Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and
-`throttle-time`. The principals in the lead have series of their own, all others share one, so an attacker who
-makes up principals makes no series.
+Names follow Kafka's MBeans: `kafka.server:type=ProducerIds,user=alice` with `rate`, `tokens` and `throttle-time`.
+The top principals have their own series and all others share one, so made-up principals add no series.
 """
 
 import threading
@@ -22,12 +21,12 @@ from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress
 
 OTHER = "other"
-"""The label of all principals without series of their own."""
+"""Label of all principals without their own series."""
 MAX_LABEL_CHARS = 200
 
 
 class _Row(msgspec.Struct):
-    """What is needed of a row of `producer_id_metrics`, as the operator writes it."""
+    """The used fields of the operator's rows of `producer_id_metrics`."""
 
     principal: str
     broker_id: int | None
@@ -43,7 +42,7 @@ class _Row(msgspec.Struct):
 
 
 class _Decision(msgspec.Struct):
-    """What is needed of a row of `throttle_decisions`, as the operator writes it."""
+    """The used fields of the operator's rows of `throttle_decisions`."""
 
     principal: str
     broker_id: int | None
@@ -54,7 +53,7 @@ class _Decision(msgspec.Struct):
 
 @dataclass(frozen=True)
 class _Series:
-    """The values of one label, or of several principals together."""
+    """The values of one label, of one or several principals."""
 
     rate: float = 0.0
     tokens: float | None = None
@@ -65,7 +64,7 @@ class _Series:
     throttles: int = 0
 
     def plus(self, other: "_Series") -> "_Series":
-        """Sums; of throttle times the longest, since a sum of them says nothing."""
+        """Return the sums, and the longest throttle time."""
         return _Series(
             self.rate + other.rate,
             _sum(self.tokens, other.tokens),
@@ -82,23 +81,23 @@ _Labels = tuple[str, str]
 
 
 class StreamMetrics(Collector):
-    """Takes what batches say and tells it when asked. For several threads."""
+    """Collects the batches' metrics for Prometheus. Thread-safe."""
 
     def __init__(
         self, config: QuotaConfig, *, top: int = 100, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
-        """Nothing is known yet.
+        """Start without metrics.
 
         Args:
-            config: Rules of the stream: tokens refill by its window.
-            top: So many principals have series of their own.
-            clock_ms: The time, in milliseconds since the epoch.
+            config: Window and burst of the stream, to refill tokens.
+            top: Number of principals with their own series.
+            clock_ms: Wall clock, in milliseconds since the epoch.
         """
         self._config, self._top, self._clock_ms = config, top, clock_ms
         self._lock = threading.Lock()
         self._rows: dict[_Key, _Row] = {}
         self._throttles: dict[_Key, _Decision] = {}
-        # A counter that begins at 1 has not increased, for Prometheus.
+        # Prometheus misses the first increase of a counter that starts at 1.
         self._decisions: Counter[str] = Counter(THROTTLE=0, RELEASE=0)
         self._records: Counter[str] = Counter()
         self._progress: dict[str, Progress] = {}
@@ -107,7 +106,7 @@ class StreamMetrics(Collector):
         self._commit_seconds = 0.0
 
     def observe(self, batch: BatchSummary) -> None:
-        """Take a committed batch of the stream."""
+        """Record a committed batch."""
         rows = msgspec.convert(batch.rows.get("producer_id_metrics", []), list[_Row])
         decisions = msgspec.convert(batch.rows.get("throttle_decisions", []), list[_Decision])
         with self._lock:
@@ -124,14 +123,14 @@ class StreamMetrics(Collector):
             self._forget()
 
     def report(self, progress: Progress) -> None:
-        """Take a batch of any query, as Spark counted it."""
+        """Record Spark's progress of any query."""
         with self._lock:
             self._progress[progress.query] = progress
             self._records[progress.query] += progress.records
             self._heard_ms[progress.query] = self._clock_ms()
 
     def idle(self, query: str) -> None:
-        """Take that a query is alive and has read all there was."""
+        """Record that a query is alive and idle."""
         with self._lock:
             self._heard_ms[query] = self._clock_ms()
             known = self._progress.get(query)
@@ -139,7 +138,7 @@ class StreamMetrics(Collector):
                 self._progress[query] = replace(known, records_behind=0)
 
     def collect(self) -> Iterator[Metric]:
-        """Tell everything, as of now."""
+        """Return all metrics as of now."""
         with self._lock:
             now_ms = self._clock_ms()
             self._forget()
@@ -151,7 +150,7 @@ class StreamMetrics(Collector):
         yield from rest
 
     def _forget(self) -> None:
-        """Drop who was silent for a window, and throttles that are over."""
+        """Evict principals silent for a window, and throttles that ended."""
         now_ms = self._clock_ms()
         oldest_ms = now_ms - self._config.window_ms
         self._rows = {key: row for key, row in self._rows.items() if row.as_of > oldest_ms}
@@ -184,7 +183,7 @@ class StreamMetrics(Collector):
         return told
 
     def _series(self, key: _Key, now_ms: int) -> _Series:
-        """One principal as of now: a silent one writes no row, but its tokens come back."""
+        """Return a principal's values as of now: a silent one writes no row, but its tokens refill."""
         throttles = int(key in self._throttles)
         row = self._rows.get(key)
         if row is None:
@@ -231,9 +230,9 @@ class StreamMetrics(Collector):
 
 
 def label_of(principal: str) -> str:
-    r"""Return the label of a principal: the quota's own name of a user, as in Kafka's MBeans.
+    r"""Return a principal's label: of a user the bare name, as in Kafka's MBeans.
 
-    Names come from strangers: long ones are cut, and what is no Unicode text is replaced.
+    Names come from strangers: they are truncated, and invalid Unicode is replaced.
 
     Examples:
         >>> label_of("User:alice"), label_of("Role:a"), label_of("unknown"), label_of("User:\ud800")

@@ -1,4 +1,4 @@
-"""How far a stream is: what it has committed, against what its topic holds."""
+"""Progress of a stream: committed offsets against the topic's."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,14 +11,14 @@ _KAFKA_TIMEOUT_S = 10.0
 
 
 class StreamProgress:
-    """Compares what the stream has committed with what its topic holds."""
+    """Reads a stream's committed offsets and its topic's extents."""
 
     def __init__(self, checkpoint: Path, config: Mapping[str, str], topic: str) -> None:
-        """Say what to compare.
+        """Take the stream and its topic.
 
         Args:
             checkpoint: The stream's checkpoint folder.
-            config: confluent-kafka settings of someone who may read the topic.
+            config: confluent-kafka settings of a user that may read the topic.
             topic: The topic it reads.
         """
         self._checkpoint = checkpoint
@@ -26,16 +26,16 @@ class StreamProgress:
         self._topic = topic
 
     def committed(self) -> dict[int, int] | None:
-        """Return the next offset of each partition after the last finished batch, None before the first."""
+        """Return the next offset of each partition after the last committed batch, None before the first."""
         offsets = committed_offsets(str(self._checkpoint))
         return None if offsets is None else offsets[self._topic]
 
     def ends(self) -> dict[int, int]:
-        """Return the offset that the next record of each partition will get."""
+        """Return the end offset of each partition."""
         return {number: end for number, (_, end) in self.extents().items()}
 
     def extents(self) -> dict[int, tuple[int, int]]:
-        """Return the oldest offset of each partition, and the one that its next record will get."""
+        """Return the first and the end offset of each partition."""
         consumer = Consumer(self._config)
         try:
             partitions = consumer.list_topics(self._topic, _KAFKA_TIMEOUT_S).topics[self._topic].partitions

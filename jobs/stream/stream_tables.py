@@ -1,4 +1,4 @@
-"""The tables that a stream begins with: made where it is the first to need them, refused where its own are gone."""
+"""Creates a stream's tables, unless its checkpoint shows that they existed and are gone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def prepare_path_tables(tables: str, checkpoint: str, *, new_tables: bool) -> None:
-    """Make the path tables that are missing, unless the checkpoint shows that they were there.
+    """Create missing path tables, unless the checkpoint shows that they existed.
 
     Args:
-        tables: Their folder; of a catalog nothing is done yet.
+        tables: Their folder; a catalog is left to `make_relations`.
         checkpoint: Folder of the stream's checkpoint.
-        new_tables: Whether a stream that has begun may go on with other tables.
+        new_tables: Whether a running stream may continue with other tables.
 
     Raises:
-        CheckpointError: If the checkpoint has batches, and a table is missing or another one.
-        TableError: If the tables can't be read or made.
+        CheckpointError: If the checkpoint has batches, and a table is missing or was replaced.
+        TableError: If the tables can't be read or created.
     """
     if not is_catalog(tables):
         require_same(tables, checkpoint, lambda: path_ids(tables), new_tables=new_tables)
@@ -36,10 +36,10 @@ def prepare_path_tables(tables: str, checkpoint: str, *, new_tables: bool) -> No
 
 
 def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: bool) -> None:
-    """Make what tables of a catalog lack, and the views anew: they hold the window of this stream.
+    """Create or upgrade a catalog's tables, and replace the views, which hold this stream's window.
 
     Raises:
-        CheckpointError: As of `prepare_path_tables`.
+        CheckpointError: As `prepare_path_tables`.
         CatalogError: If the catalog refuses.
     """
     engine = SparkEngine(spark)
@@ -54,10 +54,10 @@ def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: b
 
 
 def note_tables(spark: SparkSession, options: StreamOptions) -> None:
-    """Note with the checkpoint which tables the stream has.
+    """Record the ids of the stream's tables in its checkpoint.
 
     Raises:
-        CheckpointError: If that can't be written.
+        CheckpointError: If they can't be written.
         TableError: If a path table can't be read.
         CatalogError: If the catalog refuses.
     """

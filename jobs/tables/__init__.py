@@ -1,1 +1,1 @@
-"""The tables for people: SQL over them, their views, and their upkeep."""
+"""`pid-quota tables`, `pid-quota sql` and `pid-quota maintain`."""

@@ -1,4 +1,4 @@
-"""`pid-quota tables`: makes the tables, and says what they are and hold."""
+"""`pid-quota tables`: creates and describes the tables."""
 
 from dataclasses import astuple
 from typing import Annotated
@@ -25,7 +25,7 @@ _COLUMNS = ("column", "type", "nullable", "comment")
 
 @app.command()
 def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
-    """Make the tables that are missing, and bring those of an earlier version to this one."""
+    """Create missing tables, and upgrade those of an earlier version."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     done = _create_in_catalog(tables) if is_catalog(tables) else _create_paths(tables)
     show(Answer(("table", "done"), tuple(done.items())), wanted)
@@ -33,7 +33,7 @@ def create(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption 
 
 @app.command()
 def metric_views(tables: TablesOption, as_json: JsonOption = False, as_csv: CsvOption = False) -> None:
-    """Make the metric views of a catalog's tables: new, refused and issued PIDs, and throttles, to be asked by name."""
+    """Create the metric views of a catalog's tables: new, refused and issued PIDs, and throttles."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     if not is_catalog(tables):
         msg = f"metric views are made in a catalog, and {tables} is a folder. Give --tables CATALOG.SCHEMA"
@@ -53,7 +53,7 @@ def describe(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Say what each table holds; of one table, what its columns mean."""
+    """Describe the tables' contents, or the columns of one table."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     if name and name not in TABLES:
         msg = f"{name!r} is no table of pid-quota. There are {', '.join(TABLES)}"

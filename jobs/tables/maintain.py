@@ -1,4 +1,4 @@
-"""`pid-quota maintain`: keeps the tables small, beside a running stream."""
+"""`pid-quota maintain`: expires rows, compacts and vacuums the tables, beside a running stream."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -37,19 +37,19 @@ def maintain(
     tables: TablesOption,
     retention: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE=DAYS", help="Keep a table's rows so long; 0 is for ever. May be repeated."),
+        typer.Option(metavar="TABLE=DAYS", help="Retention of a table's rows; 0 is for ever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Keep files of older versions so long, for those who still read them.")
+        int, typer.Option(min=0, help="Retention of older versions' files, for readers of those versions.")
     ] = 168,
     allow_short_vacuum: Annotated[
-        bool, typer.Option("--allow-short-vacuum", help="Take --vacuum-hours 0: when nothing reads or writes.")
+        bool, typer.Option("--allow-short-vacuum", help="Allow --vacuum-hours 0: only when nothing reads or writes.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Delete old rows, merge small files, and drop files and log entries that nobody needs any more."""
+    """Delete expired rows, compact small files, and delete unreferenced files and log entries."""
     if vacuum_hours < _LEAST_VACUUM_HOURS and not allow_short_vacuum:
         msg = (
             f"--vacuum-hours {vacuum_hours} is less than {_LEAST_VACUUM_HOURS}: a running stream or a reader may lose "
@@ -73,7 +73,7 @@ def _of_paths(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkee
         try:
             return keep_up(tables, spec, plan, now)
         except TableNotFoundError as error:
-            # An earlier version of the stream may not have made it.
+            # Another version of the stream may not have created it.
             missing.append(error)
             return None
 
@@ -97,7 +97,7 @@ def _of_catalog(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upk
 def _each(
     specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: Report
 ) -> tuple[list[Upkeep], list[str]]:
-    """Do all tables: one that fails must not keep the others from being kept up."""
+    """Run a step on all tables, also after one has failed."""
     done, failed = [], []
     for number, spec in enumerate(specs):
         report(number, len(specs))

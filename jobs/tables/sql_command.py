@@ -1,4 +1,4 @@
-"""`pid-quota sql`: a query over the tables and views, as a table, as JSON or as CSV."""
+"""`pid-quota sql`: runs a query over the tables and views."""
 
 from datetime import datetime, timezone
 from typing import Annotated
@@ -31,7 +31,7 @@ def sql(
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
-    """Query the tables and the views on them, or show a view."""
+    """Query the tables and views, or show a view."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
     show(query(tables, _select(text, view), datetime.now(timezone.utc), config), wanted)

@@ -1,4 +1,4 @@
-"""`pid-quota tap enable-logging` and `disable-logging`: switches in running brokers what the tap reads on and off."""
+"""`pid-quota tap enable-logging` and `disable-logging`: set log levels of running brokers."""
 
 import json
 from dataclasses import asdict
@@ -19,12 +19,12 @@ _ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as na
 _IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
 _ControllerOption = Annotated[
     bool,
-    typer.Option("--controller", help="The request logger of nodes that are controllers, too: producer id blocks."),
+    typer.Option("--controller", help="Also the request logger of controllers, for producer id blocks."),
 ]
 
 
 class LoggingError(JobError):
-    """Raised when a broker's logging could not be switched."""
+    """Raised when a broker's log levels can't be set."""
 
 
 def enable_logging(
@@ -33,13 +33,13 @@ def enable_logging(
     broker_ids: _IdsOption = None,
     controller: _ControllerOption = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where the log settings of docs/broker-logging are not seen.")
+        bool, typer.Option("--force", help="Also on brokers without the log settings of docs/broker-logging.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make running brokers log who produces with which producer id, until they restart.
 
-    The appender must be in the brokers' log settings already (docs/broker-logging). What it costs stands there, too.
+    The brokers' log settings must define the appender (docs/broker-logging, which also states the cost).
     """
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=True, controller=controller, force=force)
 
@@ -51,7 +51,7 @@ def disable_logging(
     controller: _ControllerOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make running brokers log no more of it, until they restart: the taps see nothing from then on."""
+    """Stop running brokers from logging it, until they restart: the taps see nothing from then on."""
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False, controller=controller, force=False)
 
 

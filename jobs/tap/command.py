@@ -1,4 +1,4 @@
-"""`pid-quota tap`: turns brokers' logs into produce events, until it is told to stop. `tap status`: who is watched."""
+"""`pid-quota tap`: turns a broker's log into produce events until it is stopped."""
 
 import json
 import signal
@@ -35,15 +35,13 @@ app.command("poll")(poll_producers)
 @app.callback(invoke_without_command=True)
 def tap(
     context: typer.Context,
-    log_file: Annotated[
-        Path | None, typer.Option(help="What the broker's appender writes; it may appear later.")
-    ] = None,
+    log_file: Annotated[Path | None, typer.Option(help="File of the broker's appender; it may appear later.")] = None,
     from_topic: Annotated[
-        str | None, typer.Option(help="Read the lines from this topic instead, where a log shipper puts them.")
+        str | None, typer.Option(help="Read the lines from this topic of a log shipper instead.")
     ] = None,
     broker_id: Annotated[
         int | None,
-        typer.Option(min=0, help="Node id of the broker whose log it is; records of a topic tell it themselves."),
+        typer.Option(min=0, help="Node id of the log's broker; records of a topic carry it themselves."),
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(help="Brokers, as host:port,host:port.")] = None,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
@@ -51,10 +49,10 @@ def tap(
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     position_file: Annotated[
-        Path | None, typer.Option(help="Where the position is kept over restarts. [default: none is kept]")
+        Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
     ] = None,
     from_end: Annotated[
-        bool, typer.Option("--from-end", help="Without a saved position, begin at the end of the log.")
+        bool, typer.Option("--from-end", help="Without a saved position, start at the end of the log.")
     ] = False,
     every_batch: Annotated[
         bool,
@@ -62,13 +60,13 @@ def tap(
     ] = False,
     learn_seconds: Annotated[
         float,
-        typer.Option(min=0, help="Mark what comes so soon after the watch began as not to be charged; the window."),
+        typer.Option(min=0, help="Mark events this soon after the start as learning (uncharged); the window."),
     ] = 3600.0,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn the log of one broker into produce events, until Ctrl-C or SIGTERM; the topics are made if missing."""
+    """Turn one broker's log into produce events, until Ctrl-C or SIGTERM; creates missing topics."""
     if context.invoked_subcommand is not None:
         return
     if bootstrap_servers is None:
@@ -106,7 +104,7 @@ def tap(
 def _source(
     log_file: Path | None, from_topic: str | None, broker_id: int | None, settings: Mapping[str, str], *, from_end: bool
 ) -> tuple[Source, str]:
-    """What is to be read, and its name for the user."""
+    """Return the source, and its name for messages."""
     if (log_file is None) == (from_topic is None):
         msg = "name either --log-file with --broker-id, or --from-topic"
         raise typer.BadParameter(msg)

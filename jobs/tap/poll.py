@@ -1,4 +1,4 @@
-"""`pid-quota tap poll`, for clusters without access to logs: asks the brokers which producer ids they hold."""
+"""`pid-quota tap poll`: polls brokers for the producer ids they hold, where their logs can't be read."""
 
 import json
 import signal
@@ -20,9 +20,10 @@ from wire.topics import PRODUCE_EVENTS
 
 def poll_producers(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
-    seconds: Annotated[float, typer.Option("--poll-producers", min=1, help="From the end of one round to the next.")],
+    seconds: Annotated[float, typer.Option("--poll-producers", min=1, help="Pause between rounds.")],
     owners: Annotated[
-        Path | None, typer.Option(help="YAML or CSV: topic or transactional.id pattern to principal. Else only counts.")
+        Path | None,
+        typer.Option(help="YAML or CSV of topic or transactional.id patterns to principals. Without it: counts only."),
     ] = None,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
     kafka_config: Annotated[
@@ -30,7 +31,7 @@ def poll_producers(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the producer ids of all partitions in rounds, gently; make produce events of what --owners places."""
+    """Count the producer ids of all partitions in rounds; make produce events of those that --owners matches."""
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     placed = None if owners is None else OwnerPatterns.load(owners)
     stop = threading.Event()

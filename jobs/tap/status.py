@@ -1,4 +1,4 @@
-"""`pid-quota tap status`: which brokers are watched by a tap, and which are a blind spot."""
+"""`pid-quota tap status`: shows which brokers a tap watches, and which are blind spots."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from jobs.tables_out import JsonOption, text_table
 from jobs.terminal import output
 
 STALE_SECONDS = 60.0
-"""Six heartbeats were missed."""
+"""Six missed heartbeats."""
 
 _COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "unplaced", "borrowed")
 
@@ -26,17 +26,17 @@ def status(
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     stale_seconds: Annotated[
-        float, typer.Option(min=1, help="Age of a heartbeat from which on its tap is taken for dead.")
+        float, typer.Option(min=1, help="Age of the last heartbeat at which a tap counts as dead.")
     ] = STALE_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Say of each broker whether a tap watches it; exit code 1 if one that runs is not watched."""
+    """Show for each broker whether a tap watches it; exit code 1 if a running one is not watched."""
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
     brokers = running_brokers(settings)
     try:
         heartbeats = read_heartbeats(settings)
     except TopicMissingError:
-        # No tap ever ran: all brokers are blind spots, which is the answer.
+        # No tap ever ran: all brokers are blind spots.
         heartbeats = {}
     watches = judge(brokers, heartbeats, int(time.time() * 1000), stale_seconds)
     blind = [watch.broker_id for watch in watches if watch.is_blind_spot]

@@ -1,1 +1,1 @@
-"""`pid-quota top`: the principals live in a terminal."""
+"""`pid-quota top`."""

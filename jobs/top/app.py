@@ -1,4 +1,4 @@
-"""The live screens of `pid-quota top`: a list of principals, and one of them in full."""
+"""The screens of `pid-quota top`: a list of principals, and one of them in detail."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,17 +19,17 @@ from quota.config import QuotaConfig
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
-"""Looks at the tables from one diagnosis to the next: it reads a day of requests."""
+"""Refreshes per diagnosis, which reads a day of requests."""
 
 
 class PrincipalList(DataTable[Text]):
-    """The list; its footer says what Enter does."""
+    """The list, with a key binding for the footer."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "in full")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "details")]
 
 
 class TopApp(App[None]):
-    """The list of principals; a worker thread reads the tables, so that keys are answered meanwhile."""
+    """The list of principals; a worker thread reads the tables, to stay responsive."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -57,17 +57,17 @@ class TopApp(App[None]):
         principal: str | None = None,
         limit: int = 1000,
     ) -> None:
-        """Read nothing yet.
+        """Take the settings.
 
         Args:
             tables: Folder of the tables, or `catalog.schema`.
             config: The window and the burst of the stream.
-            clock: The time.
-            seconds: From one look at the tables to the next.
-            sort: Order of the rows, one of `SORTS`.
-            text: Only principals with this in their name.
-            principal: Shown in full at once.
-            limit: Most rows.
+            clock: The present.
+            seconds: Interval between reads of the tables.
+            sort: Sort order, a key of `SORTS`.
+            text: Shows only principals whose name contains it.
+            principal: Shown in detail at the start.
+            limit: Maximum number of rows.
         """
         super().__init__()
         self.tables, self.config, self.clock, self.seconds = tables, config, clock, seconds
@@ -78,14 +78,14 @@ class TopApp(App[None]):
         self._looks = 0
 
     def compose(self) -> ComposeResult:
-        """Make the screen."""
+        """Compose the screen."""
         yield Static(id="status")
         yield Input(self.text, placeholder="part of a name", compact=True)
         yield PrincipalList(cursor_type="row", cell_padding=0, zebra_stripes=True)
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look at the tables."""
+        """Start refreshing."""
         table = self.query_one(PrincipalList)
         for column in COLUMNS:
             table.add_column(column.aligned(column.name), width=column.width + 1, key=column.name)
@@ -97,7 +97,7 @@ class TopApp(App[None]):
 
     @work(thread=True, exclusive=False, group="rows")
     def look(self) -> None:
-        """Read the tables, unless that is still being done."""
+        """Read the tables, unless a read is running."""
         if sum(worker.group == "rows" and worker.is_running for worker in self.workers) > 1:
             return
         now = self.clock()
@@ -117,12 +117,12 @@ class TopApp(App[None]):
         self.screen_stack[0].query_one("#status", Static).update(printable(text))
 
     def show_rows(self) -> None:
-        """Show what was read, sorted and filtered, with the cursor where it was."""
+        """Show the rows, sorted and filtered; keep the cursor's row."""
         table = self.screen_stack[0].query_one(PrincipalList)
         chosen, at = self.chosen, table.cursor_row
         found = arranged(self.rows, self.sort, self.text)
         self._shown = found[: self._limit]
-        # A wide terminal is for long names.
+        # Give long names the rest of a wide terminal.
         others = sum(column.width + 1 for column in COLUMNS[1:])
         table.ordered_columns[0].width = max(COLUMNS[0].width + 1, table.size.width - others)
         table.clear()
@@ -142,30 +142,30 @@ class TopApp(App[None]):
         return self._shown[at] if 0 <= at < len(self._shown) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is for the list does nothing elsewhere."""
+        """Disable the list's actions on other screens."""
         return action not in ("sort", "filter", "clear") or self.screen is self.screen_stack[0]
 
     def action_sort(self) -> None:
-        """Take the next order."""
+        """Switch to the next sort order."""
         names = list(SORTS)
         self.sort = names[(names.index(self.sort) + 1) % len(names)]
         self.show_rows()
 
     def action_filter(self) -> None:
-        """Ask for a part of a name."""
+        """Open the filter."""
         field = self.query_one(Input)
         field.add_class("shown")
         field.focus()
 
     def action_clear(self) -> None:
-        """Show all again."""
+        """Clear the filter."""
         field = self.query_one(Input)
         field.value = ""
         field.remove_class("shown")
         self.query_one(PrincipalList).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Filter while typing."""
         self.text = event.value
         self.show_rows()
 
@@ -175,13 +175,13 @@ class TopApp(App[None]):
         self.query_one(PrincipalList).focus()
 
     def on_data_table_row_selected(self) -> None:
-        """Show one in full."""
+        """Show the selected principal in detail."""
         if self.chosen:
             self.push_screen(DetailScreen(self.chosen.principal))
 
 
 class DetailScreen(Screen[None]):
-    """One principal in full."""
+    """One principal in detail."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.pop_screen", "back"),
@@ -190,24 +190,24 @@ class DetailScreen(Screen[None]):
     app: TopApp
 
     def __init__(self, principal: str) -> None:
-        """Read nothing yet."""
+        """Take the principal."""
         super().__init__()
         self._principal = principal
 
     def compose(self) -> ComposeResult:
-        """Make the screen."""
+        """Compose the screen."""
         with VerticalScroll():
             yield Static("reading…", id="detail")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look at the tables."""
+        """Start refreshing."""
         self.look()
         self.set_interval(self.app.seconds, self.look)
 
     @work(thread=True, exclusive=False, group="detail")
     def look(self) -> None:
-        """Read the tables, unless that is still being done."""
+        """Read the tables, unless a read is running."""
         app: Any = self.app
         if sum(worker.group == "detail" and worker.is_running for worker in app.workers) > 1:
             return
@@ -219,6 +219,6 @@ class DetailScreen(Screen[None]):
         app.call_from_thread(self.show, detail_view(detail))
 
     def show(self, what: Any) -> None:
-        """Show it."""
+        """Show the content."""
         if self.is_mounted:
             self.query_one("#detail", Static).update(what)

@@ -1,4 +1,4 @@
-"""`pid-quota top`: the principals as they are now, live in a terminal; reads the tables only, without a JVM."""
+"""`pid-quota top`: shows the principals live in a terminal, from the tables alone, without a JVM."""
 
 import json
 import sys
@@ -20,20 +20,22 @@ Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 
 def top(
     tables: TablesOption,
-    once: Annotated[bool, typer.Option("--once", help="Print the principals once; also if nobody watches.")] = False,
-    sort: Annotated[Sort, typer.Option(help="What comes first; used: throttled, then the nearest to its quota.")] = (
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the principals once and exit; the default without a terminal.")
+    ] = False,
+    sort: Annotated[Sort, typer.Option(help="Sort order; used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
     text: Annotated[str, typer.Option("--filter", help="Only principals with this in their name.")] = "",
-    principal: Annotated[str | None, typer.Option(help="Show one in full, such as User:mallory.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Show one in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
-    seconds: Annotated[float, typer.Option(min=0.2, help="How often the tables are looked at.")] = 2.0,
+    seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
-    """Show who makes new producer ids, live: s sorts, / filters, Enter shows one in full, q quits."""
+    """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
     name = principal if principal is None or ":" in principal else f"User:{principal}"
     wanted = form(as_json=as_json, as_csv=as_csv)
@@ -42,7 +44,7 @@ def top(
         return
     from jobs.top.app import TopApp
 
-    # A first look here: what is wrong with the tables is one line, not a screen.
+    # Fail with one line, before the screen opens, if the tables can't be read.
     read_rows(tables, _now(), config)
     TopApp(tables, config, clock=_now, seconds=seconds, sort=sort, text=text, principal=name, limit=limit).run()
 

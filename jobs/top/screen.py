@@ -1,4 +1,4 @@
-"""How `pid-quota top` looks: within 80 columns, and with nothing that a principal's name could steer."""
+"""Renders `pid-quota top` within 80 columns; names are stripped of control characters."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -13,14 +13,14 @@ from tables.query.top_rows import Detail, TopRow
 
 
 class Column(NamedTuple):
-    """Of the list of principals."""
+    """A column of the list of principals."""
 
     name: str
     width: int
     is_right: bool = False
 
     def aligned(self, text: str) -> str:
-        """Return a text as wide as the column."""
+        """Pad a text to the column's width."""
         return text.rjust(self.width) if self.is_right else text.ljust(self.width)
 
 
@@ -34,7 +34,7 @@ COLUMNS = (
     Column("active", 6, is_right=True),
     Column("why", 9),
 )
-"""With a space after each: 80."""
+"""80 characters, with a space after each."""
 
 _BAR = 8
 _SPARK = " ▁▂▃▄▅▆▇█"
@@ -48,7 +48,7 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def cells(row: TopRow) -> tuple[Text, ...]:
-    """Return a row's cells, as of `COLUMNS`."""
+    """Return a row's cells, in the order of `COLUMNS`."""
     until = row.throttled_until
     quota = "-" if row.quota is None else number(row.quota)
     texts = {
@@ -68,7 +68,7 @@ def cells(row: TopRow) -> tuple[Text, ...]:
 
 
 def why(row: TopRow) -> str:
-    """Return in a word what is special about a principal."""
+    """Return a principal's state or diagnosis in a word."""
     if row.saturated:
         return "saturated"
     if row.phase == "learning":
@@ -77,7 +77,7 @@ def why(row: TopRow) -> str:
 
 
 def bar(share: float) -> Text:
-    """Return how much of something is used; what is beyond all of it is marked.
+    """Return a usage bar; an arrow marks more than 100 %.
 
     Examples:
         >>> bar(0.5).plain, bar(3).plain
@@ -107,7 +107,7 @@ def number(value: float) -> str:
 
 
 def spark(values: Sequence[float], top: float) -> str:
-    """Return values as a line of bars, each up to `top`.
+    """Return values as a sparkline, scaled to `top`.
 
     Examples:
         >>> spark([0, 1, 4, 8], 8)
@@ -118,7 +118,7 @@ def spark(values: Sequence[float], top: float) -> str:
 
 
 def rows_table(rows: Sequence[TopRow], *, narrow: bool) -> Table:
-    """Return the principals as a table; `narrow` cuts long names."""
+    """Return the principals as a table; `narrow` truncates long names."""
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for column in COLUMNS:
         is_name = column is COLUMNS[0]
@@ -138,7 +138,7 @@ def rows_table(rows: Sequence[TopRow], *, narrow: bool) -> Table:
 
 
 def summary(rows: Sequence[TopRow], now: datetime) -> str:
-    """Return all principals in a line."""
+    """Return totals in one line."""
     throttled = sum(row.throttled_until is not None for row in rows)
     new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
     return (
@@ -148,7 +148,7 @@ def summary(rows: Sequence[TopRow], now: datetime) -> str:
 
 
 def detail_view(detail: Detail) -> RenderableType:
-    """Return one principal in full."""
+    """Return one principal in detail."""
     parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
     for line in (*_timeline(detail.timeline), *_decisions(detail.decisions), *_leases(detail.leases)):
         parts.append(printable(line))

@@ -1,1 +1,1 @@
-"""`pid-quota console`: the tables in the browser."""
+"""`pid-quota console`."""

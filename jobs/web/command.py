@@ -1,4 +1,4 @@
-"""`pid-quota console`: one read-only page in the browser, over the tables and nothing else."""
+"""`pid-quota console`: serves a read-only page over the tables."""
 
 import json
 import secrets
@@ -40,9 +40,9 @@ VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
 
 FRESH_S = 2.0
-"""So long an answer is given again: many open browsers ask the tables as often as one."""
+"""Seconds for which answers are cached, however many browsers ask."""
 REFRESH_S = 10.0
-"""So often a page that somebody looks at asks again."""
+"""Seconds between refreshes of a visible page."""
 _ANSWERS = 64
 _END_WITHIN_S = 3
 
@@ -53,17 +53,17 @@ def console(
         int, typer.Option(envvar=APP_PORT, min=0, max=65535, help="Port to listen on; 0 takes a free one.")
     ] = 8080,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; with any but this machine's own a token is needed.")
+        str, typer.Option(help="Address to listen on; any but a loopback address requires a token.")
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(envvar=VARIABLE, help="What visitors must show; made up and printed if it is needed."),
+        typer.Option(envvar=VARIABLE, help="Token that visitors must present; generated and printed if required."),
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="File whose first line is the token: `ps` shows arguments to everybody.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another host name it is reached by, such as a proxy's; repeatable.")
+        list[str] | None, typer.Option(help="Additional host name, such as a proxy's; repeatable.")
     ] = None,
     databricks_app: Annotated[
         bool, typer.Option("--databricks-app", help="Run as a Databricks App, which signs visitors in.")
@@ -86,7 +86,7 @@ def console(
         bound = listener.getsockname()[1]
         made = None if token is not None or is_loopback(host) else secrets.token_urlsafe(32)
         access = Access(token or made, own_names(host, allow_host or ()), f"pid_quota_console_{bound}")
-        # They take a second or two to load: not the first visitor's.
+        # Import them now: loading takes a second or two.
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
         typer.echo(f"pid-quota console: {_address(host, bound)}{_with_token(access, made)}  (Ctrl-C ends it)")
@@ -107,14 +107,14 @@ def application(
     fresh_s: float = FRESH_S,
     refresh_s: float = REFRESH_S,
 ) -> Guard:
-    """Make the application.
+    """Return the application.
 
     Args:
         data: Reads the tables.
-        access: Who may see it.
-        clock: The present; the machine's by default.
-        fresh_s: So many seconds an answer is given again.
-        refresh_s: Seconds after which a page asks again.
+        access: Decides who may see it.
+        clock: The present; the system clock by default.
+        fresh_s: Seconds for which answers are cached.
+        refresh_s: Seconds between refreshes of a page.
     """
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
@@ -161,7 +161,7 @@ _QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[st
 
 @dataclass
 class _Answers:
-    """The answers of the last seconds; each question is asked once at a time, however many want it."""
+    """A cache of answers; concurrent requests for a page wait for one query."""
 
     data: ConsoleData
     clock: Callable[[], datetime]
@@ -216,23 +216,23 @@ async def _bug(_request: Request, error: Exception) -> Response:
 
 
 def _error_line(status: int, message: str) -> Response:
-    # Our messages say what is wrong, then what to do.
+    # Our messages state the error, then the remedy.
     error, _, remedy = one_line(message).partition(". ")
     return refusal(status, error, remedy or "See `pid-quota console --help`.")
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Listen; who calls from now on waits until the console answers.
+    """Return a listening socket; connections queue until the console serves them.
 
     Raises:
-        BadParameter: If the port is taken, or the address is not this machine's.
+        BadParameter: If the address can't be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Before the address is told: who calls at once waits, and is not refused.
+        # Listen before the address is printed: early connections queue instead of being refused.
         listener.listen()
     except OSError as error:
         listener.close()
@@ -253,12 +253,12 @@ def _with_token(access: Access, made: str | None) -> str:
 
 
 def server(app: Guard, room: "Room | None" = None) -> "uvicorn.Server":
-    """Return a server, to be run on a listening socket."""
+    """Return a server, to run on a listening socket."""
     import uvicorn
 
     from jobs.web.connections import PatientProtocol, Room
 
-    # As good as a class: uvicorn calls it for each connection.
+    # uvicorn only calls it, once per connection.
     protocol: Any = partial(PatientProtocol, room=room or Room())
     settings = uvicorn.Config(
         app,
@@ -276,5 +276,5 @@ def _serve(app: Guard, listener: socket.socket) -> None:
     try:
         server(app).run(sockets=[listener])
     except KeyboardInterrupt:
-        # The way to end it.
+        # The user ends it this way.
         return

@@ -1,6 +1,6 @@
-"""The console's connections: who says nothing, or reads nothing, is put out before those who ask for something.
+"""Limits the console's connections, and evicts idle ones first.
 
-uvicorn alone waits for ever for a request's headers, and its limit of connections refuses whoever comes last.
+uvicorn alone waits for ever for a request's headers, and its connection limit refuses newcomers.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 @dataclass
 class Room:
-    """The connections that are open, the oldest first.
+    """The open connections, oldest first.
 
     Attributes:
-        most: So many in all.
-        most_of_an_address: So many of one client address.
-        request_s: Seconds within which a request has to come, from the connection or the answer before.
-        answer_s: Seconds within which an answer has to be given and taken.
+        most: Limit in total.
+        most_of_an_address: Limit per client address.
+        request_s: Timeout of a request, from the connection or the previous answer.
+        answer_s: Timeout of an answer, until the client has read it.
     """
 
     most: int = 200
@@ -32,7 +32,7 @@ class Room:
     connections: dict[PatientProtocol, str] = field(default_factory=dict)
 
     def enter(self, connection: PatientProtocol, address: str) -> None:
-        """Let one in, and put another out if there is no room: of the address that has most, one that asks nothing."""
+        """Add a connection; at the limit, evict one of the address with most, preferably an idle one."""
         counts = Counter(self.connections.values())
         if counts[address] >= self.most_of_an_address:
             self._put_out(address)
@@ -41,7 +41,7 @@ class Room:
         self.connections[connection] = address
 
     def leave(self, connection: PatientProtocol) -> None:
-        """Take note that one is closed."""
+        """Remove a closed connection."""
         self.connections.pop(connection, None)
 
     def _put_out(self, address: str) -> None:
@@ -52,17 +52,17 @@ class Room:
 
 
 class PatientProtocol(H11Protocol):
-    """A connection, with an end to patience."""
+    """A connection with timeouts."""
 
     def __init__(self, *arguments: Any, room: Room, **more: Any) -> None:
-        """As uvicorn makes it, in a room."""
+        """Take uvicorn's arguments, and the room that counts the connection."""
         super().__init__(*arguments, **more)
         self._room = room
         self._end: asyncio.TimerHandle | None = None
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request waits for its answer."""
+        """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @override
@@ -87,7 +87,7 @@ class PatientProtocol(H11Protocol):
 
     @override
     def on_response_complete(self) -> None:
-        # First ours: the answer may make it read a request that has come meanwhile.
+        # Before super(), which may start a pipelined request.
         self._wait(self._room.request_s)
         super().on_response_complete()
         if self.is_asking:

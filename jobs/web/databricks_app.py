@@ -1,4 +1,4 @@
-"""The console as a Databricks App: the platform signs visitors in and says who they are, so no token of our own."""
+"""The console as a Databricks App: the platform authenticates visitors, so there is no token."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from jobs.web.security import Access
 
 APP_FRESH_S, APP_REFRESH_S = 30.0, 60.0
-"""Each question costs time of a SQL warehouse: asked less often than of tables in a folder."""
+"""Longer than for path tables: every query costs warehouse time."""
 APP_PORT = "DATABRICKS_APP_PORT"
 """Set by Databricks Apps."""
 _APP_NAME = "DATABRICKS_APP_NAME"
@@ -19,10 +19,10 @@ _USER = ("x-forwarded-email", "x-forwarded-user")
 
 
 def require_app(environment: Mapping[str, str] = os.environ) -> None:
-    """See that the proxy of Databricks Apps is before us: elsewhere anybody could name a user.
+    """Raise unless the proxy of Databricks Apps is in front: elsewhere anybody could forge the user header.
 
     Raises:
-        BadParameter: If this process is no App.
+        BadParameter: If this is not a Databricks App.
     """
     if not environment.get(_APP_NAME):
         msg = (
@@ -34,7 +34,7 @@ def require_app(environment: Mapping[str, str] = os.environ) -> None:
 
 @dataclass(frozen=True)
 class ForwardedUser(Access):
-    """Takes whom the App's proxy lets through: it sets the headers itself, and nobody reaches the App around it."""
+    """Trusts the App's proxy, which sets the user headers and can't be bypassed."""
 
     missing: ClassVar[tuple[str, str]] = (
         "no user is named",
@@ -42,15 +42,15 @@ class ForwardedUser(Access):
     )
 
     def is_ours(self, host: str) -> bool:
-        """Take any name: the platform gives the App its own, and DNS rebinding gets no user's headers."""
+        """Accept any host name: the platform assigns it, and DNS rebinding gets no user headers."""
         return True
 
     def user(self, headers: Headers) -> str:
-        """Return who asks, as the proxy says; empty if it does not."""
+        """Return the user of the proxy's headers; empty if there is none."""
         shown = next(filter(None, map(headers.get, _USER)), "")
-        # The proxy sends UTF-8, and Starlette takes every header for Latin-1.
+        # The proxy sends UTF-8, and Starlette decodes headers as Latin-1.
         return shown.encode("latin-1").decode("utf-8", "replace")
 
     def allows(self, headers: Headers) -> bool:
-        """Say whether a user is named."""
+        """Return whether a user is named."""
         return bool(self.user(headers))

@@ -1,4 +1,4 @@
-"""What brokers hold of producers, for the console: sums per broker, and what the death of one could move (KIP-854)."""
+"""The console's occupancy page: sums per broker, and the effect of losing one (KIP-854)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what each broker held at each sweep, in columns for a chart; None where a broker was not told.
+    """Return what each broker held at each sweep, in columns; None where a broker is missing.
 
     Args:
         sweeps: Rows with `at_ms`, `broker_id` and `held_pids`, in order of time.
@@ -19,14 +19,14 @@ def sweeps_over_time(sweeps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the brokers' sums, and for each death what each survivor could lead at most.
+    """Return sums per broker, and for each failing broker the most that each survivor could lead.
 
-    The table keeps no placement of partitions, so the exact heir is unknown: of a topic a survivor can take over at
-    most what the dead broker led, and at most what it follows itself. `pid-quota occupancy` asks the brokers and is
-    exact. Memory does not move: followers hold the producers of what they replicate already.
+    The table has no partition placement, so the next leader is unknown: of a topic a survivor takes over at most what
+    the dead broker led, and at most what it follows. `pid-quota occupancy` asks the brokers and is exact. Memory does
+    not move: followers already hold the producers of what they replicate.
 
     Args:
-        rows: Of the view `occupancy_now`.
+        rows: Rows of the view `occupancy_now`.
     """
     led: Counter[tuple[int, str]] = Counter()
     held: Counter[tuple[int, str]] = Counter()

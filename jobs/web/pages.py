@@ -1,4 +1,4 @@
-"""What the web console shows, as plain values of JSON: a function per page, each asks `tables.query.relations` once."""
+"""The web console's pages as JSON values: a method per page, which opens the tables once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,29 +14,29 @@ from tables.query.relations import Relations, Rows, opened
 
 OVERVIEW_HOURS = 6
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
-"""What a principal's page can look back."""
+"""Time spans of a principal's page."""
 
 _POINTS = 360
-"""So many times a chart has at most: two pixels each on a wide screen."""
+"""Most points of a chart: two pixels each on a wide screen."""
 _LISTED = 2_000
 _DAY_HOURS = 25
-"""A day and what its first interval needs."""
+"""A day, and the hour before that its first interval needs."""
 
 
 @dataclass(frozen=True)
 class ConsoleData:
-    """Reads the pages' data.
+    """Reads the data of the pages.
 
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
-        config: Gives the window by which the views refill tokens.
+        config: Window and burst for the views' tokens.
     """
 
     tables: str
     config: QuotaConfig = field(default_factory=QuotaConfig)
 
     def overview(self, now: datetime) -> dict[str, Any]:
-        """Return the cluster now: totals, new producer ids over time, who is throttled, and the stream's health."""
+        """Return the overview: totals, new producer ids over time, who is throttled, and the stream's health."""
         since = now - timedelta(hours=OVERVIEW_HOURS)
         rows = {
             "producer_id_metrics": _later_than("window_end", since),
@@ -61,7 +61,7 @@ class ConsoleData:
         return self._page(now, relations, page)
 
     def offenders(self, now: datetime) -> dict[str, Any]:
-        """Return who had most producer ids refused in the last 24 hours."""
+        """Return the principals with most refused producer ids in the last 24 hours."""
         rows = {
             "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
             "throttle_decisions": _recent_decisions(now),
@@ -71,7 +71,7 @@ class ConsoleData:
         return self._page(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
-        """Return how far each principal of the last 24 hours is from its quota, the nearest first."""
+        """Return the headroom of each principal active in the last 24 hours, the smallest first."""
         rows = {
             "producer_id_metrics": _later_than("window_end", now - timedelta(hours=_DAY_HOURS)),
             "throttle_decisions": _recent_decisions(now),
@@ -91,7 +91,7 @@ class ConsoleData:
             now: The present.
             name: Such as `User:alice`.
             hours: How far to look back.
-            broker_id: Whose ledger, in scope `broker`; None takes the one that is nearest to its quota.
+            broker_id: Broker of the ledger, in scope `broker`; None takes the one nearest to its quota.
         """
         since, early = now - timedelta(hours=hours), now - timedelta(days=2)
         mine = {"principal": name}
@@ -104,7 +104,7 @@ class ConsoleData:
                 f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
             ),
             "enforcement_actions": Rows(who, mine),
-            # Older answers tell a new id from a first one; two days tell nearly all.
+            # Two days suffice to tell nearly all new ids from first ones.
             "producer_inits": Rows(
                 f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
             ),
@@ -133,7 +133,7 @@ class ConsoleData:
         return self._page(now, relations, page)
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
-        """Return what brokers hold of producers, and what the death of each would move."""
+        """Return what brokers hold of producers, and the effect of losing each broker."""
         rows = {"producer_occupancy": _later_than("swept_at", now - timedelta(days=7))}
         with opened(self.tables, now, self.config, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
@@ -174,7 +174,7 @@ def _later_than(column: str, since: datetime) -> Rows:
 def _recent_decisions(now: datetime) -> Rows:
     condition = "decided_at > :day OR throttled_until > :present"
     day = now - timedelta(hours=_DAY_HOURS)
-    # No throttle ends before it is decided.
+    # A throttle ends after it is decided.
     return Rows(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 
@@ -184,7 +184,7 @@ def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int 
 
 
 def _per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
-    """Return the new producer ids per minute of the newest interval that is over."""
+    """Return the new producer ids per minute of the newest complete interval."""
     over = [row for row in intervals if row["at_ms"] <= _ms(now)]
     if not over:
         return None
@@ -193,13 +193,13 @@ def _per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float 
 
 
 def _interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
-    """Return the length of a metrics interval, which no table names: the least time between two."""
+    """Return the length of a metrics interval: the shortest distance of two, since no table holds it."""
     ends = [row["at_ms"] for row in intervals]
     return min((later - earlier for earlier, later in pairwise(ends)), default=60_000)
 
 
 def _thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return at most some hundred intervals, several counted as one; the last of them may be incomplete."""
+    """Downsample intervals to a few hundred; the last may be incomplete."""
     step_ms = max(_interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // _POINTS)
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
@@ -213,20 +213,20 @@ def _thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _lines(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
     filled = _with_silence(times, now, window_ms, step_ms)
     if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
-        # All of its window is of its own interval: it began there, and its line does at 0.
+        # Its whole window lies in its first interval, so its line starts at 0.
         before_ms = times[0]["at_ms"] - max(step_ms, _interval_ms(times))
         filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
     return filled
 
 
 def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as if its window were empty."""
+    """Return a row with an empty window."""
     unknown = dict.fromkeys(("active_pids", "layers", "state_bytes"))
     return {**row, **unknown, "new_pids_window": 0, "tokens": row["quota"]}
 
 
 def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
-    """Return the rows of a ledger with what its silence means: no row is written, but its window empties."""
+    """Fill gaps in a ledger's rows: a silent ledger writes no row, but its window empties."""
     filled: list[Mapping[str, Any]] = []
     for row, later in zip_longest(times, times[1:]):
         filled.append(row)
@@ -245,13 +245,13 @@ def _held(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
     for row, later in zip_longest(rows, rows[1:]):
         until_ms = _ms(row["throttled_until"])
         if row["action"] == "THROTTLE":
-            # The next decision takes over: it may end the throttle sooner.
+            # The next decision supersedes this one: it may end the throttle sooner.
             spans.append((_ms(row["decided_at"]), min(until_ms, _ms(later["decided_at"])) if later else until_ms))
     return spans
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return spans that begin in order with those that touch made one.
+    """Merge adjacent and overlapping spans, sorted by their start.
 
     Examples:
         >>> _merged([(1, 3), (2, 5), (7, 8)])

@@ -1,4 +1,4 @@
-"""What the web console asks the tables and views; markers `:name` stand for values."""
+"""Queries of the web console, with `:name` parameter markers."""
 
 TOTALS = """
 SELECT

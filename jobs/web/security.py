@@ -1,4 +1,4 @@
-"""Who may see the web console: its token, the names it answers to, and what browsers are told not to do."""
+"""Access to the web console: token, host names, and security headers."""
 
 import hmac
 import ipaddress
@@ -27,17 +27,17 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _OPEN = "/static/"
-"""Below it are the files of the package: no secrets, and the sign-in page needs them."""
+"""Path of static files: public, since the sign-in page needs them."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a request must bring.
+    """What a request must present.
 
     Attributes:
-        token: None if none is wanted, which only a loopback address may do.
-        names: Host names that are ours, in lower case; addresses always are.
-        cookie: Name of the cookie, one per port, since browsers share cookies between ports.
+        token: None requires no token, which only a loopback address may do.
+        names: Our host names, in lower case; IP addresses are always accepted.
+        cookie: Name of the cookie; one per port, since browsers share cookies between ports.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -48,13 +48,13 @@ class Access:
         "a token is needed",
         "Open / and give the token that `pid-quota console` printed.",
     )
-    """What is said to who does not bring it, and the remedy."""
+    """Error and remedy for a request without it."""
 
     def is_ours(self, host: str) -> bool:
-        """Say whether a Host header names us.
+        """Return whether a Host header names us.
 
-        A foreign name is DNS rebinding: a page elsewhere that let its own name point to us, to read us with the
-        visitor's browser. It can't be done with an address.
+        Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
+        browser. That takes a name, so addresses are accepted.
 
         Examples:
             >>> access = Access(names=frozenset({"localhost"}))
@@ -71,11 +71,11 @@ class Access:
         return True
 
     def user(self, headers: Headers) -> str:
-        """Return who asks; empty, since a token names nobody."""
+        """Return the user; empty, since a token names nobody."""
         return ""
 
     def allows(self, headers: Headers) -> bool:
-        """Say whether a request shows the token, in its cookie or as `Authorization: Bearer`."""
+        """Return whether a request presents the token, in its cookie or as `Authorization: Bearer`."""
         if self.token is None:
             return True
         scheme, _, shown = headers.get("authorization", "").partition(" ")
@@ -92,7 +92,7 @@ class Access:
         return self.token is not None and hmac.compare_digest(_bytes(shown), _bytes(self.token))
 
     def session(self) -> str:
-        """Return the cookie's value: made from the token, so that a stolen cookie does not tell it."""
+        """Return the cookie's value: derived from the token, so that a stolen cookie does not reveal it."""
         return hmac.new(_bytes(self.token or ""), b"pid-quota console cookie", "sha256").hexdigest()
 
 
@@ -109,7 +109,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether an address to listen on is reached from this machine only."""
+    """Return whether an address to listen on is reachable from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -117,7 +117,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_everywhere(host: str) -> bool:
-    """Say whether an address to listen on means all of this machine's."""
+    """Return whether an address to listen on means all interfaces."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -136,7 +136,7 @@ def refusal(status: int, error: str, remedy: str) -> Response:
 
 
 class Guard:
-    """Lets only reading requests with the right host and token through, and adds the headers to every answer."""
+    """Admits only read requests with the right host and token, and adds security headers to every answer."""
 
     def __init__(self, app: ASGIApp, access: Access, sign_in_page: str) -> None:
         self.app = app
@@ -149,7 +149,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         if scope["type"] != "http":
-            # Nothing here speaks WebSocket: closing before accepting is a 403.
+            # No WebSockets: closing before accepting is a 403.
             await send({"type": "websocket.close", "code": 1008})
             return
 
@@ -190,7 +190,7 @@ class Guard:
         return refusal(401, *self.access.missing)
 
     def _signed_in(self) -> Response:
-        # The token leaves the address bar at once.
+        # Redirect, to remove the token from the address bar.
         answer = RedirectResponse("/", 303)
         answer.set_cookie(self.access.cookie, self.access.session(), httponly=True, samesite="strict", path="/")
         return answer

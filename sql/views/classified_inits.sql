@@ -1,6 +1,6 @@
--- Each answer to INIT_PRODUCER_ID once, and what came of it (KIP-360, in the words of lifecycle/init_producer_id.py).
--- A bump of the epoch and its retry get the same answer: only that the same was asked and answered before tells them
--- apart. `is_new_pid`: a producer id came into the world, which an epoch never is.
+-- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360, as named by lifecycle/init_producer_id.py).
+-- An epoch bump and its retry get the same answer: a retry is an identical request with an identical answer before it.
+-- `is_new_pid`: the answer allocated a producer id, and not only an epoch.
 SELECT
     answered_at,
     broker_id,
@@ -80,7 +80,7 @@ FROM (
                 ) AS copy
             FROM producer_inits
         )
-        -- What a tap sent again after a crash counts only if the first time is not there.
+        -- A row that a tap sent again after a crash counts only if the first one is missing.
         WHERE copy = 1 OR NOT repeated
     )
 )

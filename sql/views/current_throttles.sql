@@ -1,6 +1,6 @@
--- The latest decision on each principal, and whether it still holds: passing throttled_until is the release, so a
--- silent principal needs no RELEASE row. `tokens_now` goes on from the newest metrics row, as in quota_headroom: since
--- the decision some may have come back and been spent again. `settings` is one row: now, window_ms, burst_windows.
+-- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
+-- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
+-- refilled and spent since the decision. `settings` is one row: now, window_ms, burst_windows.
 SELECT
     decisions.principal,
     decisions.broker_id,
@@ -19,7 +19,7 @@ SELECT
     decisions.throttle_time_ms,
     decisions.tokens,
     CASE
-        -- A row is as of the begin of a tick: one of the decision's own batch knows of it.
+        -- A row is as of the start of a tick: one of the decision's own batch includes the decision.
         WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(
@@ -42,7 +42,7 @@ SELECT
     decisions.decision_id
 FROM (
     SELECT *,
-        -- A RELEASE and the next THROTTLE may bear the same time; the THROTTLE is the later one.
+        -- A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
         row_number() OVER (
             PARTITION BY principal, broker_id ORDER BY decided_at DESC, batch_id DESC, action DESC
         ) AS newest

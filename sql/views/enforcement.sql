@@ -1,4 +1,4 @@
--- The leases of the enforcer, newest first: which client quota it set for whom, and whether that still holds.
+-- The leases of the enforcer, newest first: which client quota it set for whom, and whether it is still set.
 SELECT
     lease_id,
     principal,

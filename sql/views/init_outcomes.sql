@@ -1,4 +1,4 @@
--- What came of the requests for producer ids in the last 24 hours, by client: how often, from how many addresses.
+-- Outcomes of the last 24 hours' requests for producer ids, by client: how many, and from how many addresses.
 SELECT
     principal,
     client_id,

@@ -1,4 +1,4 @@
--- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends the same again.
+-- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends rows again.
 SELECT
     broker_id,
     broker_epoch,

@@ -1,7 +1,7 @@
 -- How many new producer ids each principal made in the last 24 hours, each counted once however often it was refused.
--- In a window they are distinct. Whether those of two windows are the same the tables do not say, but how many come back
--- within a window they do: where all come back (`refusals` as many as `refusals_at_most`) only the window with the most
--- counts, where none does (as few as `refused_pids`) all windows do, and in between in proportion.
+-- Within a window they are distinct. Across windows this is an estimate, from how many refused ids are retried within a
+-- window: if all are (`refusals` equals `refusals_at_most`), only the largest window counts; if none is (`refusals`
+-- equals `refused_pids`), all windows are added up; in between, in proportion.
 SELECT
     principal,
     admitted_pids,

@@ -1,5 +1,5 @@
--- What each broker held of producers when it was last asked (KIP-854), the most first. An entry is one producer id on one
--- partition; followers hold those of what they replicate, so held_pids is what takes memory.
+-- What each broker held of producers at the last sweep (KIP-854), largest first. An entry is one producer id on one
+-- partition; followers hold the entries of what they replicate, so held_pids determines the memory.
 SELECT
     occupancy.broker_id,
     occupancy.topic,

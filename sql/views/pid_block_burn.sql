@@ -1,5 +1,5 @@
--- How fast each broker uses up producer ids, in the blocks that the controller gives it (KIP-730), and what went wrong
--- when it asked. The rate is of the last 24 hours, or of as long as blocks are known; never of less than an hour.
+-- How fast each broker uses up blocks of producer ids (KIP-730), and the errors of its requests. The rate covers the
+-- last 24 hours, or the time since the first known block, but at least an hour.
 SELECT
     answers.broker_id,
     count(CASE WHEN answers.error = 'NONE' THEN 1 END) AS blocks,

@@ -1,5 +1,5 @@
--- Who makes the cluster's new producer ids: the share of each principal in the last 24 hours, which is how long brokers
--- keep a producer id. Refused ones count, each once: brokers keep them too, as long as nobody enforces.
+-- Who makes the cluster's new producer ids: each principal's share in the last 24 hours, which is how long brokers keep
+-- a producer id. Refused ids count once each: without enforcement, brokers keep them, too.
 SELECT
     counts.principal,
     counts.new_pids,

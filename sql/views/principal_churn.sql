@@ -1,9 +1,9 @@
--- Why clients ask for producer ids again and again: the evidence of the last 24 hours, what it says (`kind`, by the
--- same rules as lifecycle/churn.py, explained in docs/kip-360.md), what else it fits less well (`could_be`; if nobody can
--- tell, all that it fits), and whether the principal was throttled for it. How long an id was in use no table knows:
--- `pid-quota why --bootstrap-servers` asks the brokers, and leaves less open.
--- `client` is a client id without the number or UUID at its end. A principal with more than 50 such has one row, `*`.
--- A life is the time until the next new producer id of the same client and address.
+-- Why clients keep asking for producer ids: the evidence of the last 24 hours, the diagnosis (`kind`, by the rules of
+-- lifecycle/churn.py, explained in docs/kip-360.md), less likely ones (`could_be`; all candidates if undecided), and
+-- whether the principal was throttled. No table holds how long an id was in use: `pid-quota why --bootstrap-servers`
+-- asks the brokers, and leaves less open. `client` is a client id without the number or UUID at its end. A principal
+-- with more than 50 such has one row, `*`. A life is the time until the next new producer id of the same client and
+-- address.
 SELECT
     churn.principal,
     churn.client,
@@ -121,7 +121,7 @@ FROM (
                                     ORDER BY at_ms, result_producer_id
                                 )
                     END AS instance_ms,
-                    -- Somebody takes a transactional id back that another one had taken over.
+                    -- An instance takes back a transactional id that another had taken over.
                     is_taken AND who <> who_before AND takes > 1 AS is_return,
                     -- Without a transactional id a client that names its old id has had an error.
                     (outcome = 'new id' AND transactional_id IS NULL)

@@ -1,5 +1,5 @@
--- The final row of each principal and metrics interval: rows of an interval are cumulative, the newest holds. Only late
--- events are counted per row.
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, so the newest one counts.
+-- Only late events are counted per row.
 SELECT
     principal,
     broker_id,

@@ -1,4 +1,4 @@
--- A principal over time, one row per metrics interval: what was new, what was refused, and whether a throttle held.
+-- A principal over time, a row per metrics interval: new and refused ids, and whether a throttle was in force.
 SELECT
     metrics.principal,
     metrics.broker_id,
@@ -19,7 +19,7 @@ LEFT JOIN (
     SELECT DISTINCT held.principal, held.broker_id, held.window_end
     FROM principal_metrics AS held
     INNER JOIN (
-        -- The next decision takes over: it may end the throttle sooner.
+        -- The next decision supersedes this one: it may end the throttle sooner.
         SELECT *,
             lead(decided_at) OVER (
                 PARTITION BY principal, broker_id ORDER BY decided_at, batch_id, action
@@ -29,7 +29,7 @@ LEFT JOIN (
         ON
             decisions.principal = held.principal
             AND coalesce(decisions.broker_id, -1) = coalesce(held.broker_id, -1)
-            -- A row is as of the begin of a tick: what was decided in that tick is later, and in the row.
+            -- A row is as of the start of a tick: a decision in that tick is later, yet in the row.
             AND decisions.decided_at < held.window_end
             AND decisions.throttled_until > held.as_of
             AND coalesce(decisions.next_decided_at > held.as_of, TRUE)

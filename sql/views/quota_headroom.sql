@@ -1,5 +1,5 @@
--- How far each principal is from its quota, brought from its last row to now: a silent principal writes no row, but
--- its tokens refill by quota / window and its window empties.
+-- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
+-- but its tokens refill by quota / window and its window empties.
 SELECT
     principal,
     broker_id,

@@ -1,5 +1,5 @@
--- The answers to INIT_PRODUCER_ID of the last 24 hours, with the client id without the number or UUID at its end:
--- Java counts its producers up (`producer-17`), and others make up an id each time.
+-- The answers to INIT_PRODUCER_ID of the last 24 hours; `client` is the client id without the number or UUID at its
+-- end: Java numbers its producers (`producer-17`), and others generate an id each time.
 SELECT
     classified_inits.*,
     unix_millis(answered_at) AS at_ms,

@@ -1,5 +1,5 @@
--- Which broker nobody watches: a broker without a tap is one whose offenders are invisible.
--- Taps report every 10 seconds and reach the table within a minute: after two silent ones a tap is taken for dead.
+-- Which brokers have no live tap: their offenders are invisible.
+-- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL

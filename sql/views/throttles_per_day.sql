@@ -1,5 +1,5 @@
--- How often each principal was throttled in the last 24 hours, and when last. A throttle whose end a change of its quota
--- moved counts once.
+-- How often each principal was throttled in the last 24 hours, and when last. A row that only re-dates a throttle after
+-- a change of the quota does not count.
 SELECT
     principal,
     count(*) AS throttles,

@@ -1,5 +1,5 @@
--- Who had most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id counts
--- once, however often it was refused.
+-- Who had the most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id
+-- counts once, however often it was refused.
 SELECT
     counts.principal,
     counts.refused_pids,

@@ -1,1 +1,1 @@
-"""The tables of a catalog, by SQL: in a Databricks runtime, or by a warehouse."""
+"""Tables of a catalog, by SQL in a Databricks runtime or on a SQL warehouse."""

@@ -1,4 +1,4 @@
-"""What a query gave, whichever engine answered."""
+"""The result of a query, of any engine."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query gave: column names, and rows of Python values in the same order."""
+    """The result of a query: column names, and rows of Python values in the same order."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

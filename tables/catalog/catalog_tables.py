@@ -1,4 +1,4 @@
-"""The tables of a catalog, by SQL: made, described and kept up there."""
+"""Creates, describes and maintains the tables of a catalog, by SQL."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +25,7 @@ SELECT entity_name, max(updated_at) AS newest FROM {table} GROUP BY entity_name 
 
 
 def existing_tables(engine: Engine, tables: str) -> list[str]:
-    """Return which of our tables are there.
+    """Return which of our tables exist.
 
     Raises:
         CatalogError: If the catalog refuses.
@@ -36,20 +36,20 @@ def existing_tables(engine: Engine, tables: str) -> list[str]:
 
 
 def create(engine: Engine, tables: str, spec: TableSpec, *, there: bool) -> int:
-    """Make a table, or add what one of an earlier version lacks.
+    """Create a table, or add what one of an earlier version lacks.
 
     Args:
         engine: Of the catalog.
         tables: `catalog.schema`.
         spec: Of the table.
-        there: Whether there is such a table.
+        there: Whether it exists.
 
     Returns:
-        How many statements changed something.
+        Number of statements that changed something.
 
     Raises:
         CatalogError: If the catalog refuses.
-        TableVersionError: If a newer version wrote the table.
+        TableVersionError: If a newer version created the table.
     """
     statements = []
     if there:
@@ -68,7 +68,7 @@ def create(engine: Engine, tables: str, spec: TableSpec, *, there: bool) -> int:
 
 
 def facts(engine: Engine, tables: str, spec: TableSpec) -> TableFacts:
-    """Return what a table is like; raises `CatalogError` if the catalog refuses."""
+    """Return a table's size and contents; raises `CatalogError` if the catalog refuses."""
     table = catalog_table(tables, spec.name)
     (detail,) = engine.execute(f"DESCRIBE DETAIL {table}").records()
     (newest_commit,) = engine.execute(f"DESCRIBE HISTORY {table} LIMIT 1").records()
@@ -88,12 +88,12 @@ def facts(engine: Engine, tables: str, spec: TableSpec) -> TableFacts:
 
 
 def column_facts(engine: Engine, tables: str, spec: TableSpec) -> list[ColumnFacts]:
-    """Return the columns of a table in their order; raises `CatalogError` if the catalog refuses."""
+    """Return a table's columns, in order; raises `CatalogError` if the catalog refuses."""
     required = {column.name for column in spec.schema if not column.nullable}
     columns = []
     for row in engine.execute(f"DESCRIBE TABLE {catalog_table(tables, spec.name)}").records():
         if not row["col_name"] or row["col_name"].startswith("#"):
-            # What follows is about partitions and clusters.
+            # Partitioning and clustering follow.
             break
         nullable = row["col_name"] not in required
         columns.append(ColumnFacts(row["col_name"], row["data_type"], nullable, row.get("comment") or ""))
@@ -101,7 +101,7 @@ def column_facts(engine: Engine, tables: str, spec: TableSpec) -> list[ColumnFac
 
 
 def keep_up(engine: Engine, tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-    """Do all that one table needs; what `tables.upkeep.keep_up` is for path tables.
+    """Delete expired rows, compact and vacuum one table, as `tables.upkeep.keep_up` does for path tables.
 
     Raises:
         CatalogError: If the catalog refuses.

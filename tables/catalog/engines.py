@@ -1,6 +1,6 @@
-"""SQL on the tables of a catalog (`--tables catalog.schema`), wherever that SQL can run.
+"""Runs SQL on the tables of a catalog (`--tables catalog.schema`).
 
-In a Databricks runtime its own Spark session answers; anywhere else a SQL warehouse, by databricks-sql-connector.
+In a Databricks runtime its Spark session runs it, anywhere else a SQL warehouse, through databricks-sql-connector.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Engine(Protocol):
         """Run one statement, retried while it conflicts with another writer's, and return its rows, if it has any.
 
         Args:
-            statement: With markers `:name` for the parameters.
+            statement: With `:name` parameter markers.
             parameters: Values of the markers; texts, numbers, aware datetimes or None.
 
         Raises:
@@ -49,10 +49,10 @@ class Engine(Protocol):
 
 @contextmanager
 def engine(tables: str = "") -> Iterator[Engine]:
-    """Connect; `tables` (`catalog.schema`) is where names without a schema are looked up.
+    """Connect, with `tables` (`catalog.schema`) as the current schema.
 
     Raises:
-        CatalogError: If there is neither a runtime nor a warehouse to connect to.
+        CatalogError: If there is neither a runtime nor a warehouse.
     """
     if RUNTIME in os.environ:
         from pyspark.sql import SparkSession
@@ -108,7 +108,7 @@ class WarehouseEngine:
     """Runs statements in a SQL warehouse.
 
     Attributes:
-        connection: To it; not closed here.
+        connection: Closed by its owner.
     """
 
     connection: Connection
@@ -158,13 +158,13 @@ def _connect(tables: str) -> Connection:
             schema=schema or None,
             **_sign_in(host),
         )
-    # The SDK's word for settings that sign nobody in.
+    # The SDK raises ValueError for incomplete credentials.
     except (Error, OSError, ValueError) as error:
         raise _failed(error) from error
 
 
 def _sign_in(host: str) -> dict[str, Any]:
-    """Return how to sign in: by a token, as a service principal, or in the browser as Databricks' command line does."""
+    """Return credentials: a token, a service principal, or OAuth in the browser."""
     if os.environ.get(_TOKEN):
         return {}
     client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
@@ -175,7 +175,7 @@ def _sign_in(host: str) -> dict[str, Any]:
 
 @cache
 def _service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
-    """Return what gives the headers of a service principal; kept, since its token outlives a connection."""
+    """Return a provider of a service principal's headers, cached since its token outlives a connection."""
     from databricks.sdk.core import Config, oauth_service_principal
 
     config = Config(host=host, client_id=client_id, client_secret=client_secret)
@@ -184,7 +184,7 @@ def _service_principal(host: str, client_id: str, client_secret: str) -> Callabl
 
 
 def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:
-    """Put values in the place of their markers: below Delta's parser Spark 4.2 leaves parameters unbound.
+    """Inline parameters: with Delta's parser, Spark 4.2 leaves them unbound.
 
     Examples:
         >>> _with_literals("SELECT :a, ':b', x::INT", {"a": "its"})

@@ -1,1 +1,1 @@
-"""The table of what brokers hold of producers: written after each sweep, read as history."""
+"""The table `producer_occupancy`: what brokers held of producers at each sweep."""

@@ -1,4 +1,4 @@
-"""Rows of `producer_occupancy`: written after each sweep, read back as what brokers held before."""
+"""Writes a sweep's rows to `producer_occupancy`, and reads earlier sweeps."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,10 +36,10 @@ def rows_of(
     """Return the rows of a sweep.
 
     Args:
-        census: What it found.
-        occupancy: The same, counted.
-        missing: Replicas that were not told, by broker.
-        brokers: Those that were asked; one that told nothing and has replicas gets no row.
+        census: Of the sweep.
+        occupancy: The census, counted.
+        missing: Number of replicas without an answer, by broker.
+        brokers: Brokers asked; one that holds nothing gets an empty row, one that did not answer gets none.
     """
     seen = {each.broker_id for each in occupancy}
     nothing = [
@@ -66,7 +66,7 @@ def rows_of(
 
 
 def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append the rows of a sweep; path tables are made if they are not there.
+    """Append the rows of a sweep; creates path tables if they are missing.
 
     Raises:
         TableError: If they can't be written.
@@ -91,10 +91,10 @@ def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
-    """Return what brokers held in the last 24 hours, by broker; only sweeps that all of its replicas answered.
+    """Return what each broker held in the last 24 hours, from sweeps that all of its replicas answered.
 
     Raises:
-        TableNotFoundError: If there is no such table yet.
+        TableNotFoundError: If the table does not exist yet.
         TableError: If it can't be read.
         CatalogError: If the tables are in a catalog that refuses.
     """

@@ -20,9 +20,9 @@ FROM recent_inits
 WHERE principal = {principal} AND is_new_pid
 """
 _LEAST_SHARE = 0.5
-"""Of a client's producer ids the brokers must know so many."""
+"""Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
 _ALL_CLIENTS = "*"
-"""The view's name for the clients of a principal that has too many."""
+"""The view's name for all clients of a principal with too many of them."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class DiagnosedClient:
     """A client of a principal.
 
     Attributes:
-        row: Of the view `principal_churn`.
-        diagnosis: What it does; with lives it may differ from the row's own.
-        lives: How long its producer ids were in use; None if no broker was asked, or none is old enough to tell.
+        row: Row of the view `principal_churn`.
+        diagnosis: What it does; with lives it may differ from the view's.
+        lives: How long its producer ids were in use; None if unknown.
     """
 
     row: Mapping[str, Any]
@@ -43,7 +43,7 @@ class DiagnosedClient:
 def clients_of(
     tables: str, principal: str, now: datetime, last_batches_ms: Mapping[int, int] | None = None
 ) -> list[DiagnosedClient]:
-    """Diagnose the clients of a principal, those with the most new producer ids first.
+    """Diagnose the clients of a principal, in order of their new producer ids.
 
     Args:
         tables: Folder of the tables, or `catalog.schema`.
@@ -61,7 +61,7 @@ def clients_of(
 
 
 def diagnosis_of(row: Mapping[str, Any], lives: Lives | None = None) -> Diagnosis:
-    """Diagnose a row of the view `principal_churn`; without lives that is what the row says."""
+    """Diagnose a row of the view `principal_churn`; without lives the outcome is the view's."""
     evidence = {each.name: row[each.name] for each in fields(ChurnEvidence) if each.name != "lives"}
     return diagnose(ChurnEvidence(**evidence, lives=lives))
 
@@ -81,7 +81,7 @@ def _lives_of_clients(
     told = {
         client: lives_of(lives, to_ms(now))
         for client, lives in found.items()
-        # Brokers forget, and tell nothing of topics that one may not read: of a few, nothing follows.
+        # Brokers forget ids and hide topics one may not read: a few ids prove nothing.
         if len(lives) >= _LEAST_SHARE * handed_out[client]
     }
     return {client: lives for client, lives in told.items() if lives is not None}

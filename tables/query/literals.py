@@ -1,4 +1,4 @@
-"""Values as SQL text, for queries that can't take parameters."""
+"""SQL literals, for queries that can't take parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tables.delta import is_catalog
 
 
 def literal(text: str, tables: str) -> str:
-    r"""Return a text as the engine of some tables writes it: in a catalog's a backslash is special, in DuckDB not.
+    r"""Return a text literal for the engine of `tables`: backslash escapes in a catalog, not in DuckDB.
 
     Examples:
         >>> print(literal("User:o'hara\\x", "./tables"), literal("User:a\\b", "main.pid_quota"))
@@ -19,7 +19,7 @@ def literal(text: str, tables: str) -> str:
 
 
 def standard_literal(value: str | datetime) -> str:
-    """Return a text or an aware time as standard SQL writes it; DuckDB and deltalake read that.
+    """Return a text or an aware time as a standard SQL literal, for DuckDB and deltalake.
 
     Examples:
         >>> print(standard_literal("o'neill"), standard_literal(datetime(2026, 1, 15, 12, tzinfo=timezone.utc)))

@@ -1,6 +1,6 @@
-"""The metric views of `sql/metric_views`: measures and dimensions, so that nobody has to know the tables' columns.
+"""The metric views of `sql/metric_views`: measures and dimensions over the tables.
 
-Databricks (runtime 17.2 and newer, SQL warehouses) and Spark 4.2 know them; they are asked with `MEASURE(name)`.
+Databricks (runtime 17.2 and newer, SQL warehouses) and Spark 4.2 support them; query them with `MEASURE(name)`.
 """
 
 import re
@@ -20,14 +20,14 @@ _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 
 @cache
 def metric_views() -> dict[str, dict[str, Any]]:
-    """Return the metric views that are shipped, name to definition; `source` is a view of ours, or a SELECT."""
+    """Return our metric views, name to definition; `source` is one of our views, or a SELECT."""
     folder = resources.files("sql").joinpath("metric_views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".yml")), key=lambda file: file.name)
     return {file.name.removesuffix(".yml"): yaml.safe_load(file.read_text(encoding="utf-8")) for file in files}
 
 
 def metric_view_statement(name: str, tables: str) -> str:
-    """Return the statement that makes a metric view in the schema of the tables.
+    """Return the statement that creates a metric view in the schema of the tables.
 
     Args:
         name: Of `metric_views`.
@@ -37,9 +37,9 @@ def metric_view_statement(name: str, tables: str) -> str:
 
 
 def statement(name: str, definition: dict[str, Any], tables: str) -> str:
-    """Return the statement that makes a metric view by a definition."""
+    """Return the statement that creates a metric view from a definition."""
     select = _COMMENT.sub("", views().get(definition["source"], definition["source"]))
-    # A metric view is asked from anywhere: its source names the tables in full.
+    # A metric view may be queried from any schema: its source needs full names.
     source = _TABLE.sub(lambda found: catalog_table(tables, found[1]), select)
     text = yaml.safe_dump(definition | {"source": source}, sort_keys=False, width=1000)
     return f"CREATE OR REPLACE VIEW {catalog_table(tables, name)}\nWITH METRICS\nLANGUAGE YAML\nAS $$\n{text}$$"

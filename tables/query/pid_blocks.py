@@ -30,7 +30,7 @@ def read_history(
     """
     answers = () if tables is None else tuple(query(tables, "TABLE known_pid_blocks", now).records())
     tapped = [_block(row) for row in answers if row["error"] == NONE]
-    # The same allocation in both is told by two clocks.
+    # The same allocation may be in both, with times of two clocks.
     known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
     missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
     ordered = tuple(sorted([*tapped, *missing]))
@@ -54,7 +54,7 @@ def _newest_issued(tables: str, ordered: Sequence[Block], now: datetime) -> dict
     try:
         rows = query(tables, select, now).records()
     except TableNotFoundError:
-        # Tables of before: the blocks alone tell the most that can be lost.
+        # Without it, the blocks alone bound what can be lost.
         return {}
     newest: dict[int, int] = {}
     for issued in (row["newest"] for row in rows):

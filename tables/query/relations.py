@@ -1,7 +1,7 @@
-"""The tables and views for the web console: only the rows that a page needs are read, so that 30 days stay quick.
+"""Tables and views for the web console, restricted to the rows a page needs, so that 30 days of rows stay fast.
 
-The views rank all rows that they get, which no engine looks through: a condition on the view's outcome would read the
-whole table. So the condition is put on the tables below the views, where Delta's statistics leave out whole files.
+The views rank rows with window functions, and no engine pushes a predicate through those: a condition on a view would
+read the whole table. So the condition is applied below the views, where Delta's statistics skip whole files.
 """
 
 import re
@@ -31,13 +31,13 @@ _MARKER = re.compile(r":(\w+)")
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows of a table are read.
+    """Selects the rows of a table to read.
 
     Attributes:
-        condition: In SQL, with markers `:name` for values.
+        condition: In SQL, with `:name` parameter markers.
         values: By name; texts and aware times.
-        columns: The columns that are needed; all, if none is named.
-        newer_than: A column and a time that it is later than in all of them; files without such rows are not opened.
+        columns: Columns to read; all if empty.
+        newer_than: A column and a time that it exceeds in all these rows, to skip files.
     """
 
     condition: str = "TRUE"
@@ -46,29 +46,29 @@ class Rows:
     newer_than: tuple[str, datetime] | None = None
 
     def select(self, table: str) -> str:
-        """Return the SELECT of these rows, with markers."""
+        """Return the SELECT of these rows."""
         return " ".join(("SELECT", ", ".join(self.columns) or "*", "FROM", table, "WHERE", self.condition))
 
 
 class Relations(Protocol):
-    """Tables and views that can be asked."""
+    """Tables and views to query."""
 
     missing: dict[str, str]
-    """Tables that are not there, and what to do about it."""
+    """Missing tables, and what to do about each."""
 
     def ask(self, select: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Answer a SELECT with markers `:name` over tables and views."""
+        """Run a SELECT with `:name` parameter markers."""
 
 
 @contextmanager
 def opened(tables: str, now: datetime, config: QuotaConfig, rows: Mapping[str, Rows]) -> Iterator[Relations]:
-    """Open tables for some questions; a path table that is not there is empty.
+    """Open tables for several queries; a missing path table is empty.
 
     Args:
         tables: Folder of the path tables, or `catalog.schema`.
-        now: What the views of path tables take for the present; a catalog takes its own.
-        config: Gives the window by which the views refill tokens.
-        rows: By table; of one that is not named all rows are read.
+        now: Present time of the views; a catalog uses its own clock.
+        config: Window and burst for the views' tokens.
+        rows: By table; tables not named are read whole.
 
     Raises:
         TableError: If a table can't be read.
@@ -95,7 +95,7 @@ class _CatalogRelations:
         values = dict(parameters or {})
         parts = []
         for name in mentioned(text, self.rows):
-            # The same name in front of the views hides the table from them; itself it reads the table by its full name.
+            # A CTE of the same name shadows the table; it reads the table by its full name.
             parts.append(f"{name} AS ({self.rows[name].select(table_path(self.tables, name))})")
             values |= self.rows[name].values
         if parts:
@@ -145,10 +145,10 @@ class _PathRelations:
 
 
 def read_path(tables: str, name: str, rows: Rows) -> "pa.Table":
-    """Read the rows of a path table; Delta's statistics tell which files have none.
+    """Read rows of a path table; Delta's statistics skip files.
 
     Raises:
-        TableNotFoundError: If there is no such table.
+        TableNotFoundError: If the table does not exist.
         TableError: If it can't be read.
     """
     import duckdb
@@ -181,7 +181,7 @@ def table_columns(table: "DeltaTable") -> list[str]:
 
 
 def _as_declared(found: "pa.Table", names: list[str], schema: "pa.Schema") -> "pa.Table":
-    """Return columns in their declared types; one that no file has yet is null."""
+    """Cast columns to their declared types; a column that no file has is null."""
     import pyarrow as pa
 
     columns = {}

@@ -1,6 +1,6 @@
-"""Path tables as DuckDB's relations: local Parquet files it reads itself, all else by Arrow.
+"""Registers path tables in DuckDB: local Parquet files directly, anything else through Arrow.
 
-Arrow's data sets load pandas, which takes longer than most queries.
+Arrow data sets load pandas, which takes longer than most queries.
 """
 
 from collections.abc import Mapping
@@ -37,9 +37,9 @@ _ALLOWED = "SELECT current_setting('allowed_paths')"
 
 
 def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
-    """Let a connection know a table as it is now, also after it is locked.
+    """Register a table's newest version with a connection; it stays readable once the connection is locked.
 
-    Columns that an earlier version did not have are NULL.
+    Columns that an earlier version lacks are NULL.
 
     Args:
         connection: With `SET TimeZone = 'UTC'`.
@@ -65,7 +65,7 @@ def add_table(connection: "DuckDBPyConnection", tables: str, name: str) -> None:
     _allow(connection, files)
     relation = f"read_parquet({_texts(files)}, union_by_name = true, hive_partitioning = false)"
     found = {column[0] for column in connection.execute(f"FROM {relation} LIMIT 0").description or ()}
-    # Writers differ in how they store a time, and files from before a column was added lack it.
+    # Writers store times differently, and older files lack newer columns.
     columns = ", ".join(
         f"CAST({_name(column) if column in found else 'NULL'} AS {kind}) AS {_name(column)}"
         for column, kind in kinds.items()
@@ -81,17 +81,17 @@ def read_local(
     values: Mapping[str, object],
     newer_than: tuple[str, datetime] | None = None,
 ) -> pa.Table | None:
-    """Answer a SELECT over a table of local files, as Arrow; None if DuckDB can't read its files by itself.
+    """Run a SELECT over a table of local files; None if DuckDB can't read the files directly.
 
-    With hundreds of small files it takes a third of what `deltalake`'s own engine takes.
+    With hundreds of small files it takes a third of the time of `deltalake`'s engine.
 
     Args:
-        table: As it is now.
+        table: At its newest version.
         tables: Folder of the tables.
         name: Of the table.
-        select: With `{rows}` for the table and markers `$name` for values.
-        values: Of the markers.
-        newer_than: A column and a time that it must be later than, by which Delta's statistics leave files out.
+        select: With `{rows}` for the table and `$name` parameter markers.
+        values: Parameters by name.
+        newer_than: A column and the time it must exceed, to skip files by Delta's statistics.
 
     Raises:
         duckdb.Error: If DuckDB can't read one of the files.
@@ -112,7 +112,7 @@ def read_local(
 def _local_files(
     table: "DeltaTable", tables: str, name: str, newer_than: tuple[str, datetime] | None = None
 ) -> list[str] | None:
-    """Return the table's files, None if what they hold is not all that the table is."""
+    """Return the table's files, None if the files alone are not the table."""
     folder = table_path(tables, name)
     partitioned = bool(table.metadata().partition_columns)
     has_features = table.protocol().min_reader_version > 1
@@ -136,7 +136,7 @@ def _add_by_arrow(connection: "DuckDBPyConnection", table: "DeltaTable", tables:
 
 
 def _allow(connection: "DuckDBPyConnection", files: list[str]) -> None:
-    """Let the connection read these files, also once it may read no others."""
+    """Keep these files readable after the connection is locked."""
     (have,) = connection.execute(_ALLOWED).fetchone() or ([],)
     connection.execute(f"SET allowed_paths = {_texts([*have, *files])}")
 

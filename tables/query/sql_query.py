@@ -1,6 +1,6 @@
-"""Answers SQL over the Delta tables and the views of `sql/views`; writes nothing.
+"""Runs read-only SQL over the Delta tables and the views of `sql/views`.
 
-Path tables are read by DuckDB and `deltalake`, without a JVM; those of a catalog by `tables.catalog.engines`.
+Path tables are read by DuckDB and `deltalake`, without a JVM; a catalog's by `tables.catalog.engines`.
 """
 
 from datetime import datetime
@@ -21,28 +21,28 @@ _READING = ("select", "union", "except", "intersect", "describe")
 
 
 def query(tables: str, sql: str, now: datetime, config: QuotaConfig | None = None) -> Answer:
-    """Answer one SELECT.
+    """Run one SELECT.
 
-    Of path tables only those it needs are opened. The query can't reach files, the network or Python objects.
+    Only the path tables it mentions are opened. It can't reach files, the network or Python objects.
 
     Args:
         tables: Folder of the path tables, or `catalog.schema`.
         sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW) over tables and views.
-        now: What the views take for the present; a catalog takes its own.
-        config: Gives the window by which the views refill tokens; default, the defaults.
+        now: Present time of the views; a catalog uses its own clock.
+        config: Window and burst for the views' tokens; the defaults by default.
 
     Raises:
         QueryError: If the query is not one SELECT, or DuckDB refuses it.
-        TableNotFoundError: If a table that it names is not there.
+        TableNotFoundError: If it names a table that does not exist.
         TableError: If a table can't be read.
-        CatalogError: If the catalog can't be reached, or refuses the query.
+        CatalogError: If the catalog can't be reached, or rejects the query.
     """
     config = config or QuotaConfig()
     return _of_catalog(tables, sql, config) if is_catalog(tables) else _of_paths(tables, sql, now, config)
 
 
 def relations() -> list[str]:
-    """Return what a query may name: tables, then views."""
+    """Return the names of all tables, then of all views."""
     return [*TABLES, *views()]
 
 
@@ -98,9 +98,9 @@ def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
 
 
 def prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig) -> None:
-    """Give a connection the time zone, and what the views need besides tables."""
+    """Set a connection's time zone, and define what the views need besides tables."""
     connection.execute("SET TimeZone = 'UTC'")
-    # The one function that the views need and DuckDB names differently from Spark.
+    # The only function of the views that DuckDB names differently from Spark.
     connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
     connection.execute(
         f"CREATE TABLE {SETTINGS} AS SELECT "
@@ -110,17 +110,17 @@ def prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig
 
 
 def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[TableNotFoundError]:
-    """Register the tables and views that a query mentions; returns those it may need that are not there."""
+    """Register the tables and views that a query mentions; return errors of missing ones."""
     missing = []
     if mentioned(sql, ["show"]) and not mentioned(sql, relations()):
-        # SHOW TABLES: all there is.
+        # SHOW TABLES lists everything.
         sql = " ".join(relations())
     wanted = needed_views(sql)
     for name in mentioned("\n".join([sql, *(views()[view] for view in wanted)]), TABLES):
         try:
             add_table(connection, tables, name)
         except TableNotFoundError as error:
-            # Perhaps the name is only an alias or a text in the query: DuckDB will tell.
+            # The name may be only an alias or a text: DuckDB decides.
             missing.append(error)
     if not missing:
         for name in wanted:
@@ -129,6 +129,6 @@ def _load(connection: "DuckDBPyConnection", tables: str, sql: str) -> list[Table
 
 
 def lock(connection: "DuckDBPyConnection") -> None:
-    """Keep what follows on a connection from files, the network and its settings."""
+    """Deny a connection's further statements files, the network and settings."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")

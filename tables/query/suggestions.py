@@ -39,13 +39,13 @@ class Suggestion:
 
     Attributes:
         principal: KafkaPrincipal.
-        windows: Windows in which it made new PIDs.
-        most_pids: New PIDs of the worst of them.
-        quota_now: In force; None without one.
-        producer_ids_rate: Suggested, new PIDs per window.
-        looks_like: What its clients do that has to be mended; None if nothing has.
-        once_mended: Quota that will do then; None as above.
-        refused: What it would have refused; None if history was not replayed.
+        windows: Number of windows with new PIDs.
+        most_pids: New PIDs in the busiest of them.
+        quota_now: Quota in force; None without one.
+        producer_ids_rate: Suggested quota, new PIDs per window.
+        looks_like: Diagnosis of what has to be fixed in its clients; None if nothing.
+        once_mended: Quota that suffices after the fix; None if there is nothing to fix.
+        refused: What the suggestion would have refused; None without a replay.
     """
 
     principal: str
@@ -61,7 +61,7 @@ class Suggestion:
 def suggestions(
     tables: str, config: QuotaConfig, *, percentile: float, headroom: float, at_least: float
 ) -> list[Suggestion]:
-    """Return a quota for each user with new PIDs in the tables' history, the greatest first.
+    """Suggest a quota for each user with new PIDs in the tables, the greatest first.
 
     Raises:
         TableError: If the tables can't be read.
@@ -104,7 +104,7 @@ def _rates_now(tables: str) -> dict[str | None, float]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """What a principal does that has to be mended, and how many producers it needs then."""
+    """What has to be fixed in a principal's clients, and how many producers it needs afterwards."""
 
     looks_like: str
     processes: int
@@ -114,7 +114,7 @@ def _ills(tables: str) -> dict[str, _Ill]:
     try:
         rows = query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
     except TableNotFoundError:
-        # No tap has told who asked for producer ids.
+        # No tap has seen requests for producer ids.
         return {}
     clients: dict[str, list[tuple[dict[str, Any], Diagnosis]]] = {}
     for row in rows:
@@ -122,12 +122,12 @@ def _ills(tables: str) -> dict[str, _Ill]:
     return {
         principal: _Ill(diagnosis_text(ill), sum(_processes(row, diagnosis) for row, diagnosis in mine))
         for principal, mine in clients.items()
-        # The one with the most producer ids says it.
+        # Clients come in order of their producer ids: the first harmful one counts.
         if (ill := next((diagnosis for _, diagnosis in mine if not diagnosis.is_harmless), None)) is not None
     }
 
 
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
-    """Processes of a client: one for each address, or as many as a roll-out starts."""
+    """Estimate a client's processes: one per address, or as many as a roll-out starts."""
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
     return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.is_harmless else 0)

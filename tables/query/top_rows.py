@@ -1,4 +1,4 @@
-"""What `pid-quota top` shows, as values: the principals of the last window, and one of them in full."""
+"""Reads what `pid-quota top` shows: the principals of the last window, and one of them in detail."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from tables.errors import TableNotFoundError
 from tables.query.literals import literal
 from tables.query.sql_query import query
 
-# Rows of earlier intervals are left out before anything is counted, so that a month of them costs nothing here.
+# Older intervals are filtered out first, so that a month of them costs nothing.
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
     coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.tokens,
@@ -47,16 +47,16 @@ class TopRow:
 
     Attributes:
         principal: Such as `User:alice`.
-        broker_id: Of the budget; None in scope cluster.
-        new_pids: New producer ids of the last window, refused ones included.
-        quota: Of them; None if there is none.
-        tokens: Left, below 0 when exhausted; None without a quota.
+        broker_id: Broker the budget belongs to; None in scope cluster.
+        new_pids: New producer ids of the last window, including refused ones.
+        quota: New producer ids per window; None without a quota.
+        tokens: Tokens left, below 0 when exhausted; None without a quota.
         throttled_until: End of the throttle in force; None if there is none.
-        refused_pids: Refused in the metrics intervals of the last window, those of each interval added up.
-        active_pids: Remembered.
+        refused_pids: Sum of the refused ids of the last window's metrics intervals.
+        active_pids: Producer ids remembered.
         phase: `learning` or `enforcing`.
         saturated: Whether its filter is full.
-        diagnosis: What its clients do (`pid-quota why`); empty if nobody knows.
+        diagnosis: What its clients do (`pid-quota why`); empty if unknown.
     """
 
     principal: str
@@ -73,29 +73,29 @@ class TopRow:
 
     @property
     def name(self) -> str:
-        """The principal, and the broker if it has a budget on each."""
+        """The principal, with the broker in scope broker."""
         return self.principal if self.broker_id is None else f"{self.principal}@{self.broker_id}"
 
     def diagnosed(self, diagnoses: Mapping[str, str]) -> "TopRow":
-        """Return the row with what its clients do."""
+        """Return the row with its diagnosis."""
         return replace(self, diagnosis=diagnoses.get(self.principal, ""))
 
     @property
     def used_share(self) -> float:
-        """Of the quota."""
+        """New producer ids as a share of the quota."""
         return self.new_pids / self.quota if self.quota else 0.0
 
 
 @dataclass(frozen=True)
 class Detail:
-    """One principal in full; lists of rows of the views, as dictionaries.
+    """One principal in detail; rows of the views as dictionaries.
 
     Attributes:
         principal: Such as `User:alice`.
-        timeline: Its metrics intervals of the last day, oldest first.
-        decisions: The newest, newest first.
-        leases: Of the enforcer, newest first.
-        clients: What each of its clients does.
+        timeline: Metrics intervals of the last day, oldest first.
+        decisions: Latest decisions, newest first.
+        leases: Latest leases of the enforcer, newest first.
+        clients: Its clients, with their diagnoses.
     """
 
     principal: str
@@ -113,21 +113,21 @@ SORTS: dict[str, Callable[[TopRow], Any]] = {
     "tokens": lambda row: (row.tokens is None, row.tokens),
     "name": lambda row: row.principal.lower(),
 }
-"""Orders of the rows; `used` has those in trouble first."""
+"""Sort keys by name; `used` puts throttled principals first."""
 
 
 def arranged(rows: Sequence[TopRow], sort: str, pattern: str = "") -> list[TopRow]:
-    """Return the rows whose name contains a text, in an order of `SORTS`."""
+    """Return the rows whose name contains `pattern`, sorted by a key of `SORTS`."""
     wanted = [row for row in rows if pattern.lower() in row.name.lower()]
     return sorted(wanted, key=lambda row: (SORTS[sort](row), row.name))
 
 
 def read_rows(tables: str, now: datetime, config: QuotaConfig) -> list[TopRow]:
-    """Read the principals with something to say in the last window, or with a throttle in force.
+    """Read the principals with metrics in the last window or a throttle in force.
 
     Raises:
-        TableError: If a table is not there, or can't be read.
-        QueryError: If the tables are not ours.
+        TableError: If a table is missing or can't be read.
+        QueryError: If the tables have other columns than ours.
     """
     since = now - timedelta(seconds=config.window_seconds)
     text = _PRINCIPALS.format(since=_time(since, tables))
@@ -135,7 +135,7 @@ def read_rows(tables: str, now: datetime, config: QuotaConfig) -> list[TopRow]:
 
 
 def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
-    """Read what the clients of each principal do, by the most lively of them; empty if no tap says."""
+    """Read the diagnosis of each principal's most active client; empty without taps."""
     try:
         answer = query(tables, _DIAGNOSES, now)
     except TableNotFoundError:
@@ -144,7 +144,7 @@ def read_diagnoses(tables: str, now: datetime) -> dict[str, str]:
 
 
 def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig) -> Detail:
-    """Read one principal in full; errors as of `read_rows`."""
+    """Read one principal in detail; raises as `read_rows`."""
     since = _time(now - timedelta(days=1), tables)
 
     def rows(text: str) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig)
         try:
             return query(tables, filled, now, config).records()
         except TableNotFoundError:
-            # No enforcer, or no tap that sees requests for producer ids.
+            # There is no enforcer, or no tap sees requests for producer ids.
             return []
 
     decisions = [row | {"client_ids": dict(row["client_ids"] or {})} for row in rows(_DECISIONS)]
@@ -160,7 +160,7 @@ def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig)
 
 
 def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
-    """A silent principal writes no row, but its tokens come back."""
+    """Return a row with tokens refilled to now: a silent principal writes no row."""
     tokens, quota, as_of = record["tokens"], record["quota"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())

@@ -1,4 +1,4 @@
-"""The views of `sql/views`: what they need, and the statements that make them in a catalog."""
+"""The views of `sql/views`: dependencies, and the statements that create them in a catalog."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from importlib import resources
 from quota.config import QuotaConfig
 
 SETTINGS = "settings"
-"""The one-row relation that the views take the time and the quota's window from."""
+"""One-row relation with the views' present time and quota window."""
 
 _HEAD = """\
 -- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
@@ -18,14 +18,14 @@ _HEAD = """\
 
 @cache
 def views() -> dict[str, str]:
-    """Return the views that are shipped, name to SELECT."""
+    """Return our views, name to SELECT."""
     folder = resources.files("sql").joinpath("views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return {file.name.removesuffix(".sql"): file.read_text(encoding="utf-8") for file in files}
 
 
 def needed_views(text: str) -> list[str]:
-    """Return the views that a text mentions, each after the views it reads.
+    """Return the views that a text mentions, in order of dependency.
 
     Examples:
         >>> needed_views("TABLE quota_headroom")
@@ -38,13 +38,13 @@ def needed_views(text: str) -> list[str]:
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:
-    """Return which of some names are words of a text."""
+    """Return the names that occur as words in a text."""
     words = {word.lower() for word in re.findall(r"\w+", text)}
     return [name for name in names if name in words]
 
 
 def with_views(select: str, config: QuotaConfig) -> str:
-    """Return a SELECT with the views it mentions in front, for an engine that may not have them."""
+    """Return a SELECT with the views it mentions as CTEs, for an engine that may lack them."""
     ours = needed_views(select)
     if not ours:
         return select
@@ -55,7 +55,7 @@ def with_views(select: str, config: QuotaConfig) -> str:
 
 
 def settings_select(config: QuotaConfig) -> str:
-    """Return the SELECT of `settings` in Spark's and Databricks' words."""
+    """Return the SELECT of `settings`, for Spark and Databricks."""
     return (
         f"SELECT current_timestamp() AS now, CAST({config.window_ms} AS BIGINT) AS window_ms, "
         f"CAST({config.burst_windows} AS DOUBLE) AS burst_windows"
@@ -63,7 +63,7 @@ def settings_select(config: QuotaConfig) -> str:
 
 
 def view_statements(config: QuotaConfig) -> list[str]:
-    """Return the statements that make all views, each after those it reads."""
+    """Return the statements that create all views, in order of dependency."""
     selects = {SETTINGS: settings_select(config)} | {name: views()[name] for name in needed_views(" ".join(views()))}
     return [f"CREATE OR REPLACE VIEW {name} AS\n{select.strip()}" for name, select in selects.items()]
 

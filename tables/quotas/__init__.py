@@ -1,1 +1,1 @@
-"""The table of quotas: its rows, and how they are set and read."""
+"""The table of quotas."""

@@ -1,4 +1,4 @@
-"""The table of quotas in a catalog, by SQL."""
+"""Quotas in a catalog, by SQL."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,7 +27,7 @@ _SOURCE = (
 
 
 def merge(engine: Engine, entries: Sequence[QuotaEntry]) -> None:
-    """Set quotas in one statement: all or none.
+    """Set quotas atomically, in one statement.
 
     Raises:
         CatalogError: If it fails.
@@ -37,10 +37,10 @@ def merge(engine: Engine, entries: Sequence[QuotaEntry]) -> None:
 
 
 def delete(engine: Engine, entity_name: str | None) -> None:
-    """Delete the quota of a user, or with None the default; errors as of `merge`."""
+    """Delete a user's quota, or the default (None); raises as `merge`."""
     engine.execute(_DELETE.format(entity_name=databricks_literal(entity_name)))
 
 
 def rows(engine: Engine) -> list[dict[str, Any]]:
-    """Return the rows, the oldest first; errors as of `merge`."""
+    """Return the rows, oldest first; raises as `merge`."""
     return engine.execute(_ROWS).records()

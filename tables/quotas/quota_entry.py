@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class QuotaEntry:
-    """A quota as it is in force.
+    """A quota.
 
     Attributes:
         entity_name: Bare user name, None for the default.

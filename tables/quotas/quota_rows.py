@@ -1,4 +1,4 @@
-"""Rows of `producer_id_quotas`, whoever wrote them: which hold, and which can't be quotas. Needs no Spark."""
+"""Validates rows of `producer_id_quotas`, which anybody may write, and picks those in force."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ _MOST_SAID = 10
 
 @dataclass(frozen=True)
 class Judged:
-    """What rows amount to.
+    """The outcome of validating rows.
 
     Attributes:
-        holding: The row that holds of each entity, by name; None is the default.
-        faults: What is wrong with the others, one sentence each.
+        holding: The row in force of each entity, by name; None is the default.
+        faults: What is wrong with other rows, one sentence each.
     """
 
     holding: dict[str | None, Mapping[str, Any]]
     faults: tuple[str, ...]
 
     def said(self) -> list[str]:
-        """Return the faults as they are told: the first few, and how many more."""
+        """Return the first faults, and a line that counts the rest."""
         more = len(self.faults) - _MOST_SAID
         return [*self.faults[:_MOST_SAID], *([f"{more} more rows of quotas like these"] if more > 0 else [])]
 
 
 def judge(rows: Iterable[Mapping[str, Any]]) -> Judged:
-    """Say which rows hold: of each user, and of the default, the newest that can be a quota."""
+    """Pick the rows in force: the newest valid one of each user and of the default."""
     holding: dict[str | None, Mapping[str, Any]] = {}
     counts: dict[str | None, int] = {}
     faults = []

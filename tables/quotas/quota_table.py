@@ -1,4 +1,4 @@
-"""The table of quotas: one row per entity, set and deleted by MERGE; by `deltalake`, or in a catalog by SQL."""
+"""Sets, deletes and reads quotas: one row per entity, written by MERGE."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -24,10 +24,10 @@ _SAME_ENTITY = "old.entity_type = new.entity_type AND old.entity_name IS NOT DIS
 
 
 def set_quota(tables: str, entry: QuotaEntry) -> None:
-    """Set the quota of a user, or the default; the table is made if it is missing.
+    """Set the quota of a user, or the default; creates the table if it is missing.
 
     Raises:
-        InvalidQuotaError: If the rate can't be a quota.
+        InvalidQuotaError: If the rate is out of range.
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
@@ -35,7 +35,7 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
 
 
 def set_quotas(tables: str, entries: Sequence[QuotaEntry]) -> None:
-    """Set the quotas of several entities in one commit: all or none; otherwise as `set_quota`."""
+    """Set the quotas of several entities atomically; raises as `set_quota`."""
     for entry in entries:
         validate_rate(entry.producer_ids_rate)
     if is_catalog(tables):
@@ -54,7 +54,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
-    # Also one that does not hold, such as a row that can't be a quota.
+    # Invalid rows can be deleted, too.
     existing = next((row for row in _rows(tables) if row["entity_name"] == entity_name), None)
     if existing is None:
         msg = f"{entity_words(entity_name)} has no quota to delete. See `pid-quota quotas --describe`"
@@ -68,7 +68,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:
-    """Return the quotas, the default first, then by name.
+    """Return the quotas in force, the default first, then by name.
 
     Raises:
         CatalogError: If the tables are in a catalog that refuses.
@@ -78,7 +78,7 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 
 
 def judged_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
-    """Return the quotas as `quotas_in_force`, and what is wrong with rows that do not hold; errors alike."""
+    """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
     judged = judge(_rows(tables))
     fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
     entries = [QuotaEntry(**{name: row[name] for name in fields}) for row in judged.holding.values()]
@@ -94,7 +94,7 @@ def _rows(tables: str) -> list[dict[str, Any]]:
 
 
 def entity_words(entity_name: str | None) -> str:
-    """Say an entity in words.
+    """Return an entity in words.
 
     Examples:
         >>> entity_words("alice"), entity_words(None)
