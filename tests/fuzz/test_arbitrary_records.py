@@ -67,7 +67,7 @@ def through(values: Sequence[bytes | None], scope: Scope = "cluster") -> dict[st
     return rows
 
 
-@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)], ids=["1", "new"])
 def test_a_value_is_read_alike_in_a_block_and_alone(seed: int) -> None:
     random = Chance(seed)
     found = [line for _ in range(FIXED if seed == 1 else NEW) if (line := differing(value(random)))]
@@ -75,7 +75,7 @@ def test_a_value_is_read_alike_in_a_block_and_alone(seed: int) -> None:
     assert not found, f"seed {seed}: " + "\n".join(found[:5])
 
 
-@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)])
+@pytest.mark.parametrize("seed", [1, secrets.randbelow(10**9)], ids=["1", "new"])
 @pytest.mark.parametrize("scope", ["cluster", "broker"])
 def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope: Scope) -> None:
     random = Chance(seed)
