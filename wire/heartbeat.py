@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
@@ -19,8 +20,8 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
     """
 
     inode: int
-    offset: int
-    head_bytes: int = 0
+    offset: Annotated[int, msgspec.Meta(ge=0)]
+    head_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     head: str = ""
     written_ns: int = 0
 

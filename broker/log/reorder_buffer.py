@@ -12,7 +12,7 @@ from collections import deque
 import msgspec
 
 WAIT_S = 1.0
-"""How long lines wait for a missing one while nothing arrives."""
+"""How long a line waits for a missing one before it while nothing arrives."""
 
 MAX_HELD_LINES = 10_000
 MAX_HELD_BYTES = 8 * 1024 * 1024
@@ -48,7 +48,7 @@ class ReorderBuffer:
         self.lost_lines = 0
         self._held: dict[int, bytes] = {}
         self._held_bytes = 0
-        self._held_since_s = 0.0
+        self._came_s: dict[int, float] = {}
         # Ranges of skipped numbers.
         self._skipped: deque[tuple[int, int]] = deque(maxlen=64)
 
@@ -78,45 +78,49 @@ class ReorderBuffer:
                 return [None, line, None]
             # The broker restarted, or a shipper resends.
             while self._held:
-                out += self._skip_gap(now_s)
+                out += self._skip_gap(min(self._held))
             out.append(None)
             self.next = 0
         if self.next == 0:
             self.next = 1 if number <= _SLACK and out else number
             self._skipped.clear()
             self._skipped.append((max(1, number - _SLACK), self.next - 1))
-        if not self._held:
-            self._held_since_s = now_s
-        self._held[number] = line
+        self._held[number], self._came_s[number] = line, now_s
         self._held_bytes += len(line)
         self.waits = True
-        out += self._ready(now_s)
+        out += self._ready()
         while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
-            out += self._skip_gap(now_s)
+            out += self._skip_gap(min(self._held))
         return out
 
     def flush_expired(self, now_s: float) -> list[bytes | None]:
         """Return lines that have waited long enough, as `push` does."""
-        return self._skip_gap(now_s) if self._held and now_s - self._held_since_s >= WAIT_S else []
+        out: list[bytes | None] = []
+        # Each gap has its own wait: one after the other they would leave the tap far behind a log with many.
+        for number in sorted(self._held):
+            if number not in self._held:
+                continue
+            if now_s - self._came_s[number] < WAIT_S:
+                break
+            out += self._skip_gap(number)
+        return out
 
     def _is_late(self, number: int) -> bool:
         return self.next - number <= _MAX_LATE and any(first <= number <= last for first, last in self._skipped)
 
-    def _ready(self, now_s: float) -> list[bytes | None]:
+    def _ready(self) -> list[bytes | None]:
         out: list[bytes | None] = []
         while self._held and self.next in self._held:
             line = self._held.pop(self.next)
+            del self._came_s[self.next]
             self._held_bytes -= len(line)
             self.next += 1
             out.append(line)
         self.waits = bool(self._held)
-        if out:
-            self._held_since_s = now_s
         return out
 
-    def _skip_gap(self, now_s: float) -> list[bytes | None]:
-        first = min(self._held)
+    def _skip_gap(self, first: int) -> list[bytes | None]:
         self._skipped.append((self.next, first - 1))
         self.lost_lines += first - self.next
         self.next = first
-        return [None, *self._ready(now_s)]
+        return [None, *self._ready()]

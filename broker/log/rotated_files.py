@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,10 @@ def open_log(path: Path) -> BinaryIO:
         TapError: it can't be opened.
     """
     try:
+        # A pipe would keep us, and whoever wants to end us, until somebody writes to it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            msg = f"log file {path} cannot be read (a folder, pipe or device): name a file"
+            raise TapError(msg)
         return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:
         raise
@@ -78,7 +83,9 @@ def rotated_files(path: Path) -> list[Path]:
     aged = []
     for each in whole:
         try:
-            aged.append((each.stat().st_mtime_ns, each.name, each))
+            about = each.stat()
+            if stat.S_ISREG(about.st_mode):
+                aged.append((about.st_mtime_ns, each.name, each))
         except FileNotFoundError:
             # Renamed or deleted just now.
             continue

@@ -36,7 +36,7 @@ def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, 
                 continue
             try:
                 binding = _decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             producer_id, known = binding.producer_id, newest.get(binding.producer_id)
             # A new epoch is not a new hand-out.

@@ -49,7 +49,7 @@ def load_checkpoint(path: Path) -> Checkpoint | None:
         return _decode(saved) if saved else None
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         msg = f"can't read position file {path} ({error}): delete it to start over, or use another"
         raise TapError(msg) from error
 

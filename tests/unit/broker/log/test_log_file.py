@@ -310,8 +310,38 @@ def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
     assert load_checkpoint(path) == checkpoint
 
 
-def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path) -> None:
+NO_POSITION = '{"position":{"type":"file","inode":1,"offset":-5}}'
+
+
+@pytest.mark.parametrize("saved", ["rubbish", "[" * 200_000, NO_POSITION], ids=["rubbish", "deep", "negative"])
+def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path, saved: str) -> None:
     path = tmp_path / "position"
-    path.write_text("rubbish", encoding="ascii")
+    path.write_text(saved, encoding="ascii")
     with pytest.raises(TapError, match="delete it to start over"):
         load_checkpoint(path)
+
+
+def test_a_pipe_in_the_place_of_the_log_holds_up_nobody(path: Path, follow: Callable[[], LogFile]) -> None:
+    file = follow()
+    append(path, b"one\n")
+    assert read_all(file) == [b"one"]
+    path.unlink()
+    os.mkfifo(path)
+
+    with pytest.raises(TapError, match="pipe or device"):
+        read_all(file)
+
+
+def test_folders_and_pipes_that_are_called_like_rotated_logs_are_left_alone(
+    path: Path, follow: Callable[[], LogFile]
+) -> None:
+    file = follow()
+    append(path, b"one\n")
+    assert read_all(file) == [b"one"]
+    os.mkfifo(path.with_name(f"{path.name}.2"))
+    path.with_name(f"{path.name}.3.gz").mkdir()
+
+    path.rename(path.with_name(f"{path.name}.1"))
+    append(path, b"two\n")
+
+    assert read_all(file) == [b"two"]

@@ -34,6 +34,17 @@ def test_a_line_that_never_comes_is_lost_after_a_while_and_counted() -> None:
     assert taken(order, 6) == [6]
 
 
+def test_gaps_side_by_side_wait_at_the_same_time() -> None:
+    order = ReorderBuffer()
+    taken(order, 1, *range(3, 200, 2))
+    taken(order, 301, now_s=WAIT_S / 2)
+
+    assert len(order.flush_expired(WAIT_S)) == 2 * 99
+    assert order.flush_expired(WAIT_S) == []
+    assert order.flush_expired(1.5 * WAIT_S) == [None, b"301"]
+    assert order.lost_lines == 99 + 101
+
+
 def test_a_line_that_comes_after_all_is_read_and_not_lost() -> None:
     order = ReorderBuffer()
     taken(order, 1, 3)
