@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kafka.admin import KafkaAdminClient
+from kafka.errors import NodeNotReadyError
+
+_THROTTLED_S = 3.0
+"""Longer than a broker throttles a request: a window of its quotas, one second by default."""
+_PAUSE_S = 0.05
 
 
 class RawAdmin(KafkaAdminClient):
@@ -22,4 +28,15 @@ class RawAdmin(KafkaAdminClient):
 
     def ask(self, request: Any, node_id: int | None = None) -> Any:
         """Send a request to a node, or to any, and return the response."""
-        return self._manager.run(self._manager.send, request, *(() if node_id is None else (node_id,)))
+        return self._manager.run(self._send, request, node_id)
+
+    async def _send(self, request: Any, node_id: int | None) -> Any:
+        give_up_at = time.monotonic() + _THROTTLED_S
+        while True:
+            try:
+                return await self._manager.send(request, node_id)
+            except NodeNotReadyError:
+                # A quota of our own user makes the library refuse to send for a while, from the first answer on.
+                if time.monotonic() > give_up_at:
+                    raise
+                await self._net.sleep(_PAUSE_S)
