@@ -56,6 +56,7 @@ class Enforcer:
         self._deadlines = Deadlines(clocks.steady_ms)
         self._active: bool | None = None
         self._is_new = False
+        self._bad_rows = 0
         self._planner = LeasePlanner(self._registry, self._steps, self._deadlines, options, clocks.wall_ms, say)
 
     @property
@@ -95,10 +96,10 @@ class Enforcer:
         """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
         if not self._holds_lock():
             return
-        try:
-            self._registry.read_orders()
-        finally:
-            self._advance([])
+        # What is due does not wait for a topic that is gone.
+        self._advance([])
+        self._registry.read_orders()
+        self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
         """Restore every quota now, as before a stop; return the leases that could not be ended."""
@@ -150,6 +151,7 @@ class Enforcer:
             self._alert_of_orphans(found)
         self._planner.receive(self._decisions.in_force(now_ms, again=self._is_new), now_ms)
         self._is_new = False
+        self._alert_of_bad_rows()
         fresh, longer = self._planner.plan(now_ms)
         if not (fresh or longer) or not self._lock.confirm():
             # Lost, or Kafka does not answer: try again at the next reconciliation.
@@ -165,6 +167,11 @@ class Enforcer:
             self._say(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
         for why in orphans(self._quotas, self._options, self._registry.leases):
             self.alert(why)
+
+    def _alert_of_bad_rows(self) -> None:
+        before, self._bad_rows = self._bad_rows, self._decisions.bad_rows
+        if self._bad_rows > before:
+            self.alert(f"rows of throttle_decisions that name nobody, or no time, are passed over: {self._bad_rows}")
 
     def _advance(self, promised: list[LeaseReason]) -> None:
         """Take the next step of leases that were just logged, that are due, or that are not verified yet."""

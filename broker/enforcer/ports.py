@@ -14,7 +14,13 @@ from broker.leases.lease_targets import ThrottleDecision
 
 
 class DecisionSource(Protocol):
-    """Where decisions come from."""
+    """Where decisions come from.
+
+    Attributes:
+        bad_rows: How many rows made no sense at the last look, and were passed over.
+    """
+
+    bad_rows: int
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return decisions in force, or an empty list if nothing is new and `again` is false.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
-from broker.enforcer_tables.action_rows import ACTIONS, action_of, action_row, decisions_in_force
+from broker.enforcer_tables.action_rows import ACTIONS, action_row, actions_of, decisions_in_force, is_complete
 from broker.leases.lease_rules import Action
 from broker.leases.lease_targets import ThrottleDecision
 from tables.catalog import engines
@@ -64,6 +64,7 @@ class CatalogDecisions:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.bad_rows = 0
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return decisions in force, known ones too, at every call. See `DecisionSource`.
@@ -72,7 +73,9 @@ class CatalogDecisions:
             TableError: If the table can't be read.
         """
         del again
-        return decisions_in_force(_ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)}), now_ms)
+        rows = _ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)})
+        self.bad_rows = sum(not is_complete(row) for row in rows)
+        return decisions_in_force(rows, now_ms)
 
 
 class CatalogActions:
@@ -108,7 +111,7 @@ class CatalogActions:
         """
         rows = _ask(self._engine, _ALL_ACTIONS)
         self._rows_read, self._written = len(rows), 0
-        return [action_of(row) for row in rows]
+        return actions_of(rows)
 
     def has_changed(self) -> bool:
         """Whether others have written since `read`.

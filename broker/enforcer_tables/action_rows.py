@@ -25,6 +25,13 @@ DECISION_COLUMNS = (
     "reason",
 )
 
+_NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until")
+
+
+def is_complete(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `throttle_decisions` says what is decided, about whom, when, and until when."""
+    return None not in (row[name] for name in _NEEDED)
+
 
 def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
     """Parse a row of `throttle_decisions`."""
@@ -35,7 +42,7 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
         to_ms(row["throttled_until"]),
         row["quota"],
         row["refused_pids"] or 0,
-        dict(row["client_ids"] or ()),
+        {name: count for name, count in dict(row["client_ids"] or ()).items() if count and count > 0},
         row.get("reason") == "quota_changed",
     )
 
@@ -43,11 +50,13 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
 def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
     """Return the decisions in force, given all rows since the earliest that may still be.
 
-    Only the newest row per principal and broker counts. One that is past is left out, unless it shortened a throttle.
+    Only the newest row per principal and broker counts. One that is past is left out, unless it shortened a throttle,
+    and so is a row that is not complete.
     """
     newest = {}
     # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
-    for row in sorted(rows, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
+    complete = filter(is_complete, rows)
+    for row in sorted(complete, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
         newest[row["principal"], row["broker_id"]] = row
     found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
     return [
@@ -109,3 +118,19 @@ def action_of(row: Mapping[str, Any]) -> Action:
         lease,
         row["enforcer"] or "",
     )
+
+
+def actions_of(rows: Iterable[Mapping[str, Any]]) -> list[Action]:
+    """Return rows of `enforcement_actions` as actions, in the order in which they were written.
+
+    A row that nobody can act on, without a time or with a lease of nobody's, is passed over: the brokers keep leases.
+    """
+    whole = [row for row in rows if None not in (row["recorded_at"], row["state"]) and _has_target(row)]
+    return [action_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
+
+
+def _has_target(row: Mapping[str, Any]) -> bool:
+    if row["lease_id"] is None:
+        return True
+    named = row["entity_user"] is not None or row["entity_ip"] is not None
+    return named and None not in (row["principal"], row["quota_key"], row["new_value"])

@@ -14,9 +14,10 @@ from broker.enforcer_tables.action_rows import (
     ACTIONS,
     DECISION_COLUMNS,
     DECISIONS,
-    action_of,
     action_row,
+    actions_of,
     decisions_in_force,
+    is_complete,
 )
 from broker.leases.lease_rules import Action
 from broker.leases.lease_targets import ThrottleDecision
@@ -89,8 +90,9 @@ class FollowedTable:
         except Exception as error:
             if not _is_delta_error(error):
                 raise
-            raise _unreadable(self._tables, self.name, error) from error
+            raise self._unreadable(error) from error
         if not newest:
+            self._table = None
             msg = f"table {self.name} in {self._tables} no longer has a Delta log: check the folder given by --tables"
             raise TableNotFoundError(msg)
         return int(newest[0]["timestamp"])
@@ -122,12 +124,19 @@ class FollowedTable:
             found: pa.Table = ds.dataset(files, TABLES[self.name].schema, "parquet", storage).to_table(
                 columns=list(columns) if columns else None
             )
+            rows: list[dict[str, Any]] = found.to_pylist()
         except Exception as error:
             if not _is_delta_error(error):
                 raise
-            raise _unreadable(self._tables, self.name, error) from error
-        rows: list[dict[str, Any]] = found.to_pylist()
+            raise self._unreadable(error) from error
         return rows
+
+    def _unreadable(self, error: Exception) -> TableError:
+        # The next refresh reopens it: its log may have been repaired meanwhile.
+        self._table = None
+        return TableError(
+            f"can't read table {self.name} in {self._tables}: {first_line(error)}. Check the folder given by --tables"
+        )
 
 
 class DecisionTable:
@@ -136,6 +145,7 @@ class DecisionTable:
     def __init__(self, tables: str) -> None:
         self._followed = FollowedTable(tables, DECISIONS)
         self._is_new = True
+        self.bad_rows = 0
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return decisions in force, if the table has a new version or `again` is set; see `DecisionSource`.
@@ -147,11 +157,14 @@ class DecisionTable:
             return []
         now = to_time(now_ms)
         rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
-        first = min((row["decided_at"] for row in rows if row["throttled_until"] > now), default=None)
+        # `decisions_in_force` leaves out rows without times.
+        times = [(row["decided_at"], row["throttled_until"]) for row in rows]
+        first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # A row that shortens one of them is newer, and may itself be past.
         rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
         # Only now: rows that could not be read must be read again.
         self._is_new = False
+        self.bad_rows = sum(not is_complete(row) for row in rows)
         return decisions_in_force(rows, now_ms)
 
 
@@ -196,8 +209,7 @@ class ActionTable:
         self._followed.refresh()
         rows = self._followed.rows()
         self._has_changed = False
-        rows.sort(key=lambda row: (row["recorded_at"], row["sequence"]))
-        return [action_of(row) for row in rows]
+        return actions_of(rows)
 
     def has_changed(self) -> bool:
         """Whether others have written since `read`.
@@ -221,8 +233,5 @@ def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
 def _is_delta_error(error: Exception) -> bool:
     from deltalake.exceptions import DeltaError
 
-    return isinstance(error, DeltaError | OSError | pa.ArrowException)
-
-
-def _unreadable(tables: str, name: str, error: Exception) -> TableError:
-    return TableError(f"can't read table {name} in {tables}: {first_line(error)}. Check the folder given by --tables")
+    # A time that Python can't tell is one of the last two.
+    return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)

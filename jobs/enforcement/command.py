@@ -42,6 +42,9 @@ from jobs.terminal import one_line
 from tables.delta import create_missing, is_catalog, open_table
 from tables.errors import TableError, TableVersionError
 
+_HOUR_S, _YEAR_S = 3_600, 31_536_000
+"""Most that an option of seconds may be: some turn into dates, some into waits."""
+
 
 def enforce(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
@@ -60,19 +63,25 @@ def enforce(
     never: Annotated[list[str] | None, typer.Option(help="Principal never touched, such as User:etl.")] = None,
     max_entities: Annotated[int, typer.Option(min=1, help="Most quotas in force at once.")] = 50,
     max_principals: Annotated[int, typer.Option(min=1, help="Most principals throttled at once.")] = 10,
-    max_lease_seconds: Annotated[float, typer.Option(min=1, help="Longest lease without a new decision.")] = 3600,
+    max_lease_seconds: Annotated[
+        float, typer.Option(min=1, max=_YEAR_S, help="Longest lease without a new decision.")
+    ] = 3600,
     hands_off_seconds: Annotated[
-        float, typer.Option(min=0, help="How long to leave a quota alone after somebody else changed it.")
+        float, typer.Option(min=0, max=_YEAR_S, help="How long to leave a quota alone after somebody else changed it.")
     ] = 3600,
     silence_seconds: Annotated[
         float, typer.Option(min=1, help="Alert if the stream writes nothing for this long.")
     ] = 300,
-    poll_seconds: Annotated[float, typer.Option(min=0.01, help="Interval between reads of the tables.")] = 0.2,
+    poll_seconds: Annotated[
+        float, typer.Option(min=0.01, max=_HOUR_S, help="Interval between reads of the tables.")
+    ] = 0.2,
     release_principal: Annotated[
         str | None, typer.Option("--release", metavar="PRINCIPAL", help="End a principal's throttle now, and exit.")
     ] = None,
     release_all: Annotated[bool, typer.Option("--release-all", help="End all throttles now, and exit.")] = False,
-    hold_seconds: Annotated[float, typer.Option(min=60, help="No new throttle for this long after a release.")] = 3600,
+    hold_seconds: Annotated[
+        float, typer.Option(min=60, max=_YEAR_S, help="No new throttle for this long after a release.")
+    ] = 3600,
     kafka_config: Annotated[
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
@@ -162,6 +171,8 @@ def _bring_up_to_date(tables: str, say: Callable[[Notice], None]) -> None:
 
 class _NoDecisions:
     """No decisions: a release enforces nothing."""
+
+    bad_rows = 0
 
     def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return none."""

@@ -58,6 +58,38 @@ class TestDecisions:
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS)
         assert (found.principal, found.client_ids, found.refused_pids) == ("User:m", {}, 0)
 
+    def test_that_name_nobody_or_no_time_are_passed_over_and_counted(self, tables):
+        bad = [
+            decision(None, NOON),
+            *(decision("User:b", NOON) | {name: None} for name in ("decision_id", "action")),
+            decision("User:b", NOON) | {"decided_at": None},
+            decision("User:b", NOON) | {"throttled_until": None},
+        ]
+        good = decision("User:m", NOON, client_ids=[("app", 6), ("b", None), ("c", -1)])
+        append(tables, "throttle_decisions", *bad, good)
+        followed = DecisionTable(str(tables))
+
+        (found,) = followed.in_force(NOON_MS)
+
+        assert (found.principal, found.client_ids) == ("User:m", {"app": 6})
+        assert followed.bad_rows == 5
+
+    def test_are_followed_again_once_a_commit_that_named_no_file_is_taken_away(self, tables):
+        followed = DecisionTable(str(tables))
+        followed.in_force(NOON_MS)
+        log = tables / "throttle_decisions" / "_delta_log"
+        torn = log / f"{len(list(log.glob('*.json'))):020}.json"
+        torn.write_text(
+            '{"add":{"path":"gone.parquet","size":1,"partitionValues":{},"modificationTime":1,"dataChange":true}}'
+        )
+        with pytest.raises(TableError, match=r"gone\.parquet"):
+            followed.in_force(NOON_MS)
+
+        torn.unlink()
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+
+        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+
     def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables):
         changed = {"reason": "quota_changed"}
         append(
@@ -133,6 +165,17 @@ class TestActions:
         table.append(ROWS[:2])
         table.append(ROWS[2:])
         assert ActionTable(str(tables)).read() == ROWS
+
+    def test_that_nobody_can_act_on_are_passed_over(self, tables):
+        whole = {"recorded_at": NOON, "sequence": 0, "state": "in_force", "principal": "User:m", "until": NOON}
+        lease = {"lease_id": "1", "entity_user": "m", "quota_key": "request_percentage", "new_value": 0.01}
+        rows = [whole | lease | {name: None} for name in ("recorded_at", "state", "principal", "entity_user")]
+        rows += [whole | lease | {name: None} for name in ("quota_key", "new_value")]
+        append(tables, "enforcement_actions", *rows, whole | lease | {"sequence": None})
+
+        (action,) = ActionTable(str(tables)).read()
+
+        assert action.lease.entity == QuotaEntity("m")
 
     def test_of_others_are_noticed_and_own_ones_are_not(self, tables):
         table, other = ActionTable(str(tables)), ActionTable(str(tables))

@@ -119,6 +119,8 @@ class MemoryStore:
 
 
 class MemoryDecisions:
+    bad_rows = 0
+
     def __init__(self):
         self.rows, self._seen, self.broken = [], 0, None
 
