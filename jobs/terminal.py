@@ -84,6 +84,9 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:  # last resort: still one line
+        if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
+            # By its name: most commands need no client of Kafka, which takes long to import.
+            return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
         # Newer versions of typer turn Ctrl-C into an exit code, older ones into an exception.

@@ -64,7 +64,7 @@ class TopicReader(Closing):
         self._timeout_s = timeout_s
         # librdkafka requires a group, though it is neither joined nor written to.
         settings: dict[str, str | int | float | bool] = {"group.id": group, "enable.auto.commit": False}
-        settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 3}
+        settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
         try:
             about = self._consumer.list_topics(topic, timeout_s).topics[topic]

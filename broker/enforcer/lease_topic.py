@@ -20,11 +20,15 @@ from broker.errors import BrokerError, LeaseStoreError
 from broker.leases.lease_rules import Action
 from wire.topics import ENFORCER_TOPIC
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 3.0
+"""A topic that is gone delays leases that are due by so much; what was not written is written later."""
+_FIRST_READ_S = 15.0
 _LEASE, _HOLD = "lease/", "hold/"
 _EVERYBODY = "hold"
 
 _YEAR_10000_MS = 253_402_300_800_000
+_ENTITIES = {REQUEST_PERCENTAGE: (["user"], ["user", "client-id"]), CONNECTION_CREATION_RATE: (["ip"],)}
+"""Types of entities that each lever is set for. Kafka refuses any other, however often it is tried."""
 
 _decode = msgspec.json.Decoder(Action).decode
 
@@ -64,7 +68,8 @@ class LeaseTopic(Closing):
             self._forget()
         try:
             if self._topic is None:
-                self._topic = TopicReader(self._settings, ENFORCER_TOPIC, group=ENFORCER_TOPIC)
+                timeout_s = _FIRST_READ_S if again else _TIMEOUT_S
+                self._topic = TopicReader(self._settings, ENFORCER_TOPIC, timeout_s, group=ENFORCER_TOPIC)
                 self._learn(self._topic.read_to_end())
             else:
                 self._learn(self._topic.poll())
@@ -118,7 +123,7 @@ class LeaseTopic(Closing):
             return
         try:
             action = _decode(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self.bad_records += 1
             return
         if _key(action) == name and _can_be_ours(action):
@@ -141,7 +146,7 @@ def _can_be_ours(action: Action) -> bool:
         return False
     if lease is None:
         return action.state == "hold"
-    return lease.quota_key in (REQUEST_PERCENTAGE, CONNECTION_CREATION_RATE) and bool(lease.entity.parts())
+    return [kind for kind, _ in lease.entity.parts()] in _ENTITIES.get(lease.quota_key, ())
 
 
 def _key(action: Action) -> str:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.errors import EnforcerLockError
+from broker.errors import EnforcerLockError, LeaseStoreError
 from wire.topics import ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS
 
 LOCK_PARTITION = 0
@@ -24,6 +24,7 @@ SESSION_TIMEOUT_MS = 6_000
 _TIMEOUT_S = 10.0
 _TRIES = 3
 _PAUSE_S = 0.1
+_GONE = "UNKNOWN_TOPIC_OR_PART"
 _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 
@@ -40,6 +41,7 @@ class EnforcerLock:
             EnforcerLockError: If the topic can't be created or the group can't be joined.
         """
         ensure_enforcer_topic(settings)
+        self._settings = dict(settings)
         self._held = False
         self._consumer = Consumer(
             {
@@ -75,7 +77,11 @@ class EnforcerLock:
         return self._held
 
     def confirm(self) -> bool:
-        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed."""
+        """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed.
+
+        Raises:
+            LeaseStoreError: If the topic was gone; it is there again.
+        """
         for _ in range(_TRIES):
             if not self.is_held():
                 return False
@@ -83,12 +89,24 @@ class EnforcerLock:
                 # Only a member of the current generation may commit. An evicted one learns of it here or at the next
                 # heartbeat, and `is_held` is false before it rejoins.
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
-            except KafkaException:
+            except KafkaException as error:
+                if error.args[0].name() == _GONE and not self._recreate_topic():
+                    # Nobody can get the lock any more. Ours is good enough to end leases; a new one can't be recorded.
+                    return self._held
                 # Also during a rebalance after another enforcer joined or left: retry.
                 self._consumer.poll(_PAUSE_S)
             else:
                 return self._held
         return False
+
+    def _recreate_topic(self) -> bool:
+        """Create the topic if it is gone: without it no commit can confirm the lock. Returns False if that fails."""
+        try:
+            ensure_enforcer_topic(self._settings)
+        except EnforcerLockError:
+            return False
+        msg = f"topic {ENFORCER_TOPIC!r} was gone and is created again: without it leases could not be taken or ended"
+        raise LeaseStoreError(msg)
 
     def close(self) -> None:
         """Leave the group, so that a standby takes over at once."""

@@ -4,14 +4,17 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
+from kafka.protocol.admin import AlterClientQuotasRequest
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
 from tests.broker.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
@@ -22,6 +25,13 @@ MALLORY = QuotaEntity("mallory")
 BATCH = QuotaEntity("mallory", "mallory-batch")
 THROTTLED = {REQUEST_PERCENTAGE: 0.01}
 BEFORE = {REQUEST_PERCENTAGE: 50.0}
+
+
+FORGED = (
+    '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
+    '{"lease_id":"%s","principal":"User:x","entity":%s,"quota_key":"request_percentage","previous":null,'
+    '"enforced":0.01,"until_ms":1,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}'
+)
 
 
 @pytest.fixture
@@ -45,6 +55,18 @@ def quotas(broker: LocalBroker) -> Iterator[ClientQuotas]:
 def set_quota(quotas: ClientQuotas, entity: QuotaEntity, value: float | None, key: str = REQUEST_PERCENTAGE) -> None:
     assert quotas.alter([QuotaChange(entity, key, value)]) == {entity: None}
     wait_until(lambda: quotas.describe(entity).get(key) == value, f"{entity} has {value}")
+
+
+def set_default_of_users(broker: LocalBroker, value: float | None) -> None:
+    change = (REQUEST_PERCENTAGE, value or 0.0, value is None)
+    admin = RawAdmin(bootstrap_servers=broker.admin_servers)
+    try:
+        (entry,) = admin.ask(
+            AlterClientQuotasRequest(entries=[([("user", None)], [change])], validate_only=False)
+        ).entries
+        assert entry.error_code == 0
+    finally:
+        admin.close()
 
 
 def wait_for(quotas: ClientQuotas, entity: QuotaEntity, expected: dict[str, float]) -> None:
@@ -299,14 +321,72 @@ def test_forged_records_in_the_topic_of_leases_end_no_enforcer(
         "lease/4": '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
         '{"lease_id":"4","principal":"User:x","entity":{},"quota_key":"producer_byte_rate","previous":null,'
         '"enforced":1.0,"until_ms":9223372036854775807,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}',
+        "lease/5": "[" * 200_000,
+        "lease/6": FORGED % ("6", '{"user":"mallory","client_id":"a","ip":"10.0.0.1"}'),
+        "lease/7": FORGED % ("7", '{"client_id":"a"}'),
         "hold/User:\ud83d\ude00": "null",
     }.items():
         producer.produce(ENFORCER_TOPIC, key=key.encode("utf-8", "surrogatepass"), value=value.encode())
     assert producer.flush(60) == 0
 
-    with enforcing(broker, tables, "--apply", "--no-narrow"):
+    with enforcing(broker, tables, "--apply", "--no-narrow") as enforcer:
         decide(tables, "User:mallory")
         wait_for(quotas, MALLORY, THROTTLED)
+    # Kafka refuses what an entity of these would be, for ever: an enforcer would never be done.
+    assert "trying again" not in {notice["action"] for notice in enforcer.notices}
+
+
+@pytest.mark.slow
+def test_a_lease_ends_in_time_although_its_topic_is_deleted_and_no_broker_makes_topics(
+    jars: Path, tmp_path: Path, tables: Path
+) -> None:
+    with LocalBroker(tmp_path / "kafka", jars=jars, auto_create_topics_enable="false") as broker:
+        enforcer = EnforcerProcess(broker, tables, "--apply", "--no-narrow")
+        enforcer.start()
+        try:
+            enforcer.wait_for("lock", "holding")
+            decided = time.monotonic()
+            decide(tables, "User:mallory", seconds=10)
+            enforcer.wait_for("throttled")
+
+            admin = AdminClient(broker.admin_config())
+            admin.delete_topics([ENFORCER_TOPIC])[ENFORCER_TOPIC].result()
+
+            wait_until(lambda: quotas_of(broker) == {}, "the lease has ended")
+            assert time.monotonic() - decided < 30
+            enforcer.wait_for("trying again", "was gone and is created again")
+            decide(tables, "User:mallory", seconds=600)
+            enforcer.wait_for("throttled")
+        finally:
+            ended = enforcer.end()
+        assert ended == (0, "")
+        assert quotas_of(broker) == {}
+
+
+def test_a_quota_that_slows_the_enforcer_itself_keeps_no_lease(
+    broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
+    decide(tables, "User:mallory", seconds=10)
+    throttled(quotas, enforcer)
+    set_default_of_users(broker, 0.005)
+    try:
+        wait_for(quotas, MALLORY, BEFORE)
+    finally:
+        set_default_of_users(broker, None)
+
+
+def test_rows_that_name_nobody_or_no_time_keep_nobody_from_being_throttled(
+    quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
+) -> None:
+    for column in ("principal", "decided_at", "throttled_until", "action", "decision_id"):
+        row: dict[str, Any] = {"principal": "User:nobody"} | {column: None}
+        decide(tables, **row)
+    decide(tables, "User:mallory", seconds=10)
+
+    throttled(quotas, enforcer)
+    enforcer.wait_for("alert", "passed over")
+    wait_for(quotas, MALLORY, BEFORE)
+    assert enforcer.end() == (0, "")
 
 
 @pytest.mark.slow
