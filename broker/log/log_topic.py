@@ -90,7 +90,7 @@ class TopicSource:
         batches: dict[tuple[str, bool, bool], LineBatch] = {}
         for message in self._consume():
             partition, offset = int(message.partition() or 0), int(message.offset() or 0)
-            if offset > self._offsets[partition]:
+            if offset > self._offsets[partition] and self._is_deleted(partition, self._offsets[partition]):
                 self._losses[partition] = self._losses.get(partition, 0) + 1
             self._offsets[partition] = offset + 1
             value = message.value()
@@ -149,6 +149,16 @@ class TopicSource:
                 msg = f"can't read topic {self._topic!r} ({error.str()}): check READ on it"
                 raise BrokerUnreachableError(msg)
         return [message for message in messages if message.error() is None]
+
+    def _is_deleted(self, partition: int, offset: int) -> bool:
+        """Whether a record is gone, or never was one: a shipper's transactions leave markers between its records."""
+        if self._consumer is None:
+            return True
+        try:
+            first, _ = bounds(self._consumer, self._topic, partition, _TIMEOUT_S)
+        except KafkaException:
+            return True
+        return offset < first
 
     def _bound(self, consumer: Consumer, partition: int, *, to_end: bool) -> int:
         try:

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from broker.cluster.topics import ensure_topics
 from broker.errors import TapError
 from broker.local.local_broker import LocalBroker
 from broker.log.log_topic import TopicSource
+from broker.log.sources import LineBatch
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
 
@@ -65,6 +67,41 @@ def test_lines_come_as_they_are_or_wrapped(wrapped: str, broker: LocalBroker, ev
     assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
     # From the lines themselves.
     assert {event["broker_id"] for event in events} == {1}
+
+
+def test_a_shipper_that_writes_in_transactions_loses_no_lines_and_one_that_was_overtaken_by_deletion_does(
+    broker: LocalBroker,
+) -> None:
+    logs = new_topic(broker, "logs")
+    source = TopicSource(broker.admin_config(), logs, broker_id=1)
+    shipper = Producer(broker.admin_config() | {"transactional.id": logs})
+    shipper.init_transactions()
+    source.open(None, None)
+    for line in LIVE[:3]:
+        shipper.begin_transaction()
+        shipper.produce(logs, line, partition=0)
+        shipper.commit_transaction()
+
+    batches = read_lines(source, 3)
+    assert (source.counters.lost_files, any(batch.after_loss for batch in batches)) == (0, False)
+
+    position = source.position
+    source.close()
+    ship(broker, logs, LIVE[:2])
+    end = TopicPartition(logs, 0, OFFSET_END)
+    admin = AdminClient(broker.admin_config())
+    admin.delete_records([end])[end].result()
+    ship(broker, logs, LIVE[2:4])
+    source.open(position, None)
+    batches = read_lines(source, 2)
+    assert (source.counters.lost_files, batches[0].after_loss) == (1, True)
+    source.close()
+
+
+def read_lines(source: TopicSource, count: int) -> list[LineBatch]:
+    batches: list[LineBatch] = []
+    wait_until(lambda: sum(len(each.lines) for each in batches) >= count or batches.extend(source.read()), "the lines")
+    return batches
 
 
 def test_a_restart_goes_on_where_the_last_run_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
