@@ -6,6 +6,7 @@ takes over. A second active enforcer would record the first one's quota as the v
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -24,6 +25,8 @@ SESSION_TIMEOUT_MS = 6_000
 _TIMEOUT_S = 10.0
 _TRIES = 3
 _PAUSE_S = 0.1
+_LOOK_EVERY_S = 5.0
+_LOOK_TIMEOUT_S = 1.0
 _GONE = "UNKNOWN_TOPIC_OR_PART"
 _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
@@ -43,6 +46,7 @@ class EnforcerLock:
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
+        self._next_look_s = time.monotonic() + _LOOK_EVERY_S
         self._consumer = Consumer(
             {
                 **settings,
@@ -64,16 +68,18 @@ class EnforcerLock:
         )
 
     def is_held(self) -> bool:
-        """Whether we hold the lock, as far as the group has told us; never blocks.
+        """Whether we hold the lock, as far as the group has told us; blocks only if brokers do not answer.
 
         Raises:
             EnforcerLockError: If Kafka refuses us the topic or the group.
+            LeaseStoreError: If the topic was gone; it is there again.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None
         if error is not None and "AUTHORIZATION" in error.name():
             msg = f"can't use the enforcers' lock ({error.str()}): grant READ on topic and group {ENFORCER_TOPIC}"
             raise EnforcerLockError(msg)
+        self._look_after_topic()
         return self._held
 
     def confirm(self) -> bool:
@@ -98,6 +104,18 @@ class EnforcerLock:
             else:
                 return self._held
         return False
+
+    def _look_after_topic(self) -> None:
+        # Once the group notices that the topic is gone nobody holds the lock, and nobody ends a lease.
+        if time.monotonic() < self._next_look_s:
+            return
+        self._next_look_s = time.monotonic() + _LOOK_EVERY_S
+        try:
+            found = self._consumer.list_topics(ENFORCER_TOPIC, _LOOK_TIMEOUT_S).topics[ENFORCER_TOPIC]
+        except KafkaException:
+            return
+        if found.error is not None and found.error.name() == _GONE:
+            self._recreate_topic()
 
     def _recreate_topic(self) -> bool:
         """Create the topic if it is gone: without it no commit can confirm the lock. Returns False if that fails."""
