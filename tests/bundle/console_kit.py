@@ -4,9 +4,13 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import uvicorn
 from deltalake import write_deltalake
@@ -21,16 +25,18 @@ NOW = NOON + timedelta(seconds=20)
 SCRIPT = "User:<script>alert(1)</script>"
 PRINCIPALS, DAYS = 2_000, 30
 _MINUTE_US = 60_000_000
+Found = TypeVar("Found")
+Rows = list[dict[str, Any]]
 
 
-def append(tables, name, rows):
+def append(tables: str, name: str, rows: Rows) -> None:
     write_deltalake(table_path(tables, name), pa.Table.from_pylist(rows, schema=TABLES[name].schema), mode="append")
 
 
 # A day in the life of a small cluster
 
 
-def demo_tables(folder, script=SCRIPT):
+def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     """Mallory floods for two hours and is throttled, a principal has a hostile name, three brokers hold producers."""
     tables = str(folder)
     create_missing(tables)
@@ -46,7 +52,7 @@ def demo_tables(folder, script=SCRIPT):
     return tables
 
 
-def _calm_metrics(name, level, rng):
+def _calm_metrics(name: str, level: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     window = rng.poisson(level, 24 * 12)
     for step, new in enumerate(window):
         end = NOON - timedelta(minutes=5 * (len(window) - 1 - step))
@@ -54,7 +60,7 @@ def _calm_metrics(name, level, rng):
         yield _metrics(name, end, int(new), admitted, 0, 100.0 - new, active_pids=int(level * 4 + new))
 
 
-def _mallory_metrics(rng):
+def _mallory_metrics(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
     tokens, window = 20.0, 0
     for step in range(24 * 12):
         end = NOON - timedelta(minutes=5 * (24 * 12 - 1 - step))
@@ -66,7 +72,9 @@ def _mallory_metrics(rng):
         yield _metrics("User:mallory", end, window, admitted, tried - admitted, tokens, quota=20.0, quota_source="user")
 
 
-def _metrics(principal, end, new, admitted, refused, tokens, **values):
+def _metrics(
+    principal: str, end: datetime | None, new: int, admitted: int, refused: int, tokens: float, **values: Any
+) -> dict[str, Any]:
     return {
         "principal": principal, "broker_id": None, "window_end": end, "as_of": end, "rate": new / 10,
         "tokens": float(tokens), "throttle_time_ms": 0, "throttle_time_avg_ms": None, "new_pids_window": new,
@@ -76,12 +84,12 @@ def _metrics(principal, end, new, admitted, refused, tokens, **values):
     }  # fmt: skip
 
 
-def _mallory_decisions():
+def _mallory_decisions() -> Iterator[dict[str, Any]]:
     for number, minutes_ago in enumerate((99, 79, 59, 39, 19), start=1):
         yield _decision("User:mallory", minutes_ago, 47 * number, {"rdkafka": 43 * number, "spark-7": 4 * number})
 
 
-def _decision(principal, minutes_ago, refused, clients):
+def _decision(principal: str, minutes_ago: int, refused: int, clients: dict[str, int]) -> dict[str, Any]:
     at = NOON - timedelta(minutes=minutes_ago)
     return {
         "decision_id": f"{principal}/{minutes_ago}", "principal": principal, "broker_id": None, "action": "THROTTLE",
@@ -91,7 +99,7 @@ def _decision(principal, minutes_ago, refused, clients):
     }  # fmt: skip
 
 
-def _lease(state, sequence):
+def _lease(state: str, sequence: int) -> dict[str, Any]:
     at = NOON - timedelta(minutes=3) + timedelta(seconds=sequence)
     return {
         "recorded_at": at, "sequence": sequence, "state": state, "principal": "User:mallory", "lease_id": "lease-1",
@@ -101,7 +109,7 @@ def _lease(state, sequence):
     }  # fmt: skip
 
 
-def _tap(broker_id, seconds_ago):
+def _tap(broker_id: int, seconds_ago: int) -> dict[str, Any]:
     at = NOW - timedelta(seconds=seconds_ago)
     return {
         "broker_id": broker_id, "seen_at": NOW, "reported_at": at, "host": "h", "tap_id": "t", "source": "file",
@@ -110,7 +118,7 @@ def _tap(broker_id, seconds_ago):
     }  # fmt: skip
 
 
-def _occupancy():
+def _occupancy() -> Iterator[dict[str, Any]]:
     for hour in range(48):
         for broker_id in (1, 2, 3):
             for topic, owner, entries in (("orders", "User:mallory", 900), ("payments", "User:billing", 140)):
@@ -125,7 +133,7 @@ def _occupancy():
                 }  # fmt: skip
 
 
-def _inits():
+def _inits() -> Iterator[dict[str, Any]]:
     for number in range(240):
         yield {
             "answered_at": NOON - timedelta(seconds=20 * number), "broker_id": 1, "principal": "User:mallory",
@@ -138,7 +146,7 @@ def _inits():
 # Thirty days of two thousand principals
 
 
-def large_tables(folder, hours_per_file=24):
+def large_tables(folder: Path, hours_per_file: int = 24) -> str:
     """Write an hourly row of each principal, 1.44 million in all, in files of a day each as `maintain` leaves them."""
     tables = str(folder)
     create_missing(tables)
@@ -151,7 +159,7 @@ def large_tables(folder, hours_per_file=24):
     return tables
 
 
-def _metrics_block(hours_ago):
+def _metrics_block(hours_ago: npt.NDArray[np.int64]) -> pa.Table:
     size = PRINCIPALS * len(hours_ago)
     rng = np.random.default_rng(int(hours_ago[0]))
     ends = np.datetime64(int(NOON.timestamp() * 1e6), "us") - np.repeat(hours_ago, PRINCIPALS) * 60 * _MINUTE_US
@@ -159,6 +167,7 @@ def _metrics_block(hours_ago):
     new = rng.poisson(1 + 40 * (number % 10 == 0), size)
     schema = TABLES["producer_id_metrics"].schema
     constant = _metrics("", None, 0, 0, 0, 0)
+    columns: dict[str, list[Any] | npt.NDArray[Any]]
     columns = {name: [constant[name]] * size for name in ("broker_id", "throttle_time_avg_ms", "quota_source", "phase")}
     columns |= {"principal": [f"User:service-{each:04}" for each in number], "window_end": ends, "as_of": ends}
     columns |= dict.fromkeys(("rate", "new_pids_window", "admitted_pids"), new)
@@ -168,7 +177,7 @@ def _metrics_block(hours_ago):
     return pa.table([_array(columns[column.name], column.type) for column in schema], schema=schema)
 
 
-def _array(values, kind):
+def _array(values: list[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
     if isinstance(values, list):
         return pa.array(values, kind)
     return pa.array(values).cast(kind, safe=False) if values.dtype.kind == "M" else pa.array(values).cast(kind)
@@ -178,7 +187,7 @@ def _array(values, kind):
 
 
 @contextlib.contextmanager
-def serving(tables, access=None, fresh_s=FRESH_S):
+def serving(tables: str, access: Access | None = None, fresh_s: float = FRESH_S) -> Iterator[str]:
     """Serve a console over tables in a thread; gives its address without a slash at the end."""
     app = application(ConsoleData(tables), access or Access(), lambda: NOW, fresh_s)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
@@ -193,7 +202,7 @@ def serving(tables, access=None, fresh_s=FRESH_S):
             thread.join(20)
 
 
-def wait_for(condition, what, within_s=90):
+def wait_for(condition: Callable[[], Found | None], what: str, within_s: float = 90) -> Found:
     """Wait until a condition gives something true, and return that."""
     end = time.monotonic() + within_s
     while time.monotonic() < end:

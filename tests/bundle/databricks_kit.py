@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from yaml import MappingNode, SafeLoader
+from yaml.constructor import ConstructorError
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("dev", "prod")
@@ -40,19 +41,20 @@ SPARK_OF_RUNTIME = {"17.3": "4.0"}
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(SafeLoader):
     """Refuses a key that is there twice, of which YAML would silently take the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
         repeated = {key for key in keys if keys.count(key) > 1}
         if repeated:
-            raise yaml.constructor.ConstructorError(None, None, f"repeated: {repeated}", node.start_mark)
+            raise ConstructorError(None, None, f"repeated: {repeated}", node.start_mark)
         return super().construct_mapping(node, deep=deep)
 
 
 def load_yaml(file: Path) -> dict[str, Any]:
-    return _Loader(file.read_text(encoding="utf-8")).get_single_data()
+    content: dict[str, Any] = _Loader(file.read_text(encoding="utf-8")).get_single_data()
+    return content
 
 
 def included() -> list[Path]:
@@ -78,14 +80,16 @@ class Bundle:
     config: dict[str, Any]
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
-        return self.config["resources"][kind]
+        found: dict[str, dict[str, Any]] = self.config["resources"][kind]
+        return found
 
     def job(self, name: str) -> dict[str, Any]:
         return self.resources("jobs")[name]
 
     def parameters(self, job: str, task: str) -> list[str]:
         (found,) = [each for each in self.job(job)["tasks"] if each["task_key"] == task]
-        return found["python_wheel_task"]["parameters"]
+        parameters: list[str] = found["python_wheel_task"]["parameters"]
+        return parameters
 
 
 def load_bundle(target: str, given: dict[str, Any] = GIVEN) -> Bundle:

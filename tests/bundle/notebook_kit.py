@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tables.catalog.answer import Answer
+
 _HEAD = "-- Databricks notebook source\n"
 _BETWEEN = "\n\n-- COMMAND ----------\n\n"
 _MAGIC = "-- MAGIC"
@@ -36,7 +38,7 @@ def _cell(text: str) -> Cell:
     return Cell("\n".join(re.sub(f"^{_MAGIC} ?", "", line) for line in lines), is_sql=False)
 
 
-def as_markdown(answer) -> list[str]:
+def as_markdown(answer: Answer) -> list[str]:
     """Return the lines of a table."""
     rows = [[str(value) for value in row] for row in answer.rows]
     return [f"| {' | '.join(row)} |" for row in (answer.columns, ["---"] * len(answer.columns), *rows)]

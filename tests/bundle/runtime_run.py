@@ -9,6 +9,7 @@ import importlib.util
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -22,7 +23,7 @@ FLOOD = 30
 STARTS = 4
 
 
-def events():
+def events() -> Iterator[tuple[str, str]]:
     """A flood of new PIDs by mallory, a steady alice, and something that is no event."""
     now_ms = time.time_ns() // 1_000_000
     flood = [("User:mallory", 1000 + number) for number in range(FLOOD)]
@@ -68,11 +69,13 @@ def main(servers: str, topic: str, checkpoint: str, statements: str) -> None:
     def rows(select: str) -> list[list[object]]:
         return [list(row) for row in spark.sql(select).collect()]
 
+    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
+    assert provider is not None
     said = {
         "spark": pyspark.__version__,
         "session": type(spark).__module__,
         "codes": codes,
-        "provider": spark.conf.get("spark.sql.streaming.stateStore.providerClass").rpartition(".")[2],
+        "provider": provider.rpartition(".")[2],
         "decisions": rows("SELECT principal, action, quota, quota_source FROM throttle_decisions"),
         "metrics": rows(
             "SELECT principal, max(admitted_pids), max(refused_pids) FROM producer_id_metrics GROUP BY ALL ORDER BY ALL"

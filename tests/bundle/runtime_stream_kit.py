@@ -3,6 +3,7 @@
 import re
 import uuid
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -31,7 +32,7 @@ def new_topic(broker: LocalBroker) -> str:
     return topic
 
 
-def assert_said(said: dict[str, object]) -> None:
+def assert_said(said: dict[str, Any]) -> None:
     """See that a flood of 30 on the default quota of 20 was throttled, once, and the steady principal left alone."""
     assert set(said["codes"]) == {0}
     assert said["provider"] == "RocksDBStateStoreProvider"

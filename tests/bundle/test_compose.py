@@ -1,6 +1,7 @@
 """`compose.yaml` without a container engine: it loads, what it names exists, and its commands are those of the CLI."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -15,36 +16,36 @@ OURS = [name for name, service in SERVICES.items() if service["image"] == "pid-q
 DEMO_PASSWORDS = {"alice-secret", "mallory-secret", "pidquota-secret"}
 
 
-def sources(service):
+def sources(service: dict[str, Any]) -> list[str]:
     return [volume.split(":")[0] for volume in service.get("volumes", [])]
 
 
-def dockerfile_lines(word):
+def dockerfile_lines(word: str) -> list[list[str]]:
     lines = (ROOT / "docs/compose/Dockerfile").read_text(encoding="utf-8").splitlines()
     return [line.split()[1:] for line in lines if line.startswith(f"{word} ")]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_file_and_volume_that_a_service_mounts_exists(name):
+def test_every_file_and_volume_that_a_service_mounts_exists(name: str) -> None:
     for source in sources(SERVICES[name]):
         assert (ROOT / source).exists() if source.startswith(".") else source in COMPOSE["volumes"]
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name):
+def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None:
     called, *arguments = SERVICES[name]["command"]
     arguments += [] if "--tables" in arguments or called not in ("stream", "quotas") else ["--tables", "/data/tables"]
 
-    command = typer.main.get_command(application(called)).commands[called]
+    group: Any = typer.main.get_command(application(called))
 
-    assert command.make_context(called, arguments).params
+    assert group.commands[called].make_context(called, arguments).params
 
 
-def test_all_services_of_ours_are_there():
+def test_all_services_of_ours_are_there() -> None:
     assert set(OURS) == {"quotas", "tap", "stream", "clients"}
 
 
-def test_images_are_pinned():
+def test_images_are_pinned() -> None:
     images = [service["image"] for service in SERVICES.values() if "build" not in service]
     images += [line[0] for line in dockerfile_lines("FROM")]
     for image in images:
@@ -52,19 +53,19 @@ def test_images_are_pinned():
         assert version.split("-")[0].count(".") == 2, image
 
 
-def test_what_the_image_copies_exists():
+def test_what_the_image_copies_exists() -> None:
     for *copied, _target in dockerfile_lines("COPY"):
         for source in copied:
             assert (ROOT / source).exists(), source
 
 
-def test_no_port_is_published_but_grafana_s_to_this_machine():
+def test_no_port_is_published_but_grafana_s_to_this_machine() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
     assert published == {"grafana": ["127.0.0.1:3000:3000"]}
     assert not any(service.get("network_mode") for service in SERVICES.values())
 
 
-def test_prometheus_asks_where_services_serve_metrics():
+def test_prometheus_asks_where_services_serve_metrics() -> None:
     config = yaml.safe_load((ROOT / "docs/compose/prometheus.yml").read_text(encoding="utf-8"))
     asked = {target for job in config["scrape_configs"] for each in job["static_configs"] for target in each["targets"]}
     commands = {name: SERVICES[name]["command"] for name in OURS}
@@ -76,7 +77,7 @@ def test_prometheus_asks_where_services_serve_metrics():
     assert asked == served
 
 
-def test_only_the_demo_s_passwords_are_in_the_files():
+def test_only_the_demo_s_passwords_are_in_the_files() -> None:
     files = [*(ROOT / "docs/compose/clients").iterdir(), ROOT / "docs/compose/kafka/server.properties"]
     for file in files:
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -84,19 +85,19 @@ def test_only_the_demo_s_passwords_are_in_the_files():
                 assert any(password in line for password in DEMO_PASSWORDS), line
 
 
-def test_a_dependency_is_a_service():
+def test_a_dependency_is_a_service() -> None:
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
 
 
-def test_the_users_of_the_clients_are_those_of_the_broker():
+def test_the_users_of_the_clients_are_those_of_the_broker() -> None:
     server = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8")
     for file in (ROOT / "docs/compose/clients").iterdir():
         settings = dict(line.split("=", 1) for line in file.read_text(encoding="utf-8").splitlines() if "=" in line)
         assert f'user_{settings["sasl.username"]}="{settings["sasl.password"]}"' in server
 
 
-def test_the_log_is_written_where_the_tap_reads_it():
+def test_the_log_is_written_where_the_tap_reads_it() -> None:
     written = next(part for part in SERVICES["kafka"]["environment"]["KAFKA_LOG4J_OPTS"].split() if "pid.quota" in part)
     read = SERVICES["tap"]["command"][SERVICES["tap"]["command"].index("--log-file") + 1]
     assert Path(written.partition("=")[2]).name == Path(read).name

@@ -5,13 +5,14 @@
 
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs.web.security import Access
 from tests.bundle import browser_kit
-from tests.bundle.browser_kit import PHONE, WIDE
+from tests.bundle.browser_kit import PHONE, WIDE, Browser
 from tests.bundle.console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
 
 PAGES = {
@@ -31,13 +32,13 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get in
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browser_kit.chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         # The page names the folder: a short name in the pictures.
         patch.chdir(tmp_path_factory.mktemp("demo"))
@@ -45,13 +46,13 @@ def tables(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def console(tables):
+def console(tables: str) -> Iterator[str]:
     with serving(tables) as address:
         yield address
 
 
 @pytest.fixture
-def page(browser, console):
+def page(browser: Browser, console: str) -> Browser:
     """The overview on a wide, light screen, freshly loaded."""
     browser.look()
     browser.open(f"{console}/#/")
@@ -60,7 +61,7 @@ def page(browser, console):
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory):
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("pictures")
     yield folder
     # Only those that a page of the docs shows.
@@ -71,7 +72,9 @@ def pictures(tmp_path_factory):
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", PAGES)
-def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(browser, console, pictures, name, look):
+def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(
+    browser: Browser, console: str, pictures: Path, name: str, look: str
+) -> None:
     size, dark = LOOKS[look]
     browser.look(size, dark)
     browser.open(f"{console}/{PAGES[name]}")
@@ -87,8 +90,8 @@ def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(browser, conso
     assert browser.complaints() == []
 
 
-def test_dark_is_dark(page):
-    def brightness():
+def test_dark_is_dark(page: Browser) -> None:
+    def brightness() -> int:
         colour = page.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         return sum(int(part) for part in colour.strip("rgb()").split(",")[:3])
 
@@ -98,13 +101,13 @@ def test_dark_is_dark(page):
 
 
 class TestContent:
-    def test_the_overview_tells_who_is_throttled(self, page):
+    def test_the_overview_tells_who_is_throttled(self, page: Browser) -> None:
         text = page.text()
         assert "User:mallory" in text
         assert page.words(".figures .alarm dd") == ["1"]
         assert "Nobody is throttled" not in text
 
-    def test_a_link_leads_to_a_principal_with_its_charts(self, page):
+    def test_a_link_leads_to_a_principal_with_its_charts(self, page: Browser) -> None:
         page.click("main table a")
         wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
         wait_for(lambda: len(page.words(".chart .uplot")) == 5, "the five charts")
@@ -113,7 +116,7 @@ class TestContent:
         assert "request_percentage = 0.01" in text
         assert "restart loop" in text
 
-    def test_a_name_that_is_markup_is_text_on_every_page(self, page):
+    def test_a_name_that_is_markup_is_text_on_every_page(self, page: Browser) -> None:
         for fragment in (*PAGES.values(), f"#/principal?name={SCRIPT}", f"#/headroom?q={SCRIPT}"):
             page.go(fragment)
             assert page.words("main script, main b") == []
@@ -124,11 +127,11 @@ class TestContent:
         assert "<b>bold</b>" in page.text()
         assert page.complaints() == []
 
-    def test_occupancy_tells_what_survivors_could_lead(self, page):
+    def test_occupancy_tells_what_survivors_could_lead(self, page: Browser) -> None:
         page.go(PAGES["occupancy"])
         assert "If a broker dies" in page.text()
 
-    def test_without_occupancy_the_page_says_how_to_fill_it(self, browser, tmp_path):
+    def test_without_occupancy_the_page_says_how_to_fill_it(self, browser: Browser, tmp_path: Path) -> None:
         with serving(str(tmp_path)) as address:
             browser.look()
             browser.open(f"{address}/#/occupancy")
@@ -136,7 +139,7 @@ class TestContent:
             browser.go("#/")
             assert "`pid-quota stream` makes the tables" in browser.text()
 
-    def test_trouble_is_said_in_words(self, page):
+    def test_trouble_is_said_in_words(self, page: Browser) -> None:
         page.go("#/principal?name=a&hours=7")
         assert wait_for(page.trouble, "the trouble").startswith("hours is 7. Choose one of")
         page.go("#/headroom")
@@ -144,7 +147,7 @@ class TestContent:
 
 
 class TestKeyboard:
-    def test_the_tab_key_walks_from_the_top_and_the_focus_is_seen(self, page):
+    def test_the_tab_key_walks_from_the_top_and_the_focus_is_seen(self, page: Browser) -> None:
         page.driver.execute_script("document.activeElement.blur(); window.getSelection().removeAllRanges()")
         page.driver.execute_script("document.querySelector('.skip').focus()")
         order = [page.focused()]
@@ -156,7 +159,7 @@ class TestKeyboard:
         outline = page.driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
 
-    def test_a_slash_searches_as_one_types_and_enter_opens_the_first(self, page):
+    def test_a_slash_searches_as_one_types_and_enter_opens_the_first(self, page: Browser) -> None:
         page.press("/")
         assert page.focused() == "Find a principal"
         page.press("CHECK")
@@ -164,7 +167,7 @@ class TestKeyboard:
         page.press(ENTER)
         wait_for(lambda: page.words("h1") == ["User:checkout"], "its page")
 
-    def test_escape_leaves_the_search_and_goes_back(self, page):
+    def test_escape_leaves_the_search_and_goes_back(self, page: Browser) -> None:
         page.go("#/throttled")
         page.press("/")
         page.press("mal")
@@ -175,7 +178,7 @@ class TestKeyboard:
         page.press(ESCAPE)
         wait_for(lambda: page.driver.current_url.endswith("#/"), "the overview")
 
-    def test_escape_never_leaves_the_console(self, browser, console):
+    def test_escape_never_leaves_the_console(self, browser: Browser, console: str) -> None:
         browser.open(f"{console}/#/headroom")
         browser.press(ESCAPE)
         wait_for(lambda: browser.driver.current_url.endswith("#/"), "the overview")
@@ -183,7 +186,7 @@ class TestKeyboard:
         assert browser.driver.current_url.startswith(console)
 
 
-def test_a_refresh_keeps_the_focus_and_the_place(page):
+def test_a_refresh_keeps_the_focus_and_the_place(page: Browser) -> None:
     page.go("#/headroom")
     page.driver.execute_script("document.querySelector('main a').focus()")
     before = page.focused()
@@ -193,7 +196,7 @@ def test_a_refresh_keeps_the_focus_and_the_place(page):
     assert page.focused() == before == "User:mallory"
 
 
-def test_a_visitor_signs_in_with_the_token(browser, tables, pictures):
+def test_a_visitor_signs_in_with_the_token(browser: Browser, tables: str, pictures: Path) -> None:
     token = "-".join(["an", "operator", "told", "me"])
     with serving(tables, Access(token, cookie="pid_quota_console_test")) as address:
         browser.look()
@@ -207,7 +210,9 @@ def test_a_visitor_signs_in_with_the_token(browser, tables, pictures):
         assert [line for line in browser.complaints() if "401" not in line] == []
 
 
-def test_thirty_days_of_two_thousand_principals_show_all_their_pages(browser, tmp_path, record_property):
+def test_thirty_days_of_two_thousand_principals_show_all_their_pages(
+    browser: Browser, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     with serving(large_tables(tmp_path)) as address:
         browser.look()
         for name, fragment in PAGES.items():

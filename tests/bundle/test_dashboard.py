@@ -2,11 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, table_path
@@ -25,15 +29,15 @@ WIDGETS = {item["widget"]["name"]: item["widget"] for page in DASHBOARD["pages"]
 ALERTS = load_bundle("prod").resources("alerts")
 
 
-def alert_query(alert):
+def alert_query(alert: dict[str, Any]) -> str:
     """The query of an alert, over tables that are found without their catalog and schema."""
-    return alert["query_text"].replace("main.pid_quota.", "")
+    return str(alert["query_text"]).replace("main.pid_quota.", "")
 
 
 QUERIES = DATASETS | {f"alert {name}": alert_query(alert) for name, alert in ALERTS.items()}
 
 
-def put(tables, name, *rows):
+def put(tables: str, name: str, *rows: dict[str, object]) -> None:
     """Append rows; columns that are not named are null."""
     write_deltalake(
         table_path(tables, name), pa.Table.from_pylist(list(rows), schema=TABLES[name].schema), mode="append"
@@ -41,7 +45,7 @@ def put(tables, name, *rows):
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An hour of mallory, throttled and with a lease on her, of alice, and of two brokers, one without a tap."""
     root = str(tmp_path_factory.mktemp("tables"))
     create_missing(root)
@@ -81,7 +85,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def spark(spark, tables):
+def spark(spark: SparkSession, tables: str) -> Iterator[SparkSession]:
     """A session with the tables and views of the same moment under their names."""
     with own_views(spark) as session:
         for name in TABLES:
@@ -95,11 +99,11 @@ def spark(spark, tables):
         yield session
 
 
-def fields_of(widget):
+def fields_of(widget: dict[str, Any]) -> set[str]:
     return {field["name"] for query_ in widget["queries"] for field in query_["query"]["fields"]}
 
 
-def named_in(node):
+def named_in(node: object) -> set[str]:
     """All fields that the encodings of a widget name."""
     if isinstance(node, dict):
         own = {node["fieldName"]} if "fieldName" in node else set()
@@ -108,29 +112,29 @@ def named_in(node):
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_each_query_answers_with_rows(tables, name):
+def test_each_query_answers_with_rows(tables: str, name: str) -> None:
     assert query(tables, QUERIES[name], NOON).rows
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_spark_answers_each_query_as_duckdb_does(spark, tables, name):
+def test_spark_answers_each_query_as_duckdb_does(spark: SparkSession, tables: str, name: str) -> None:
     by_spark = [comparable(row.asDict()) for row in spark.sql(QUERIES[name]).collect()]
     assert by_spark == [comparable(record) for record in query(tables, QUERIES[name], NOON).records()]
 
 
-def comparable(record):
+def comparable(record: dict[str, Any]) -> dict[str, object]:
     """A record with numbers and times in one form; engines differ in theirs."""
     return {name: _plain(value) for name, value in record.items()}
 
 
-def _plain(value):
+def _plain(value: Any) -> object:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.astimezone(timezone.utc)).timestamp()
     return value if value is None or isinstance(value, bool | str) else round(float(value), 6)
 
 
 @pytest.mark.parametrize("name", WIDGETS)
-def test_a_widget_shows_columns_that_its_query_has(tables, name):
+def test_a_widget_shows_columns_that_its_query_has(tables: str, name: str) -> None:
     widget = WIDGETS[name]
     (source,) = widget["queries"]
     columns = query(tables, DATASETS[source["query"]["datasetName"]], NOON).columns
@@ -139,12 +143,12 @@ def test_a_widget_shows_columns_that_its_query_has(tables, name):
     assert all(field["expression"] == f"`{field['name']}`" for field in source["query"]["fields"])
 
 
-def test_each_dataset_is_shown():
+def test_each_dataset_is_shown() -> None:
     assert {widget["queries"][0]["query"]["datasetName"] for widget in WIDGETS.values()} == set(DATASETS)
 
 
-def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables):
-    def answer(name):
+def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables: str) -> None:
+    def answer(name: str) -> list[dict[str, Any]]:
         return query(tables, DATASETS[name], NOON).records()
 
     (throttled,) = answer("throttled_now")
@@ -161,7 +165,7 @@ def test_it_shows_who_is_throttled_how_near_others_are_and_what_was_done(tables)
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_compares_the_number_that_its_query_gives(tables, name):
+def test_an_alert_compares_the_number_that_its_query_gives(tables: str, name: str) -> None:
     alert = ALERTS[name]
     (record,) = query(tables, alert_query(alert), NOON).records()
     assert list(record) == [alert["evaluation"]["source"]["name"]]
@@ -170,13 +174,13 @@ def test_an_alert_compares_the_number_that_its_query_gives(tables, name):
     assert alert["evaluation"]["threshold"] == {"value": {"double_value": 0}}
 
 
-def test_alerts_are_silent_over_empty_tables(tmp_path):
+def test_alerts_are_silent_over_empty_tables(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     for alert in ALERTS.values():
         assert [tuple(row) for row in query(str(tmp_path), alert_query(alert), NOON).rows] == [(0,)]
 
 
-def test_queries_name_no_catalog_or_schema():
+def test_queries_name_no_catalog_or_schema() -> None:
     for sql in DATASETS.values():
         named = re.findall(r"(?:FROM|JOIN)\s+([\w.`]+)", sql)
         assert named
@@ -184,8 +188,8 @@ def test_queries_name_no_catalog_or_schema():
 
 
 @pytest.mark.parametrize("page", DASHBOARD["pages"], ids=lambda page: page["name"])
-def test_no_widget_covers_another_or_sticks_out(page):
-    taken = set()
+def test_no_widget_covers_another_or_sticks_out(page: dict[str, Any]) -> None:
+    taken: set[tuple[int, int]] = set()
     for item in page["layout"]:
         at = item["position"]
         cells = {(at["x"] + x, at["y"] + y) for x in range(at["width"]) for y in range(at["height"])}
@@ -194,7 +198,7 @@ def test_no_widget_covers_another_or_sticks_out(page):
         taken |= cells
 
 
-def test_names_are_there_once():
+def test_names_are_there_once() -> None:
     items = [item["widget"]["name"] for page in DASHBOARD["pages"] for item in page["layout"]]
     assert len(items) == len(WIDGETS)
     assert len(DASHBOARD["datasets"]) == len(DATASETS)

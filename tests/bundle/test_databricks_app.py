@@ -9,8 +9,10 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +23,7 @@ import sqlglot
 
 from broker.process import start_watched
 from tests.bundle import browser_kit
+from tests.bundle.browser_kit import Browser
 from tests.bundle.console_kit import demo_tables, wait_for
 from tests.bundle.databricks_kit import ROOT, load_bundle
 
@@ -35,7 +38,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get in
 class SignIn(BaseHTTPRequestHandler):
     """Where a workspace gives a service principal its tokens."""
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         here = f"http://{self.headers['Host']}/oidc"
         found = {
             "/.well-known/databricks-config": {"oidc_endpoint": here, "workspace_id": "900800700600"},
@@ -46,7 +49,7 @@ class SignIn(BaseHTTPRequestHandler):
         }
         self.answer(200 if self.path in found else 404, found.get(self.path, {}))
 
-    def do_POST(self):
+    def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         shown = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
         if (self.path, shown) != ("/oidc/v1/token", f"{CLIENT}:{SECRET}"):
@@ -54,7 +57,7 @@ class SignIn(BaseHTTPRequestHandler):
             return
         self.answer(200, {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
 
-    def answer(self, status, content):
+    def answer(self, status: int, content: object) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -62,19 +65,19 @@ class SignIn(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_):
+    def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
 @pytest.fixture(scope="module")
-def workspace():
+def workspace() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), SignIn) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
-def environment(workspace, port):
+def environment(workspace: str, port: int) -> dict[str, str]:
     """What Databricks Apps set, and what the bundle adds."""
     warehouse = {each["name"]: each["sql_warehouse"]["id"] for each in APP["resources"]}
     of_bundle = {
@@ -93,7 +96,7 @@ def environment(workspace, port):
 
 
 @contextmanager
-def started(settings, log):
+def started(settings: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [{"0.0.0.0": "127.0.0.1"}.get(part, part) for part in APP["config"]["command"]]  # noqa: S104
     command[0] = shutil.which(command[0], path=settings["PATH"])
     process = start_watched(
@@ -102,12 +105,13 @@ def started(settings, log):
     try:
         yield process
     finally:
+        assert process.stdin
         process.stdin.close()
         process.wait(60)
 
 
 @pytest.fixture(scope="module")
-def app(workspace, tmp_path_factory):
+def app(workspace: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The App's address, and the statements that its warehouse was asked."""
     folder = tmp_path_factory.mktemp("app")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -121,7 +125,7 @@ def app(workspace, tmp_path_factory):
     with started(environment(workspace, port) | stand_in, folder / "log") as process:
         address = f"http://127.0.0.1:{port}"
 
-        def answers():
+        def answers() -> bool:
             assert process.poll() is None, (folder / "log").read_text()
             with socket.socket() as client:
                 return client.connect_ex(("127.0.0.1", port)) == 0
@@ -131,7 +135,7 @@ def app(workspace, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browser_kit.chromium(tmp_path_factory.mktemp("profile")) as browser:
         browser.driver.execute_cdp_cmd("Network.enable", {})
         # What the proxy in front of an App adds.
@@ -140,7 +144,9 @@ def browser(tmp_path_factory):
         yield browser
 
 
-def test_a_visitor_sees_who_is_throttled_and_as_whom_he_is_signed_in(app, browser, tmp_path):
+def test_a_visitor_sees_who_is_throttled_and_as_whom_he_is_signed_in(
+    app: tuple[str, Path], browser: Browser, tmp_path: Path
+) -> None:
     address, _ = app
     browser.look()
     browser.open(f"{address}/#/")
@@ -155,7 +161,7 @@ def test_a_visitor_sees_who_is_throttled_and_as_whom_he_is_signed_in(app, browse
 
 
 @pytest.mark.parametrize("page", ["#/throttled", "#/headroom", "#/occupancy", "#/principal?name=User%3Amallory"])
-def test_each_page_shows_what_the_warehouse_holds(app, browser, page):
+def test_each_page_shows_what_the_warehouse_holds(app: tuple[str, Path], browser: Browser, page: str) -> None:
     address, _ = app
     browser.open(f"{address}/{page}")
     assert browser.trouble() == ""
@@ -163,7 +169,7 @@ def test_each_page_shows_what_the_warehouse_holds(app, browser, page):
     assert browser.complaints() == []
 
 
-def test_the_warehouse_is_asked_nothing_but_selects(app, browser):
+def test_the_warehouse_is_asked_nothing_but_selects(app: tuple[str, Path], browser: Browser) -> None:
     address, statements = app
     browser.open(f"{address}/#/")
     asked = [json.loads(line) for line in statements.read_text().splitlines()]
@@ -171,11 +177,11 @@ def test_the_warehouse_is_asked_nothing_but_selects(app, browser):
     assert {sqlglot.parse_one(statement, read="databricks").key for statement in asked} == {"select"}
 
 
-def status(address, method="GET", **headers):
+def status(address: str, method: str = "GET", **headers: str) -> int:
     return httpx2.request(method, address, headers=headers, timeout=60).status_code
 
 
-def test_nobody_comes_in_around_the_proxy_and_nobody_writes(app):
+def test_nobody_comes_in_around_the_proxy_and_nobody_writes(app: tuple[str, Path]) -> None:
     address, _ = app
     assert status(f"{address}/api/overview") == 401
     assert status(f"{address}/api/overview", **{"X-Forwarded-Email": USER}) == 200

@@ -7,10 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
+from typing import Any
 
 import pytest
 import typer
+from _pytest.mark.structures import ParameterSet
 from databricks.bundles.alerts import Alert
 from databricks.bundles.apps import App
 from databricks.bundles.dashboards import Dashboard
@@ -30,6 +33,7 @@ from tests.bundle.databricks_kit import (
     SPARK_OF_RUNTIME,
     TARGETS,
     WORKSPACE,
+    Bundle,
     included,
     load_bundle,
     load_yaml,
@@ -37,7 +41,7 @@ from tests.bundle.databricks_kit import (
     texts,
 )
 
-MODELS = {
+MODELS: dict[str, Any] = {
     "jobs": Job,
     "schemas": Schema,
     "volumes": Volume,
@@ -53,14 +57,14 @@ WORKSPACE_OR_SECRET = re.compile(
 
 
 @pytest.fixture(params=TARGETS)
-def bundle(request):
+def bundle(request: pytest.FixtureRequest) -> Bundle:
     return load_bundle(request.param)
 
 
 # Files
 
 
-def test_every_file_of_the_folder_is_included_and_holds_one_resource_of_its_kind():
+def test_every_file_of_the_folder_is_included_and_holds_one_resource_of_its_kind() -> None:
     files = [file for file in (ROOT / "resources").iterdir() if file.name.endswith((".yml", ".yaml"))]
     assert sorted(files) == included()
     for file in files:
@@ -69,13 +73,13 @@ def test_every_file_of_the_folder_is_included_and_holds_one_resource_of_its_kind
         assert len(resources) == 1, file.name
 
 
-def test_no_two_resources_or_scripts_have_the_same_key(bundle):
+def test_no_two_resources_or_scripts_have_the_same_key(bundle: Bundle) -> None:
     # `bundle run KEY` finds one of any kind: the command line refuses the bundle otherwise.
     keys = [key for kind in bundle.config["resources"].values() for key in kind] + list(bundle.config["scripts"])
     assert sorted(keys) == sorted(set(keys))
 
 
-def parts_of_the_bundle():
+def parts_of_the_bundle() -> Iterator[ParameterSet]:
     """Each place that says something of a resource, as it is written: `bundle schema` takes each by itself."""
     main = load_yaml(ROOT / "databricks.yml")
     texts_of = {file.name: load_yaml(file) for file in included()} | {
@@ -88,48 +92,48 @@ def parts_of_the_bundle():
 
 
 @pytest.mark.parametrize(("kind", "resource"), list(parts_of_the_bundle()))
-def test_each_file_and_target_says_all_that_a_resource_must_have(kind, resource):
+def test_each_file_and_target_says_all_that_a_resource_must_have(kind: str, resource: dict[str, Any]) -> None:
     assert MODELS[kind].from_dict(resource).as_dict() == without_empty(resource)
 
 
-def test_all_references_resolve(bundle):
+def test_all_references_resolve(bundle: Bundle) -> None:
     assert [text for text in texts(bundle.config) if "${" in text] == []
 
 
 @pytest.mark.parametrize("left_out", [name for name in GIVEN if name not in ("mail_to", "alert_to")])
-def test_what_only_the_user_can_know_has_no_default_in_prod(left_out):
+def test_what_only_the_user_can_know_has_no_default_in_prod(left_out: str) -> None:
     given = {name: value for name, value in GIVEN.items() if name != left_out}
     with pytest.raises(KeyError):
         load_bundle("prod", given)
 
 
-def test_a_reference_to_nothing_is_found():
+def test_a_reference_to_nothing_is_found() -> None:
     with pytest.raises(KeyError, match="catalogue"):
         load_bundle("dev", GIVEN | {"trigger": "${var.catalogue}"})
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_resources_have_no_field_that_databricks_does_not_know(bundle, kind):
+def test_resources_have_no_field_that_databricks_does_not_know(bundle: Bundle, kind: str) -> None:
     for name, content in bundle.resources(kind).items():
         assert MODELS[kind].from_dict(content).as_dict() == without_empty(content), name
 
 
-def without_empty(node):
+def without_empty(node: object) -> object:
     if isinstance(node, dict):
         return {key: without_empty(value) for key, value in node.items() if value not in ([], {})}
     return [without_empty(value) for value in node] if isinstance(node, list) else node
 
 
-def test_no_kind_of_resource_is_left_unchecked(bundle):
+def test_no_kind_of_resource_is_left_unchecked(bundle: Bundle) -> None:
     assert set(bundle.config["resources"]) == set(MODELS)
 
 
-def test_the_models_refuse_an_unknown_field():
+def test_the_models_refuse_an_unknown_field() -> None:
     with pytest.raises(ValueError, match="Unexpected field"):
-        Job.from_dict({"name": "x", "schedul": {}})
+        MODELS["jobs"].from_dict({"name": "x", "schedul": {}})
 
 
-def test_no_workspace_and_no_token_is_in_the_repo():
+def test_no_workspace_and_no_token_is_in_the_repo() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -146,12 +150,12 @@ def test_no_workspace_and_no_token_is_in_the_repo():
     assert found == {}
 
 
-def test_files_that_resources_name_are_there(bundle):
+def test_files_that_resources_name_are_there(bundle: Bundle) -> None:
     for dashboard in bundle.resources("dashboards").values():
         assert (ROOT / "resources" / dashboard["file_path"]).is_file()
 
 
-def test_the_document_tells_what_each_table_is_for():
+def test_the_document_tells_what_each_table_is_for() -> None:
     text = (ROOT / "docs" / "databricks.md").read_text(encoding="utf-8")
     assert set(TABLES) <= set(re.findall(r"`(\w+)`", text))
 
@@ -159,13 +163,13 @@ def test_the_document_tells_what_each_table_is_for():
 # Jobs and the wheel
 
 
-def wheel_tasks(bundle):
+def wheel_tasks(bundle: Bundle) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     return [
         (job, task, task["python_wheel_task"]) for job in bundle.resources("jobs").values() for task in job["tasks"]
     ]
 
 
-def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle):
+def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle: Bundle) -> None:
     built = shlex.split(bundle.config["artifacts"]["wheel"]["build"])
     assert built[:2] == ["uv", "build"]
     assert built[-2:] == ["--out-dir", "resources/console/wheel"]
@@ -182,7 +186,7 @@ def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle):
         ]
 
 
-def test_the_app_installs_the_wheel_that_is_built_beside_it(bundle):
+def test_the_app_installs_the_wheel_that_is_built_beside_it(bundle: Bundle) -> None:
     (app,) = bundle.resources("apps").values()
     folder = ROOT / "resources" / app["source_code_path"]
     (line,) = [
@@ -191,21 +195,21 @@ def test_the_app_installs_the_wheel_that_is_built_beside_it(bundle):
     assert line == f"./wheel/pid_quota-{__version__}-py3-none-any.whl[databricks]"
 
 
-def test_only_the_console_and_the_notebooks_are_uploaded_beside_the_wheel(bundle):
+def test_only_the_console_and_the_notebooks_are_uploaded_beside_the_wheel(bundle: Bundle) -> None:
     assert bundle.config["sync"]["paths"] == ["resources/console", "resources/notebooks"]
     for path in bundle.config["sync"]["paths"]:
         for file in (ROOT / path).rglob("*"):
             assert file.is_dir() or file.suffix in (".txt", ".sql", ".whl")
 
 
-def test_the_entry_point_is_one_of_the_package(bundle):
+def test_the_entry_point_is_one_of_the_package(bundle: Bundle) -> None:
     for _, _, wheel in wheel_tasks(bundle):
         points = metadata.distribution(wheel["package_name"]).entry_points
         (point,) = points.select(group="console_scripts", name=wheel["entry_point"])
         assert callable(point.load())
 
 
-def values(arguments):
+def values(arguments: Sequence[str]) -> dict[str, Any]:
     """Parse a command line by the real application, and return the values that its command would be called with."""
     given = {}
     command = typer.main.get_command(application(arguments[0]))
@@ -215,35 +219,40 @@ def values(arguments):
     return given
 
 
-def leaves(command):
+def leaves(command: Any) -> list[Any]:
+    """The commands of a command line; typer brings its own copy of click, and does not export its classes."""
     below = getattr(command, "commands", None)
     return [command] if below is None else [leaf for each in below.values() for leaf in leaves(each)]
 
 
-def test_the_commands_take_the_parameters_of_every_task(bundle):
+def test_the_commands_take_the_parameters_of_every_task(bundle: Bundle) -> None:
     for job, task, wheel in wheel_tasks(bundle):
         given = values(wheel["parameters"])
         assert is_catalog(given["tables"]), (job["name"], task["task_key"])
 
 
-def test_a_parameter_that_a_command_does_not_have_is_found(bundle):
+def test_a_parameter_that_a_command_does_not_have_is_found(bundle: Bundle) -> None:
     with pytest.raises(Exception, match="No such option: --no-such-option"):
         values([*bundle.parameters("stream", "stream"), "--no-such-option"])
 
 
-def call_as_databricks(monkeypatch, arguments):
+def call_as_databricks(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> object:
     """Look the entry point up and call it with the parameters as the process's arguments."""
     (point,) = metadata.distribution("pid-quota").entry_points.select(name="pid-quota")
     monkeypatch.setattr(sys, "argv", ["python", *arguments])
     return point.load()()
 
 
-def test_a_task_that_went_well_ends_without_system_exit(monkeypatch, capsys):
+def test_a_task_that_went_well_ends_without_system_exit(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert call_as_databricks(monkeypatch, ["stream", "--help"]) is None
     assert "--kafka-secret" in capsys.readouterr().out
 
 
-def test_a_task_that_failed_ends_with_an_exception(monkeypatch, capsys):
+def test_a_task_that_failed_ends_with_an_exception(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         call_as_databricks(monkeypatch, ["stream", "--no-such-option"])
     assert "No such option" in capsys.readouterr().err
@@ -253,7 +262,7 @@ def test_a_task_that_failed_ends_with_an_exception(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle, name):
+def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle: Bundle, name: str) -> None:
     job = bundle.job(name)
     (cluster,) = [each["new_cluster"] for each in job["job_clusters"]]
     runtime, _, rest = cluster["spark_version"].partition(".x-")
@@ -265,12 +274,12 @@ def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle, name):
     assert task["job_cluster_key"] == job["job_clusters"][0]["job_cluster_key"]
 
 
-def test_no_task_brings_what_the_runtime_has(bundle):
+def test_no_task_brings_what_the_runtime_has(bundle: Bundle) -> None:
     for _, task, _ in wheel_tasks(bundle):
         assert {kind for library in task.get("libraries", []) for kind in library} <= {"whl"}
 
 
-def test_the_stream_is_always_on_and_alone(bundle):
+def test_the_stream_is_always_on_and_alone(bundle: Bundle) -> None:
     job = bundle.job("stream")
     assert job["continuous"]["task_retry_mode"] == "ON_FAILURE"
     assert job["max_concurrent_runs"] == 1
@@ -280,19 +289,19 @@ def test_the_stream_is_always_on_and_alone(bundle):
     assert job["continuous"]["pause_status"] == ("PAUSED" if paused else "UNPAUSED")
 
 
-def test_the_stream_can_be_stopped_for_good():
+def test_the_stream_can_be_stopped_for_good() -> None:
     assert (
         load_bundle("prod", GIVEN | {"stream_pause_status": "PAUSED"}).job("stream")["continuous"]["pause_status"]
         == "PAUSED"
     )
 
 
-def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle):
+def test_the_backfill_ends_by_itself_and_starts_by_hand(bundle: Bundle) -> None:
     assert values(bundle.parameters("backfill", "backfill"))["trigger"] == "available-now"
     assert not {"schedule", "trigger", "continuous"} & bundle.job("backfill").keys()
 
 
-def test_stream_and_backfill_share_neither_tables_nor_checkpoint(bundle):
+def test_stream_and_backfill_share_neither_tables_nor_checkpoint(bundle: Bundle) -> None:
     stream, backfill = (values(bundle.parameters(name, name)) for name in STREAMS)
     assert stream["tables"] != backfill["tables"]
     assert stream["checkpoint"] != backfill["checkpoint"]
@@ -300,7 +309,7 @@ def test_stream_and_backfill_share_neither_tables_nor_checkpoint(bundle):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_checkpoint_lies_in_a_managed_volume_of_the_bundle(bundle, name):
+def test_a_checkpoint_lies_in_a_managed_volume_of_the_bundle(bundle: Bundle, name: str) -> None:
     volumes = {
         f"/Volumes/{volume['catalog_name']}/{volume['schema_name']}/{volume['name']}"
         for volume in bundle.resources("volumes").values()
@@ -311,7 +320,7 @@ def test_a_checkpoint_lies_in_a_managed_volume_of_the_bundle(bundle, name):
     assert query
 
 
-def test_the_stream_can_begin_another_checkpoint_once():
+def test_the_stream_can_begin_another_checkpoint_once() -> None:
     usual = values(load_bundle("prod").parameters("stream", "stream"))
     begun = load_bundle("prod", GIVEN | {"checkpoint": "stream-2", "new_checkpoint": "--new-checkpoint"})
     given = values(begun.parameters("stream", "stream"))
@@ -321,12 +330,12 @@ def test_the_stream_can_begin_another_checkpoint_once():
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_tables_lie_in_a_schema_of_the_bundle(bundle, name):
+def test_tables_lie_in_a_schema_of_the_bundle(bundle: Bundle, name: str) -> None:
     schemas = {f"{each['catalog_name']}.{each['name']}" for each in bundle.resources("schemas").values()}
     assert values(bundle.parameters(name, name))["tables"] in schemas
 
 
-def test_a_growing_backlog_is_unhealthy_and_said(bundle):
+def test_a_growing_backlog_is_unhealthy_and_said(bundle: Bundle) -> None:
     job = bundle.job("stream")
     rules = {rule["metric"]: (rule["op"], rule["value"]) for rule in job["health"]["rules"]}
     given = values(bundle.parameters("stream", "stream"))
@@ -337,7 +346,7 @@ def test_a_growing_backlog_is_unhealthy_and_said(bundle):
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_credentials_come_out_of_the_secret_scope_by_name(bundle, name):
+def test_credentials_come_out_of_the_secret_scope_by_name(bundle: Bundle, name: str) -> None:
     (scope,) = bundle.resources("secret_scopes").values()
     given = values(bundle.parameters(name, name))
     assert given["kafka_secret"] == f"{scope['name']}/kafka-client"
@@ -347,14 +356,14 @@ def test_credentials_come_out_of_the_secret_scope_by_name(bundle, name):
 # Upkeep
 
 
-def test_the_backfill_makes_its_tables_before_it_writes_to_them(bundle):
+def test_the_backfill_makes_its_tables_before_it_writes_to_them(bundle: Bundle) -> None:
     own = values(bundle.parameters("backfill", "backfill"))["tables"]
     assert values(bundle.parameters("backfill", "tables"))["tables"] == own
     (task,) = [each for each in bundle.job("backfill")["tasks"] if each["task_key"] == "backfill"]
     assert task["depends_on"] == [{"task_key": "tables"}]
 
 
-def test_maintenance_keeps_the_stream_s_own_tables(bundle):
+def test_maintenance_keeps_the_stream_s_own_tables(bundle: Bundle) -> None:
     stream = values(bundle.parameters("stream", "stream"))["tables"]
     for task in ("tables", "maintain"):
         assert values(bundle.parameters("maintenance", task))["tables"] == stream
@@ -364,7 +373,7 @@ def test_maintenance_keeps_the_stream_s_own_tables(bundle):
 # Targets
 
 
-def test_dev_is_the_default_and_a_copy_of_its_own():
+def test_dev_is_the_default_and_a_copy_of_its_own() -> None:
     targets = load_yaml(ROOT / "databricks.yml")["targets"]
     assert [name for name, target in targets.items() if target.get("default")] == ["dev"]
     dev, prod = (load_bundle(name) for name in TARGETS)
@@ -375,7 +384,7 @@ def test_dev_is_the_default_and_a_copy_of_its_own():
     assert "run_as" not in dev.config
 
 
-def test_prod_runs_as_a_service_principal_that_manages_it():
+def test_prod_runs_as_a_service_principal_that_manages_it() -> None:
     config = load_bundle("prod").config
     principal = GIVEN["service_principal"]
     assert config["mode"] == "production"
@@ -385,13 +394,13 @@ def test_prod_runs_as_a_service_principal_that_manages_it():
     assert config["permissions"] == [{"service_principal_name": principal, "level": "CAN_MANAGE"}]
 
 
-def test_prod_does_not_destroy_what_nothing_brings_back():
+def test_prod_does_not_destroy_what_nothing_brings_back() -> None:
     bundle = load_bundle("prod")
     for kind, name in (("schemas", "tables"), ("volumes", "checkpoints"), ("secret_scopes", "kafka")):
         assert bundle.resources(kind)[name]["lifecycle"] == {"prevent_destroy": True}
 
 
-def test_the_console_reads_the_tables_and_nothing_else(bundle):
+def test_the_console_reads_the_tables_and_nothing_else(bundle: Bundle) -> None:
     (console,) = REMOTE.values()
     (app,) = bundle.resources("apps").values()
     for schema in bundle.resources("schemas").values():
@@ -402,12 +411,12 @@ def test_the_console_reads_the_tables_and_nothing_else(bundle):
     assert environment["DATABRICKS_WAREHOUSE_ID"] == app["resources"][0]["name"]
 
 
-def test_an_app_s_name_is_one_that_databricks_takes(bundle):
+def test_an_app_s_name_is_one_that_databricks_takes(bundle: Bundle) -> None:
     (app,) = bundle.resources("apps").values()
     assert re.fullmatch("[a-z0-9-]{1,30}", app["name"])
 
 
-def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given():
+def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given() -> None:
     cluster = load_bundle("prod").config["variables"]["stream_cluster"]
     assert "policy_id" not in cluster
     given = load_bundle("prod", GIVEN | {"policy_id": "ABC", "cost_center": "4711"}).config
@@ -415,7 +424,7 @@ def test_costs_are_tagged_and_a_policy_is_named_only_if_it_is_given():
     assert given["presets"]["tags"] == {"cost_center": "4711"}
 
 
-def test_what_is_serverless_bears_the_tags_of_a_usage_policy_if_one_is_given():
+def test_what_is_serverless_bears_the_tags_of_a_usage_policy_if_one_is_given() -> None:
     serverless = [("jobs", "maintenance"), ("jobs", "backfill"), ("apps", "console")]
     of_nobody, of_one = (load_bundle("prod", GIVEN | more) for more in ({}, {"budget_policy_id": "ABC"}))
     for kind, name in serverless:
@@ -423,7 +432,7 @@ def test_what_is_serverless_bears_the_tags_of_a_usage_policy_if_one_is_given():
         assert of_one.resources(kind)[name]["budget_policy_id"] == "ABC"
 
 
-def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
+def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else() -> None:
     bundle = load_bundle("prod")
     for schema in bundle.resources("schemas").values():
         assert {"principal": GIVEN["readers"], "privileges": ["USE_SCHEMA", "SELECT"]} in schema["grants"]
@@ -435,12 +444,12 @@ def test_readers_in_prod_read_tables_and_dashboard_and_nothing_else():
 
 
 @pytest.fixture
-def command_line():
+def command_line() -> Callable[..., subprocess.CompletedProcess[str]]:
     """The Databricks CLI in a workspace; `BUNDLE_VAR_service_principal` says who is logged in."""
     if not (shutil.which("databricks") and os.environ.get("DATABRICKS_HOST")):
         pytest.skip("`databricks bundle` needs the command line and a workspace")
 
-    def run(target, *arguments):
+    def run(target: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         given = {f"BUNDLE_VAR_{name}": value for name, value in GIVEN.items() if isinstance(value, str)}
         command = ["databricks", "bundle", "validate", *arguments, "--target", target]
         return subprocess.run(command, cwd=ROOT, env=given | os.environ, capture_output=True, text=True, check=False)
@@ -449,14 +458,18 @@ def command_line():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_command_line_finds_nothing_to_say_of_the_bundle(command_line, target):
+def test_the_command_line_finds_nothing_to_say_of_the_bundle(
+    command_line: Callable[..., subprocess.CompletedProcess[str]], target: str
+) -> None:
     result = command_line(target, "--strict")
     assert result.returncode == 0, result.stderr
     assert not re.search("Error|Warning|Recommendation", result.stderr + result.stdout)
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_command_line_resolves_the_tasks_as_these_tests_do(command_line, target):
+def test_the_command_line_resolves_the_tasks_as_these_tests_do(
+    command_line: Callable[..., subprocess.CompletedProcess[str]], target: str
+) -> None:
     theirs = json.loads(command_line(target, "-o", "json").stdout)
     user = theirs["workspace"]["current_user"]["short_name"]
     ours = load_bundle(target)

@@ -11,30 +11,33 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from jobs.demo.processes import MARKER
 from tests.bundle import browser_kit
+from tests.bundle.console_kit import Found
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 MALLORYS_PAGE = "#/principal?name=User%3Amallory&hours=0.1"
 
 
 @pytest.fixture
-def environment(jars, tmp_path):
+def environment(jars: Path, tmp_path: Path) -> dict[str, str]:
     # The demo's own folder goes below TMPDIR: by that its processes are found.
     (tmp_path / "tmp").mkdir()
     return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PID_QUOTA_JARS": str(jars)}
 
 
-def command(*arguments):
+def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "jobs", *map(str, arguments)]
 
 
-def processes_of(folder):
+def processes_of(folder: Path) -> list[bytes]:
     found = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -46,7 +49,7 @@ def processes_of(folder):
     return found
 
 
-def gone(folder):
+def gone(folder: Path) -> bool:
     """Wait a little: what was killed may still be on its way out."""
     for _ in range(50):
         if not processes_of(folder):
@@ -55,7 +58,7 @@ def gone(folder):
     return False
 
 
-def until(condition, reader, wanted_s=200):
+def until(condition: Callable[[], Found | None], reader: threading.Thread, wanted_s: float = 200) -> Found | None:
     """Wait for a condition, as long as the demo's lines are still coming."""
     end = time.monotonic() + wanted_s
     while time.monotonic() < end and reader.is_alive():
@@ -66,30 +69,43 @@ def until(condition, reader, wanted_s=200):
     return condition()
 
 
-def take_picture(address, profile):
+def take_picture(address: str, profile: Path, folder: Path) -> None:
     with browser_kit.chromium(profile) as browser:
         browser.look()
         browser.open(f"{address}{MALLORYS_PAGE}")
-        browser.picture(WISHED / "demo-mallory.png")
+        browser.picture(folder / "demo-mallory.png")
 
 
-def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environment, tmp_path):
+def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     demo = command("demo", "--seconds", 110 if WISHED else 50, "--tables", "demo-data")
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     # The console names the folder: a short name in the pictures.
-    with subprocess.Popen(demo, env=environment, cwd=tmp_path, **pipes) as running:
+    with subprocess.Popen(
+        demo,
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout
+        assert running.stderr
         lines = [running.stdout.readline()]
-        reader = threading.Thread(target=lambda: lines.extend(running.stdout))
+        reader = threading.Thread(target=lines.extend, args=[running.stdout])
         reader.start()
         # The first line is the address, which answers from then on.
-        address = re.search(r"http://127\.0\.0\.1:\d+/", lines[0])[0]
+        found = re.search(r"http://127\.0\.0\.1:\d+/", lines[0])
+        assert found, lines[0]
+        address = found[0]
         with httpx2.Client(base_url=address, timeout=60) as browser:
             assert "<title>pid-quota</title>" in browser.get("/").text
             asked = {"name": "User:mallory", "hours": "0.1"}
             assert browser.get("/api/principal", params=asked).json()["now_row"] is None
 
-            def slowed():
+            def slowed() -> dict[str, Any] | None:
                 page = browser.get("/api/principal", params=asked).json()
                 is_over = any((new or 0) > 20 for new in page["timeline"]["new_pids_window"])
                 return page if is_over and any(lease["in_force_now"] for lease in page["leases"]) else None
@@ -97,13 +113,14 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environm
             page = until(slowed, reader)
             if WISHED:
                 until(lambda: re.search(r"\] [12]?\d s of traffic left", lines[-1]), reader)
-                take_picture(address, tmp_path / "profile")
+                take_picture(address, tmp_path / "profile", WISHED)
         err = running.stderr.read()
         reader.join()
         running.wait(60)
 
     said_in_all = "".join(lines)
     assert (running.returncode, err) == (0, ""), said_in_all
+    assert page, said_in_all
     line = page["timeline"]["new_pids_window"]
     assert (line[0], page["now_row"]["quota"]) == (0, 20), line
     assert page["now_row"]["new_pids_window"] > 20
@@ -112,7 +129,9 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environm
         httpx2.get(address)
     for said in ("first decision", "Query the tables yourself", "User:alice", "User:mallory", "waiting for Spark"):
         assert said in said_in_all
-    then, now = map(float, re.search(r"made (\S+) producers a second until then, (\S+) from", said_in_all).groups())
+    rates = re.search(r"made (\S+) producers a second until then, (\S+) from", said_in_all)
+    assert rates, said_in_all
+    then, now = map(float, rates.groups())
     assert now < then / 2
     assert gone(tmp_path)
     assert not list((tmp_path / "tmp").glob("pid-quota-demo-*"))
@@ -127,7 +146,7 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(environm
 
 
 @pytest.fixture
-def sigint_is_heard():
+def sigint_is_heard() -> Iterator[None]:
     """A shell starts what it puts into the background with SIGINT ignored, and children would inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -135,10 +154,14 @@ def sigint_is_heard():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, sigint_is_heard, number):
+def test_stopped_half_way_it_leaves_no_process(
+    environment: dict[str, str], tmp_path: Path, sigint_is_heard: None, number: signal.Signals
+) -> None:
     demo = command("demo", "--tables", tmp_path / "demo-data")
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(demo, env=environment, start_new_session=True, **pipes) as running:
+    with subprocess.Popen(
+        demo, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout
         for line in running.stdout:
             if "waiting for Spark" in line:
                 break
@@ -150,7 +173,7 @@ def test_stopped_half_way_it_leaves_no_process(environment, tmp_path, sigint_is_
     assert gone(tmp_path)
 
 
-def test_a_child_that_fails_stops_the_demo_with_its_words(environment, tmp_path):
+def test_a_child_that_fails_stops_the_demo_with_its_words(environment: dict[str, str], tmp_path: Path) -> None:
     # The stream is the one that needs the jars of Spark; the broker gets along without them.
     demo = command("demo", "--tables", tmp_path / "demo-data")
     environment["PYSPARK_SUBMIT_ARGS"] = "--no-such-option pyspark-shell"

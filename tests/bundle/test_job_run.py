@@ -10,9 +10,12 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -27,6 +30,7 @@ from tests.bundle.console_kit import wait_for
 from tests.bundle.databricks_kit import GIVEN, ROOT, load_bundle
 from tests.bundle.runtime_kit import LIMIT_S, Runtime
 from tests.bundle.runtime_stream_kit import prepared_statements
+from tests.bundle.runtime_venv_kit import Cluster
 from wire.topics import PRODUCE_EVENTS
 
 pytestmark = pytest.mark.slow
@@ -40,6 +44,8 @@ SELECT principal, CAST(sum(admitted_pids) AS INT), CAST(sum(refused_pids) AS INT
 WHERE principal IN ('User:bob', 'User:mallory') GROUP BY principal ORDER BY principal
 """
 DECISIONS = "SELECT decision_id, principal, action, decided_at FROM :tables.throttle_decisions"
+Ended = tuple[str, int, str]
+"""A task, its exit code, and what it printed."""
 COPY_QUOTAS = "INSERT INTO :replayed.producer_id_quotas SELECT * FROM :tables.producer_id_quotas"
 
 
@@ -55,14 +61,14 @@ class Workspace:
     runtime: Runtime
     servers: str
 
-    def parameters(self, job, task, **more):
+    def parameters(self, job: str, task: str, **more: str) -> list[str]:
         given = GIVEN | {"catalog": "spark_catalog", "kafka_bootstrap_servers": self.servers} | more
         (found,) = [each for each in load_bundle("prod", given).job(job)["tasks"] if each["task_key"] == task]
         wheel = found["python_wheel_task"]
         local = [part.replace("/Volumes/", f"{self.runtime.root}/Volumes/") for part in wheel["parameters"]]
         return [wheel["package_name"], wheel["entry_point"], *local]
 
-    def order(self, job):
+    def order(self, job: str) -> list[str]:
         """The tasks of a job, each after those it waits for."""
         tasks = load_bundle("prod").job(job)["tasks"]
         graph = {
@@ -71,11 +77,11 @@ class Workspace:
         }
         return list(TopologicalSorter(graph).static_order())
 
-    def run(self, job, task, **environment):
+    def run(self, job: str, task: str, **environment: str) -> tuple[int, str]:
         """Run a task to its end; gives the exit code and what it printed."""
         return run_to_end(self.command("task_run.py", *self.parameters(job, task), **environment), LIMIT_S)
 
-    def command(self, program, *arguments, **environment):
+    def command(self, program: str, *arguments: str, **environment: str) -> list[str]:
         settings = self.runtime.environment() | environment
         changed = [f"{name}={value}" for name, value in settings.items() if os.environ.get(name) != value]
         return [
@@ -88,19 +94,22 @@ class Workspace:
             *arguments,
         ]
 
-    def sql(self, *statements, tables=TABLES):
-        statements = [each.replace(":tables", tables).replace(":replayed", REPLAYED) for each in statements]
-        code, printed = run_to_end(self.command("sql_run.py", *statements), LIMIT_S)
+    def sql(self, *statements: str, tables: str = TABLES) -> list[list[Any]]:
+        asked = [each.replace(":tables", tables).replace(":replayed", REPLAYED) for each in statements]
+        code, printed = run_to_end(self.command("sql_run.py", *asked), LIMIT_S)
         assert code == 0, printed
-        return json.loads(printed.splitlines()[-1])
+        answer: list[list[Any]] = json.loads(printed.splitlines()[-1])
+        return answer
 
-    def rows(self, name):
+    def rows(self, name: str) -> list[dict[str, Any]]:
         """Read a table beside whoever writes it."""
-        return DeltaTable(str(self.runtime.root / "warehouse" / "pid_quota.db" / name)).to_pyarrow_table().to_pylist()
+        table = DeltaTable(str(self.runtime.root / "warehouse" / "pid_quota.db" / name))
+        rows: list[dict[str, Any]] = table.to_pyarrow_table().to_pylist()
+        return rows
 
 
 @pytest.fixture(scope="module")
-def kafka(jars, tmp_path_factory):
+def kafka(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     with LocalBroker(tmp_path_factory.mktemp("kafka"), jars=jars) as broker:
         admin = AdminClient(broker.admin_config() | {"log_level": 0})
         # Dated by the producer: the first record is old enough for the learning time to be over.
@@ -109,7 +118,7 @@ def kafka(jars, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def workspace(runtime_cluster, kafka, tmp_path_factory):
+def workspace(runtime_cluster: Cluster, kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     root = tmp_path_factory.mktemp("workspace") / "root"
     metastore = {
         "spark.sql.catalogImplementation": "hive",
@@ -131,47 +140,48 @@ def workspace(runtime_cluster, kafka, tmp_path_factory):
 class Stream:
     """The continuous job's one task; `lose` is what the end of its cluster is to it."""
 
-    def __init__(self, workspace, log, **given):
+    def __init__(self, workspace: Workspace, log: Path, **given: str) -> None:
         self.log = log
         parameters = workspace.parameters("stream", "stream", **given)
         self.process = start_watched(workspace.command("task_run.py", *parameters), log)
 
-    def wait_for(self, condition, what):
-        def asked():
+    def wait_for(self, condition: Callable[[], bool], what: str) -> bool:
+        def asked() -> bool:
             assert self.process.poll() is None, self.log.read_text()
             return condition()
 
         return wait_for(asked, what, LIMIT_S)
 
-    def lose(self):
+    def lose(self) -> None:
         victims = [self.process.pid, *below(self.process.pid)]
         for pid in victims:
             # One that lost its parent may have ended by itself.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        assert self.process.stdin
         self.process.stdin.close()
         self.process.wait()
         wait_for(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in victims), "the end of the cluster")
 
 
-def below(pid):
+def below(pid: int) -> list[int]:
     """The processes that a process started, and theirs."""
     own = [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
     return own + [pid for child in own for pid in below(child)]
 
 
 @pytest.fixture(scope="module")
-def history(workspace, kafka, tmp_path_factory):
+def history(workspace: Workspace, kafka: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> list[Ended]:
     """The whole life of a deployment, once: gives the exit codes and last lines of the tasks, in order."""
     folder = tmp_path_factory.mktemp("history")
-    done = []
+    done: list[Ended] = []
 
     begun = time.monotonic()
 
-    def say(what):
+    def say(what: str) -> None:
         print(f"{time.monotonic() - begun:4.0f} s: {what}")
 
-    def run(job, task):
+    def run(job: str, task: str) -> None:
         code, printed = workspace.run(job, task)
         say(f"{job}.{task} ended with {code}: {printed.splitlines()[-1] if printed.strip() else ''}")
         done.append((f"{job}.{task}", code, printed))
@@ -210,7 +220,7 @@ def history(workspace, kafka, tmp_path_factory):
     return done
 
 
-def produce(broker, events):
+def produce(broker: LocalBroker, events: list[tuple[int, str, int]]) -> None:
     producer = Producer({"bootstrap.servers": broker.admin_servers, "log_level": 0})
     for at_ms, principal, pid in events:
         event = {"timestamp_ms": at_ms, "principal": principal, "producer_id": pid}
@@ -218,20 +228,20 @@ def produce(broker, events):
     assert producer.flush(60) == 0
 
 
-def decided(workspace):
+def decided(workspace: Workspace) -> bool:
     folder = workspace.runtime.root / "warehouse" / "pid_quota.db" / "throttle_decisions" / "_delta_log"
-    return folder.is_dir() and workspace.rows("throttle_decisions")
+    return folder.is_dir() and bool(workspace.rows("throttle_decisions"))
 
 
-def refused(workspace):
-    newest = {}
+def refused(workspace: Workspace) -> int:
+    newest: dict[datetime, int] = {}
     for row in sorted(workspace.rows("producer_id_metrics"), key=lambda row: (row["as_of"], row["batch_id"])):
         if row["principal"] == "User:mallory":
             newest[row["window_end"]] = row["refused_pids"]
     return sum(newest.values())
 
 
-def test_every_task_ends_well_in_the_order_of_its_job(history):
+def test_every_task_ends_well_in_the_order_of_its_job(history: list[Ended]) -> None:
     failed = {name: printed.splitlines()[-1] for name, code, printed in history if code != 0}
     # Two need Databricks' own SQL: open source Spark 4.0 has no ANALYZE for Delta, the last thing that upkeep does to a
     # table, and no metric views, which 4.2 makes in another test.
@@ -249,18 +259,20 @@ def test_every_task_ends_well_in_the_order_of_its_job(history):
     ]
 
 
-def test_no_event_is_lost_or_counted_twice_when_the_cluster_is(history, workspace):
+def test_no_event_is_lost_or_counted_twice_when_the_cluster_is(history: list[Ended], workspace: Workspace) -> None:
     assert workspace.sql(COUNTS) == [["User:bob", 3, 0], ["User:mallory", 21, 14]]
     (decision,) = workspace.rows("throttle_decisions")
     assert (decision["principal"], decision["action"], decision["quota"]) == ("User:mallory", "THROTTLE", 20.0)
 
 
-def test_the_backfill_decides_as_the_stream_did(history, workspace):
+def test_the_backfill_decides_as_the_stream_did(history: list[Ended], workspace: Workspace) -> None:
     assert workspace.sql(DECISIONS, tables=REPLAYED) == workspace.sql(DECISIONS) != []
     assert workspace.sql(COUNTS, tables=REPLAYED) == workspace.sql(COUNTS)
 
 
-def test_the_way_back_is_a_new_checkpoint_that_goes_on_where_the_rows_end(history, workspace, kafka, tmp_path):
+def test_the_way_back_is_a_new_checkpoint_that_goes_on_where_the_rows_end(
+    history: list[Ended], workspace: Workspace, kafka: LocalBroker, tmp_path: Path
+) -> None:
     before = workspace.sql(COUNTS)
     produce(kafka, [(time.time_ns() // 1_000_000, "User:carol", 4000)])
     stream = Stream(workspace, tmp_path / "log", checkpoint="stream-2", new_checkpoint="--new-checkpoint")
@@ -271,17 +283,19 @@ def test_the_way_back_is_a_new_checkpoint_that_goes_on_where_the_rows_end(histor
     assert workspace.sql(COUNTS) == before
 
 
-def test_the_wheel_replaces_few_libraries_of_the_runtime(runtime_cluster):
+def test_the_wheel_replaces_few_libraries_of_the_runtime(runtime_cluster: Cluster) -> None:
     both = runtime_cluster.runtime.keys() & runtime_cluster.installed.keys() - {"pip", "setuptools"}
     assert both == CHANGED_BY_THE_WHEEL
 
 
-def test_another_library_called_streaming_is_behind_ours(runtime_cluster, history):
+def test_another_library_called_streaming_is_behind_ours(runtime_cluster: Cluster, history: list[Ended]) -> None:
     assert "mosaicml-streaming" in runtime_cluster.runtime
     assert any(name == "backfill.backfill" and code == 0 for name, code, _ in history)
 
 
-def test_another_library_called_streaming_before_ours_is_named_in_one_line(workspace, runtime_cluster):
+def test_another_library_called_streaming_before_ours_is_named_in_one_line(
+    workspace: Workspace, runtime_cluster: Cluster
+) -> None:
     (runtime_packages,) = Path(runtime_cluster.python).parents[2].glob("runtime/lib/python*/site-packages")
     path = os.pathsep.join([str(workspace.runtime.root / "modules"), str(runtime_packages)])
     code, printed = workspace.run("stream", "stream", PYTHONPATH=path)
@@ -299,7 +313,9 @@ def test_another_library_called_streaming_before_ours_is_named_in_one_line(works
     ],
     ids=["secret", "topic", "schema"],
 )
-def test_what_is_missing_is_named_in_one_line_with_what_makes_it(workspace, changed, said):
+def test_what_is_missing_is_named_in_one_line_with_what_makes_it(
+    workspace: Workspace, changed: dict[str, str], said: str
+) -> None:
     code, printed = run_changed(workspace, "stream", "stream", changed)
     assert code == 1
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
@@ -308,7 +324,7 @@ def test_what_is_missing_is_named_in_one_line_with_what_makes_it(workspace, chan
 
 
 @pytest.mark.parametrize("task", ["tables", "maintain"])
-def test_upkeep_names_a_missing_schema_in_one_line(workspace, task):
+def test_upkeep_names_a_missing_schema_in_one_line(workspace: Workspace, task: str) -> None:
     code, printed = run_changed(workspace, "maintenance", task, {"--tables": "spark_catalog.nowhere"})
     assert code == 1
     (line,) = [line for line in printed.splitlines() if line.startswith("error: ")]
@@ -317,7 +333,7 @@ def test_upkeep_names_a_missing_schema_in_one_line(workspace, task):
     assert "Traceback" not in printed
 
 
-def run_changed(workspace, job, task, changed):
+def run_changed(workspace: Workspace, job: str, task: str, changed: dict[str, str]) -> tuple[int, str]:
     package, point, *parameters = workspace.parameters(job, task)
     for name, value in changed.items():
         parameters += [name, value]

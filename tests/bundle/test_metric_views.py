@@ -3,7 +3,12 @@
 Spark knows version 0.1 of Databricks' definition, which has no comments and synonyms: those are only looked at here.
 """
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
+from pyspark.sql import SparkSession
 
 from jobs.cli import run
 from tables.catalog import engines
@@ -17,12 +22,12 @@ FIELDS = {"name", "expr", "comment", "synonyms"}
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     return demo_tables(tmp_path_factory.mktemp("tables"))
 
 
 @pytest.fixture(scope="module")
-def spark(spark, tables, tmp_path_factory):
+def spark(spark: SparkSession, tables: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     spark.sql(f"CREATE DATABASE {SCHEMA} LOCATION '{tmp_path_factory.mktemp('schema')}'")
     for name in TABLES:
         spark.sql(f"CREATE TABLE {SCHEMA}.{name} USING delta LOCATION '{table_path(tables, name)}'")
@@ -32,20 +37,20 @@ def spark(spark, tables, tmp_path_factory):
     spark.sql(f"DROP DATABASE {SCHEMA} CASCADE")
 
 
-def version_01(definition):
-    def columns(kind):
+def version_01(definition: dict[str, Any]) -> dict[str, Any]:
+    def columns(kind: str) -> list[dict[str, str]]:
         return [{"name": each["name"], "expr": each["expr"]} for each in definition[kind]]
 
     source = definition["source"]
     return {"version": "0.1", "source": source} | {kind: columns(kind) for kind in ("dimensions", "measures")}
 
 
-def rows(spark, select):
+def rows(spark: SparkSession, select: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in spark.sql(select.replace("FROM ", f"FROM {SCHEMA}.")).collect()]
 
 
 @pytest.mark.slow
-def test_new_and_refused_pids_per_principal_are_those_of_the_views(spark, tables):
+def test_new_and_refused_pids_per_principal_are_those_of_the_views(spark: SparkSession, tables: str) -> None:
     found = rows(
         spark,
         "SELECT principal, MEASURE(new_pids), MEASURE(refused_pids) "
@@ -59,14 +64,14 @@ def test_new_and_refused_pids_per_principal_are_those_of_the_views(spark, tables
 
 
 @pytest.mark.slow
-def test_refused_pids_over_time_add_up(spark):
+def test_refused_pids_over_time_add_up(spark: SparkSession) -> None:
     by_hour = rows(spark, "SELECT hour, MEASURE(refused_pids), MEASURE(principals) FROM new_pid_metrics GROUP BY hour")
     assert sum(refused for _, refused, _ in by_hour) == 234
     assert max(principals for *_, principals in by_hour) == 7
 
 
 @pytest.mark.slow
-def test_a_throttle_that_is_renewed_is_one_throttle_and_counts_its_pids_once(spark):
+def test_a_throttle_that_is_renewed_is_one_throttle_and_counts_its_pids_once(spark: SparkSession) -> None:
     # Five decisions of mallory, each with all that was refused since the first.
     found = rows(
         spark,
@@ -77,7 +82,7 @@ def test_a_throttle_that_is_renewed_is_one_throttle_and_counts_its_pids_once(spa
 
 
 @pytest.mark.slow
-def test_throttled_principals_are_counted_across_clients(spark):
+def test_throttled_principals_are_counted_across_clients(spark: SparkSession) -> None:
     by_day = "SELECT day, MEASURE(throttled_principals), MEASURE(throttles) FROM throttle_metrics GROUP BY day"
     assert [counts for _, *counts in rows(spark, by_day)] == [[2, 2]]
     by_principal = "SELECT principal, MEASURE(throttles) FROM throttle_metrics GROUP BY principal ORDER BY ALL"
@@ -85,7 +90,7 @@ def test_throttled_principals_are_counted_across_clients(spark):
 
 
 @pytest.mark.slow
-def test_issued_pids_per_client_are_those_of_the_inits(spark):
+def test_issued_pids_per_client_are_those_of_the_inits(spark: SparkSession) -> None:
     found = rows(
         spark,
         "SELECT client_id, client_host, MEASURE(issued_pids), MEASURE(failed_requests) "
@@ -95,7 +100,7 @@ def test_issued_pids_per_client_are_those_of_the_inits(spark):
 
 
 @pytest.mark.parametrize("name", metric_views())
-def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name):
+def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name: str) -> None:
     definition = metric_views()[name]
     assert set(definition) == {"version", "comment", "source", "dimensions", "measures"}
     assert definition["version"] == 1.1
@@ -105,25 +110,25 @@ def test_each_definition_has_only_what_databricks_knows_and_explains_itself(name
 
 
 @pytest.mark.parametrize("name", metric_views())
-def test_each_names_its_tables_in_full(name):
+def test_each_names_its_tables_in_full(name: str) -> None:
     made = metric_view_statement(name, "main.pid_quota")
     assert made.startswith(f"CREATE OR REPLACE VIEW `main`.`pid_quota`.`{name}`\nWITH METRICS\nLANGUAGE YAML\nAS $$\n")
     assert any(f"`main`.`pid_quota`.`{table}`" in made for table in TABLES)
     assert "--" not in made
 
 
-def test_a_command_makes_them_in_a_catalog(monkeypatch, capsys):
-    asked = []
+def test_a_command_makes_them_in_a_catalog(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
 
     class Engine:
-        def execute(self, text):
+        def execute(self, text: str) -> None:
             asked.append(text)
 
     class Connected:
-        def __enter__(self):
+        def __enter__(self) -> Engine:
             return Engine()
 
-        def __exit__(self, *_):
+        def __exit__(self, *_: object) -> None:
             return None
 
     monkeypatch.setattr(engines, "engine", lambda _: Connected())
@@ -132,6 +137,6 @@ def test_a_command_makes_them_in_a_catalog(monkeypatch, capsys):
     assert "throttle_metrics" in capsys.readouterr().out
 
 
-def test_tables_in_a_folder_have_none(tmp_path, capsys):
+def test_tables_in_a_folder_have_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tables", "metric-views", "--tables", str(tmp_path)]) == 1
     assert "Give --tables CATALOG.SCHEMA" in capsys.readouterr().err

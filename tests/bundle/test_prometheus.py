@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -56,7 +57,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def row(principal: str, **values: object) -> tuple[str, str]:
+def row(principal: str, **values: object) -> tuple[str, dict[str, object]]:
     body = {
         "principal": principal,
         "broker_id": None,
@@ -100,7 +101,8 @@ def ports() -> Iterator[dict[str, int]]:
 
 
 def get(port: int, path: str) -> str:
-    return urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30).read().decode()
+    content: bytes = urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30).read()
+    return content.decode()
 
 
 class Prometheus:
@@ -122,13 +124,14 @@ class Prometheus:
                 [*command, f"--web.listen-address=127.0.0.1:{self._port}"], stdout=log, stderr=log
             )
 
-    def ask(self, path: str, **parameters: str) -> dict[str, object]:
-        return json.loads(get(self._port, f"api/v1/{path}?{urllib.parse.urlencode(parameters)}"))["data"]
+    def ask(self, path: str, **parameters: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(get(self._port, f"api/v1/{path}?{urllib.parse.urlencode(parameters)}"))
+        return dict(answer["data"])
 
-    def query(self, expression: str) -> list[dict[str, object]]:
-        return self.ask("query", query=expression)["result"]
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        return list(self.ask("query", query=expression)["result"])
 
-    def wait_for(self, expression: str) -> list[dict[str, object]]:
+    def wait_for(self, expression: str) -> list[dict[str, Any]]:
         give_up_at = time.monotonic() + 120
         while True:
             assert self.process.poll() is None, self._log.read_text()

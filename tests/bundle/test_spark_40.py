@@ -1,23 +1,28 @@
 """The stream on the Spark of the cluster's runtime, which is older than ours, with the runtime's libraries."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+from broker.local.local_broker import LocalBroker
 from tests.bundle.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
 from tests.bundle.runtime_kit import Runtime
 from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_statements
+from tests.bundle.runtime_venv_kit import Cluster
 
 PYSPARK = "4.0.1"
 
 
-def test_the_version_tried_here_is_that_of_the_cluster_s_runtime():
+def test_the_version_tried_here_is_that_of_the_cluster_s_runtime() -> None:
     version = load_bundle("prod").config["variables"]["stream_cluster"]["spark_version"]
     assert PYSPARK.startswith(f"{SPARK_OF_RUNTIME[version.partition('.x')[0]]}.")
 
 
 @pytest.mark.slow
-def test_the_stream_runs_on_the_spark_of_the_cluster_s_runtime(runtime_cluster, broker, tmp_path):
+def test_the_stream_runs_on_the_spark_of_the_cluster_s_runtime(
+    runtime_cluster: Cluster, broker: LocalBroker, tmp_path: Path
+) -> None:
     runtime = Runtime(tmp_path / "runtime", runtime_cluster.jars, runtime_cluster.python, packages=()).prepared()
     topic = new_topic(broker)
     script = ROOT / "tests" / "bundle" / "runtime_run.py"

@@ -8,12 +8,14 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
 
 from broker.jars.jar_sets import spark_jars
+from broker.local.local_broker import LocalBroker
 from broker.process import start_watched
 from tests.bundle.databricks_kit import ROOT
 from tests.bundle.runtime_kit import LIMIT_S, Runtime
@@ -21,7 +23,7 @@ from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_sta
 
 
 @contextmanager
-def connect_server(runtime):
+def connect_server(runtime: Runtime) -> Iterator[str]:
     """Run Spark's own server with the settings of a runtime; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -45,6 +47,7 @@ def connect_server(runtime):
             time.sleep(0.2)
         yield f"sc://127.0.0.1:{port}"
     finally:
+        assert process.stdin
         process.stdin.close()
         try:
             process.wait(60)
@@ -53,12 +56,12 @@ def connect_server(runtime):
             process.wait()
 
 
-def answers(port):
+def answers(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_stream_runs_over_spark_connect(jars, broker, tmp_path):
+def test_the_stream_runs_over_spark_connect(jars: Path, broker: LocalBroker, tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "runtime", tuple(spark_jars(jars))).prepared()
     topic = new_topic(broker)
     script = ROOT / "tests" / "bundle" / "runtime_run.py"

@@ -3,6 +3,7 @@
 import tarfile
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,8 @@ ADDED_LATER = {"producer_id_metrics": ["saturated", "as_of"], "throttle_decision
 
 
 def rows(tables: str, name: str) -> list[dict[str, object]]:
-    return open_table(tables, name).to_pyarrow_table().to_pylist()
+    found: list[dict[str, object]] = open_table(tables, name).to_pyarrow_table().to_pylist()
+    return found
 
 
 def value(kind: str) -> object:
@@ -31,7 +33,7 @@ def value(kind: str) -> object:
     return values.get(kind, 7)
 
 
-def one_row(name: str) -> dict[str, object]:
+def one_row(name: str) -> dict[str, Any]:
     return {column.name: value(spark_type(column.type)) for column in TABLES[name].schema}
 
 

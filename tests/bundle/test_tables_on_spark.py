@@ -1,11 +1,15 @@
 """Spark and `deltalake` on the same tables: Spark appends to tables made without a JVM, and runs the same views."""
 
+from collections.abc import Iterator
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
@@ -17,34 +21,34 @@ NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
 @pytest.fixture(scope="module")
-def spark(spark):
+def spark(spark: SparkSession) -> Iterator[SparkSession]:
     with own_views(spark) as session:
         yield session
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> str:
     create_missing(str(tmp_path))
     return str(tmp_path)
 
 
-def append(spark, tables, name, *rows):
+def append(spark: SparkSession, tables: str, name: str, *rows: tuple[object, ...]) -> None:
     frame = spark.createDataFrame(list(rows), spark_ddl(name))
     frame.coalesce(1).write.format("delta").mode("append").save(table_path(tables, name))
 
 
-def quota(rate, kind="user"):
+def quota(rate: float, kind: str = "user") -> tuple[object, ...]:
     return (kind, None, rate, NOON, "test")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_spark_sees_the_columns_that_its_ddl_says(spark, tables, name):
+def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: str, name: str) -> None:
     seen = spark.read.format("delta").load(table_path(tables, name)).schema
     said = spark.createDataFrame([], spark_ddl(name)).schema
     assert [(field.name, field.dataType) for field in seen] == [(field.name, field.dataType) for field in said]
 
 
-def test_what_spark_appends_deltalake_reads(spark, tables):
+def test_what_spark_appends_deltalake_reads(spark: SparkSession, tables: str) -> None:
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
     append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
@@ -52,19 +56,19 @@ def test_what_spark_appends_deltalake_reads(spark, tables):
 
 
 @pytest.mark.parametrize("row", [quota(0.0), quota(float("nan")), quota(float("inf")), quota(5.0, "ip")])
-def test_the_constraints_hold_for_spark_too(spark, tables, row):
+def test_the_constraints_hold_for_spark_too(spark: SparkSession, tables: str, row: tuple[object, ...]) -> None:
     # pyspark hands on errors of classes that it does not know, such as Delta's, as py4j's.
     with pytest.raises((PySparkException, Py4JJavaError), match="DELTA_VIOLATE_CONSTRAINT"):
         append(spark, tables, "producer_id_quotas", row)
 
 
-def test_spark_writes_a_quota_that_the_constraints_allow(spark, tables):
+def test_spark_writes_a_quota_that_the_constraints_allow(spark: SparkSession, tables: str) -> None:
     append(spark, tables, "producer_id_quotas", quota(5.0))
     assert DeltaTable(table_path(tables, "producer_id_quotas")).to_pyarrow_table().num_rows == 1
 
 
 @pytest.fixture
-def filled(spark, tables):
+def filled(spark: SparkSession, tables: str) -> str:
     """Tables with some rows of everything that the views look at."""
     until = NOON.replace(minute=5)
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
@@ -85,7 +89,7 @@ def filled(spark, tables):
     return tables
 
 
-def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark, filled):
+def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession, filled: str) -> None:
     now = NOON.replace(minute=1)
     settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
     for statement in view_statements(QuotaConfig()):
@@ -103,13 +107,13 @@ def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark, filled):
         assert comparable(by_spark) == comparable(by_duckdb), name
 
 
-def comparable(records):
+def comparable(records: list[dict[str, Any]]) -> list[dict[str, object]]:
     """Return records without the order of rows and the form of maps and decimals, which differ by engine."""
     plain = [{name: plain_value(value) for name, value in record.items()} for record in records]
     return sorted(plain, key=str)
 
 
-def plain_value(value):
+def plain_value(value: Any) -> object:
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return dict(value)
     if isinstance(value, datetime):

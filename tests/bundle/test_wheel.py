@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
 
 
-def run(*command, cwd):
+def run(*command: str | Path, cwd: Path) -> str:
     return subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     (built,) = folder.glob("pid_quota-*.whl")
@@ -28,7 +29,7 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def fresh(wheel, tmp_path_factory):
+def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A virtual environment with the wheel itself; its dependencies come from ours, without a download."""
     folder = tmp_path_factory.mktemp("fresh")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
@@ -41,20 +42,20 @@ def fresh(wheel, tmp_path_factory):
     return folder
 
 
-def metadata(wheel):
+def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as content:
         (name,) = [name for name in content.namelist() if name.endswith(".dist-info/METADATA")]
         return email.message_from_string(content.read(name).decode())
 
 
-def test_the_base_package_requires_neither_spark_nor_delta(wheel):
-    requirements = metadata(wheel).get_all("Requires-Dist")
+def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
+    requirements = metadata(wheel).get_all("Requires-Dist", [])
     spark = [line for line in requirements if line.startswith(("pyspark", "delta-spark", "delta_spark"))]
     assert sorted(line.partition("=")[0] for line in spark) == ["delta-spark", "pyspark"]
     assert all("extra == 'local'" in line.replace('"', "'") for line in spark)
 
 
-def test_data_files_are_in_the_wheel(wheel):
+def test_data_files_are_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
     data = [
@@ -71,20 +72,20 @@ def test_data_files_are_in_the_wheel(wheel):
     assert expected <= names
 
 
-def test_nothing_but_our_packages_is_in_the_wheel(wheel):
+def test_nothing_but_our_packages_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         top = {name.partition("/")[0] for name in content.namelist() if ".dist-info/" not in name}
     assert top == PACKAGES
 
 
-def test_the_wheel_says_that_every_package_is_typed(wheel):
+def test_the_wheel_says_that_every_package_is_typed(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         marked = {name.partition("/")[0] for name in content.namelist() if name.endswith("/py.typed")}
     assert marked == PACKAGES
-    assert "Typing :: Typed" in metadata(wheel).get_all("Classifier")
+    assert "Typing :: Typed" in metadata(wheel).get_all("Classifier", [])
 
 
-def test_the_modules_come_from_the_wheel(fresh):
+def test_the_modules_come_from_the_wheel(fresh: Path) -> None:
     python = fresh / "venv" / "bin" / "python"
     packages = ", ".join(sorted(PACKAGES))
     code = f"import {packages}; print(*(m.__file__ for m in ({packages})), sep='\\n')"
@@ -93,12 +94,12 @@ def test_the_modules_come_from_the_wheel(fresh):
     assert all(file.startswith(str(fresh)) for file in files)
 
 
-def test_the_version_is_that_of_the_wheel(fresh, wheel):
+def test_the_version_is_that_of_the_wheel(fresh: Path, wheel: Path) -> None:
     out = run(fresh / "venv" / "bin" / "pid-quota", "--version", cwd=fresh)
     assert out == f"pid-quota {metadata(wheel)['Version']}\n"
 
 
-def test_the_command_sql_works_there_with_its_views(fresh, tmp_path):
+def test_the_command_sql_works_there_with_its_views(fresh: Path, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     query = ("sql", "--tables", tmp_path, "--json", "SELECT count(*) AS n FROM top_offenders")
     assert run(fresh / "venv" / "bin" / "pid-quota", *query, cwd=fresh) == '[\n  {\n    "n": 0\n  }\n]\n'

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from datetime import datetime, timezone
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,32 +17,32 @@ from databricks.sql.exc import RequestError
 
 from tables.delta import TABLES, open_table
 from tests.bundle.console_kit import NOON
-from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, FakeWarehouse
+from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, Connection, FakeWarehouse, Said
 
 
 class _Warehouse(FakeWarehouse):
-    def __init__(self, tables):
+    def __init__(self, tables: str) -> None:
         super().__init__()
         self._lock = threading.Lock()
         later = pa.scalar(datetime.now(timezone.utc) - NOON)
         for name in TABLES:
             self.insert(name, _moved(open_table(tables, name).to_pyarrow_table(), later))
 
-    def connect(self, server_hostname, http_path, access_token=None, **more):
+    def connect(self, server_hostname: str, http_path: str, access_token: str | None = None, **more: Any) -> Connection:
         headers = more["credentials_provider"]()()
         if headers.get("Authorization") != f"Bearer {os.environ['STAND_IN_TOKEN']}":
             msg = "the warehouse did not get the service principal's token"
             raise RequestError(msg)
         return super().connect(server_hostname, http_path, access_token, **more)
 
-    def run(self, statement, parameters):
+    def run(self, statement: str, parameters: object) -> Said:
         with self._lock, open(os.environ["STAND_IN_LOG"], "a", encoding="utf-8") as log:
             log.write(json.dumps(statement) + "\n")
             # The fake's one schema has a name of its own.
             return super().run(statement.replace(os.environ["PID_QUOTA_TABLES"], f"{CATALOG}.{SCHEMA}"), parameters)
 
 
-def _moved(rows, later):
+def _moved(rows: pa.Table, later: pa.Scalar) -> pa.Table:
     """Move all times, so that the demo's last minute is the present."""
     for number, column in enumerate(rows.schema):
         if pa.types.is_timestamp(column.type):
@@ -50,4 +51,4 @@ def _moved(rows, later):
 
 
 if "STAND_IN_TABLES" in os.environ:
-    sql.connect = _Warehouse(os.environ["STAND_IN_TABLES"]).connect
+    vars(sql)["connect"] = _Warehouse(os.environ["STAND_IN_TABLES"]).connect

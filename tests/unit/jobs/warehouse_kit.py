@@ -4,26 +4,38 @@ No warehouse can run here. Statements are read as Databricks SQL by sqlglot, so 
 a warehouse would refuse for other reasons (types, grants) is not shown. The connector's own errors are raised.
 """
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 import sqlglot
 from databricks import sql
 from databricks.sql.exc import ServerOperationError
 
 from tables.delta import TABLES, spark_ddl
 
+if TYPE_CHECKING:
+    import pytest
+
 HOST, HTTP_PATH, TOKEN = "https://warehouse.invalid", "/sql/1.0/warehouses/fake", "-".join(["dapi", "not", "real"])
 CATALOG, SCHEMA = "prod", "pid_quota"
 LAST_WRITE = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 
 
+Said = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
+"""Names of columns, and rows."""
+
+
 class FakeWarehouse:
     """The tables of one schema, empty; `statements` is what it was asked."""
 
-    def __init__(self):
-        self.statements, self.connected_with, self.open_connections = [], None, 0
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.connected_with: dict[str, Any] | None = None
+        self.open_connections = 0
         self._duck = duckdb.connect(":memory:")
         self._duck.execute("SET TimeZone = 'UTC'")
         self._duck.execute(f"ATTACH ':memory:' AS {CATALOG}")
@@ -33,16 +45,18 @@ class FakeWarehouse:
         for name in TABLES:
             self._duck.execute(translated(f"CREATE TABLE {name} ({spark_ddl(name)})"))
 
-    def connect(self, server_hostname, http_path, access_token=None, **more):
+    def connect(
+        self, server_hostname: str, http_path: str, access_token: str | None = None, **more: Any
+    ) -> "Connection":
         """Stand in for `databricks.sql.connect`."""
         self.connected_with = {"host": server_hostname, "path": http_path, "token": access_token, **more}
         self.open_connections += 1
-        return _Connection(self)
+        return Connection(self)
 
-    def insert(self, table, rows):
+    def insert(self, table: str, rows: pa.Table) -> None:
         self._duck.from_arrow(rows).insert_into(f"{CATALOG}.{SCHEMA}.{table}")
 
-    def run(self, statement, parameters):
+    def run(self, statement: str, parameters: object) -> Said:
         self.statements.append(statement)
         if statement.startswith("DESCRIBE HISTORY"):
             return (("version", "timestamp"), [(1, LAST_WRITE)])
@@ -54,35 +68,37 @@ class FakeWarehouse:
         return [column[0] for column in result.description or ()], result.fetchall()
 
 
-def translated(statement):
+def translated(statement: str) -> str:
     return sqlglot.transpile(statement, read="databricks", write="duckdb")[0]
 
 
-class _Connection:
-    def __init__(self, warehouse):
+class Connection:
+    def __init__(self, warehouse: FakeWarehouse) -> None:
         self._warehouse = warehouse
 
     @contextmanager
-    def cursor(self):
+    def cursor(self) -> Iterator["_Cursor"]:
         yield _Cursor(self._warehouse)
 
-    def close(self):
+    def close(self) -> None:
         self._warehouse.open_connections -= 1
 
 
 class _Cursor:
-    def __init__(self, warehouse):
-        self._warehouse, self.description, self._rows = warehouse, None, []
+    def __init__(self, warehouse: FakeWarehouse) -> None:
+        self._warehouse = warehouse
+        self.description: list[tuple[str]] | None = None
+        self._rows: Sequence[tuple[Any, ...]] = []
 
-    def execute(self, operation, parameters=None):
+    def execute(self, operation: str, parameters: object = None) -> None:
         columns, self._rows = self._warehouse.run(operation, parameters or None)
         self.description = [(name,) for name in columns] or None
 
-    def fetchall(self):
+    def fetchall(self) -> Sequence[tuple[Any, ...]]:
         return self._rows
 
 
-def use(monkeypatch):
+def use(monkeypatch: "pytest.MonkeyPatch") -> FakeWarehouse:
     """Let commands reach a fake warehouse."""
     warehouse = FakeWarehouse()
     monkeypatch.setattr(sql, "connect", warehouse.connect)
