@@ -30,9 +30,9 @@ from streaming.operator.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.pipeline import (
     StreamOptions,
     open_sink,
+    pre_aggregate_records,
     quotas_of,
     read_records,
-    tally_records,
 )
 from streaming.triggers import AVAILABLE_NOW
 from wire.packed_events import unpack
@@ -88,11 +88,11 @@ def approximate(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """Our own ledgers in `transformWithStateInPandas`: all but the operator is the job's."""
-    tallies = tally_records(read_records(spark, options), options)
+    pre_aggregates = pre_aggregate_records(read_records(spark, options), options)
     processor = LedgerProcessor(
         Deployment(options.config, salt=7), options.never_enforced, TaskBatch(options.checkpoint)
     )
-    output = tallies.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
+    output = pre_aggregates.groupBy("principal").transformWithStateInPandas(processor, OUTPUT_SCHEMA, "append", "none")
     return _started(output, options, Commit(open_sink(options.tables, "tws", options.sink), quotas=quotas_of(options)))
 
 
@@ -110,11 +110,11 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        tallies = [unpack(each) for frame in rows for each in frame["packed"].tolist()]
+        pre_aggregates = [unpack(each) for frame in rows for each in frame["packed"].tolist()]
         limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])
-        outcome = Ledger(key[0], self.deployment, stored).process(in_order(tallies), limit)
+        outcome = Ledger(key[0], self.deployment, stored).process(in_order(pre_aggregates), limit)
         if outcome.content != stored:
             self.ledger.update((outcome.content,))
         output = table_bodies(outcome)
@@ -123,9 +123,9 @@ class LedgerProcessor(StatefulProcessor):
 
 
 def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """An exact Python set per principal behind the same tally."""
+    """An exact Python set per principal behind the same pre-aggregation."""
     counted = (
-        tally_records(read_records(spark, options), options)
+        pre_aggregate_records(read_records(spark, options), options)
         .groupBy("principal")
         .applyInPandasWithState(_remember, _COUNTED, "pids BINARY", "update", GroupStateTimeout.NoTimeout)
     )
@@ -171,7 +171,7 @@ class WriteCounts:
     def __call__(self, counted: DataFrame, batch_id: int) -> None:
         """Write a batch of rows with `principal`, `new_pids` and `newest_ms`."""
         spark = counted.sparkSession
-        # The tally asks for them; the others need none.
+        # The pre-aggregation asks for them; the others need none.
         self.quotas.publish(spark, batch_id)
         rows = counted.toArrow().to_pylist()
         decisions = [_decision(row) for row in rows if row["new_pids"] > QUOTA]

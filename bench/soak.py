@@ -32,7 +32,7 @@ from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
-from streaming.checkpoint.roster import roster_before
+from streaming.checkpoint.tracked_principals import tracked_principals_before
 from tables.log_upkeep import drop_orphaned_checksums
 from tables.quotas.quota_table import QuotaEntry, set_quota
 from wire.topics import PRODUCE_EVENTS
@@ -151,7 +151,7 @@ def measure(tables: Path, checkpoint: Path, *, look_into_heap: bool) -> dict[str
         "workers_rss_mib": sum(rss_bytes(pid) for pid in workers) / MIB,
         "workers": len(workers),
         "open_files": sum(open_files(pid) for pid in jvm + workers),
-        "state_rows": len(roster_before(str(checkpoint), NEVER)),
+        "state_rows": len(tracked_principals_before(str(checkpoint), NEVER)),
         "checkpoint_kib": size_bytes(checkpoint) / 1024,
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),
         "data_files": sum("_delta_log" not in file.parts for file in files),

@@ -56,7 +56,7 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttle_time_ms = throttle_time_ms
         self.throttled_until_ms = _until(now_ms, throttle_time_ms, config)
 
-    def end_sooner(self, now_ms: int, tick: int, throttle_time_ms: int) -> None:
+    def shorten(self, now_ms: int, tick: int, throttle_time_ms: int) -> None:
         """Hold the throttle no longer than it takes the bucket to recover under a quota that was raised."""
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = now_ms, tick

@@ -94,7 +94,7 @@ class LedgerBatch:
                 # To excuse what a flood without a quota left out would shelter it from the quota set against it.
                 self._window.excuse_nobody()
             if before.allows_less_than(limit):
-                self._refusals.end_sooner(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
+                self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
         if not (has_news or self._journal.decisions):
             # The change alone makes no row.
             memory.reported = memory.to_bytes()

@@ -58,7 +58,7 @@ class Refusals:
         if episode and episode.is_over(tick, self._timeline):
             self._end(episode, "throttle_ended")
 
-    def end_sooner(self, now_ms: int, tick: int) -> None:
+    def shorten(self, now_ms: int, tick: int) -> None:
         """Let the throttle in force end when the bucket recovers under a quota that was raised, or removed."""
         episode, throttle_time_ms = self._state.episode, self._budget.throttle_time_ms(tick)
         if episode is None:
@@ -67,7 +67,7 @@ class Refusals:
         now_ms = max(now_ms, episode.decided_at_ms)
         if now_ms + throttle_time_ms >= episode.throttled_until_ms:
             return
-        episode.end_sooner(now_ms, tick, throttle_time_ms)
+        episode.shorten(now_ms, tick, throttle_time_ms)
         # A huge quota takes less than a millisecond, but the token comes with the next tick: nothing may throttle anew.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)

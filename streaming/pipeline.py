@@ -1,6 +1,6 @@
 """The whole flow on one screen: produce events in, decisions and metrics out.
 
-Kafka ─▶ decode and tally ─▶ one ledger per principal, with its quota ─▶ Delta tables
+Kafka ─▶ decode and pre-aggregate ─▶ one ledger per principal, with its quota ─▶ Delta tables
 """
 
 import time
@@ -15,7 +15,7 @@ from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
-from streaming.checkpoint.data_loss import Extent, LossWatch, load_book
+from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
 from streaming.checkpoint.identity import CheckpointOptions
 from streaming.checkpoint.recovery import EARLIEST, open_identity
 from streaming.checkpoint.tasks import TaskBatch
@@ -23,22 +23,22 @@ from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.forwarded import WorkerMemory
+from streaming.decode.preaggregate import PreAggregate
 from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
-from wire.packed_events import TALLY_SCHEMA
+from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
-READING = {
+CONSUMER_SETTINGS = {
     # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.
     "kafka.max.poll.records": "5000",
     # Those questions wait in line behind a fetch at the end of the log, which waits for records: 500 ms by default.
     "kafka.fetch.max.wait.ms": "20",
 }
 """Settings of the Kafka consumer, unless the options have their own."""
-PATIENCE = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
+KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
 """Spark asks the brokers three times before it gives up: a minute in all."""
 
 BUCKET_COLUMN = "bucket"
@@ -106,14 +106,14 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """
     identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
     options = replace(options, state_buckets=identity.state_buckets)
-    learn_until_ms = max(identity.learn_until_ms, load_book(options.checkpoint).learn_until_ms)
+    learn_until_ms = max(identity.learn_until_ms, load_loss_record(options.checkpoint).learn_until_ms)
     deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
-    watch = watch_losses(options, identity.starting_offsets)
+    watch = loss_detector(options, identity.starting_offsets)
 
     records = read_records(spark, options, identity.starting_offsets)
-    tallies = tally_records(records, options)
-    output = apply_rules(tallies, deployment, options)
+    pre_aggregates = pre_aggregate_records(records, options)
+    output = apply_rules(pre_aggregates, deployment, options)
     quotas = quotas_of(options)
     return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer))
 
@@ -125,17 +125,17 @@ def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> Tabl
     return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
 
 
-def watch_losses(options: StreamOptions, starting_offsets: str) -> LossWatch | None:
+def loss_detector(options: StreamOptions, starting_offsets: str) -> LossDetector | None:
     """Return what finds records that were gone before they were read, where the brokers can be asked."""
     if options.extent is None:
         return None
     window_ms, now_ms = options.config.window_ms, lambda: time.time_ns() // 1_000_000
-    return LossWatch(options.checkpoint, options.topic, window_ms, starting_offsets, options.extent, now_ms)
+    return LossDetector(options.checkpoint, options.topic, window_ms, starting_offsets, options.extent, now_ms)
 
 
 def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: str = EARLIEST) -> DataFrame:
     """Read the topic: value, partition, offset and the record's own time in milliseconds."""
-    source = spark.readStream.format("kafka").options(**PATIENCE | READING | options.kafka_options)
+    source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | CONSUMER_SETTINGS | options.kafka_options)
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)
@@ -147,10 +147,10 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
     return records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
 
 
-def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
-    """Decode the records and tally them: one row per principal and task."""
+def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
+    """Decode the records and pre_aggregate them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
-    tally = Tally(
+    pre_aggregate = PreAggregate(
         options.config.quantum_ms,
         contract,
         late_grace_ms=round(options.config.late_grace_seconds * 1000),
@@ -159,7 +159,7 @@ def tally_records(records: DataFrame, options: StreamOptions) -> DataFrame:
         batch=TaskBatch(options.checkpoint),
         memory=WorkerMemory(options.checkpoint),
     )
-    return records.select("value", "partition", "offset", "record_ms").mapInArrow(tally, TALLY_SCHEMA)
+    return records.select("value", "partition", "offset", "record_ms").mapInArrow(pre_aggregate, PRE_AGGREGATE_SCHEMA)
 
 
 def quotas_of(options: StreamOptions) -> BatchQuotas:
@@ -167,14 +167,14 @@ def quotas_of(options: StreamOptions) -> BatchQuotas:
     return BatchQuotas(options.checkpoint, options.tables)
 
 
-def apply_rules(tallies: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
+def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
     """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
     operator = Operator(deployment, options.never_enforced | NEVER_ENFORCED, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
-        grouped = tallies.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)
+        grouped = pre_aggregates.withColumn(BUCKET_COLUMN, bucket).groupBy(BUCKET_COLUMN)
     else:
-        grouped = tallies.groupBy("principal")
+        grouped = pre_aggregates.groupBy("principal")
     return grouped.applyInPandasWithState(operator, OUTPUT_SCHEMA, STATE_SCHEMA, "append", "ProcessingTimeTimeout")
 
 

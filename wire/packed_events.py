@@ -1,4 +1,4 @@
-"""Tallied events on their way from the tally to the operator: how they are packed and unpacked."""
+"""Tallied events on their way from the pre-aggregation to the operator: how they are packed and unpacked."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class Quarantined(NamedTuple):
     record_ms: int
 
 
-TALLY_SCHEMA = "principal STRING, packed BINARY"
+PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
 """`principal` is an overflow entry for those that can't be tracked."""
 
 
@@ -51,7 +51,7 @@ _unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
 
 
 def pack(tallied: PackedEvents | PackedQuarantine) -> bytes:
-    """Return what a row of `TALLY_SCHEMA` carries."""
+    """Return what a row of `PRE_AGGREGATE_SCHEMA` carries."""
     return _packer.encode(tallied)
 
 

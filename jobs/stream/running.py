@@ -17,8 +17,8 @@ from jobs.progress import say
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
 from jobs.terminal import debug_wanted
-from streaming.checkpoint.data_loss import run_through_losses
-from streaming.checkpoint.spark_files import held
+from streaming.checkpoint.data_loss import restart_after_losses
+from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
@@ -110,7 +110,7 @@ def _run(
     if not debug_wanted():
         # It logs a trace for each Java error, which is raised to us anyway.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
-    with held(options.checkpoint):
+    with lock_checkpoint(options.checkpoint):
         spark = stream_session(
             [] if has_jars else spark_jars(jars_folder()), launch.master, launch.py_files, debug=debug_wanted()
         )
@@ -120,7 +120,7 @@ def _run(
         try:
             if is_catalog(options.tables):
                 make_relations(spark, options, new_tables=launch.new_tables)
-            run_through_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
+            restart_after_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
         except Exception as error:
             if is_of_spark(error):
                 raise as_stream_error(error, options.checkpoint) from error

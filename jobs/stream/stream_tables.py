@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from streaming.checkpoint.table_ids import NEEDED, keep_ids, path_ids, require_same
+from streaming.checkpoint.table_ids import NEEDED, path_ids, require_same, save_table_ids
 from tables.catalog import catalog_tables
 from tables.catalog.engines import SparkEngine, quoted
 from tables.ddl import catalog_table
@@ -62,7 +62,9 @@ def note_tables(spark: SparkSession, options: StreamOptions) -> None:
         CatalogError: If the catalog refuses.
     """
     tables = options.tables
-    keep_ids(options.checkpoint, _catalog_ids(SparkEngine(spark), tables) if is_catalog(tables) else path_ids(tables))
+    save_table_ids(
+        options.checkpoint, _catalog_ids(SparkEngine(spark), tables) if is_catalog(tables) else path_ids(tables)
+    )
 
 
 def _catalog_ids(engine: SparkEngine, tables: str) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ import msgspec
 
 from quota.limits import Limit, resolve
 from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.table_ids import kept_ids, other_table
+from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
 from tables.delta import is_catalog, open_table, table_path
@@ -133,7 +133,7 @@ class BatchQuotas:
         Raises:
             TableError: If they can't be read.
         """
-        quotas = read_quotas(spark, self.tables, kept_ids(self.checkpoint).get(TABLE))
+        quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
         files = BatchFiles(self.checkpoint, FOLDER)
         number = files.newest(batch_id)
         if number is None or files.read(number, Quotas) != quotas:

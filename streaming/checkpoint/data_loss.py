@@ -16,7 +16,7 @@ import msgspec
 from streaming.checkpoint.spark_files import batch_offsets, parse_offsets
 from streaming.errors import CheckpointError, DataLossError
 
-BOOK_FILE = "pid-quota-losses.json"
+LOSS_FILE = "pid-quota-losses.json"
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Loss(msgspec.Struct, frozen=True):
     reason: str
 
 
-class LossBook(msgspec.Struct, frozen=True):
+class LossRecord(msgspec.Struct, frozen=True):
     """What a checkpoint knows of lost records.
 
     Attributes:
@@ -65,21 +65,21 @@ class LossBook(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
 
-def load_book(checkpoint: str) -> LossBook:
-    """Return the book of a checkpoint; an empty one if nothing was lost yet.
+def load_loss_record(checkpoint: str) -> LossRecord:
+    """Return the record of a checkpoint; an empty one if nothing was lost yet.
 
     Raises:
         CheckpointError: If it can't be read.
     """
-    file = Path(checkpoint) / BOOK_FILE
+    file = Path(checkpoint) / LOSS_FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=LossBook) if file.exists() else LossBook()
+        return msgspec.json.decode(file.read_bytes(), type=LossRecord) if file.exists() else LossRecord()
     except (OSError, msgspec.MsgspecError) as error:
         msg = f"{file} can't be read ({error}): delete it, and losses that were said before may be said again"
         raise CheckpointError(msg) from error
 
 
-def run_through_losses(checkpoint: str, run: Callable[[], None]) -> None:
+def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
     """Run a stream, and again each time that it ended because it found records lost.
 
     Args:
@@ -87,19 +87,19 @@ def run_through_losses(checkpoint: str, run: Callable[[], None]) -> None:
         run: Starts the stream and waits for its end.
     """
     while True:
-        known = load_book(checkpoint).losses
+        known = load_loss_record(checkpoint).losses
         try:
             run()
         except Exception:
-            if load_book(checkpoint).losses == known:
+            if load_loss_record(checkpoint).losses == known:
                 raise
-            # They are in the book now: go on, learning.
+            # They are in the record now: go on, learning.
         else:
             return
 
 
 @dataclass(frozen=True)
-class LossWatch:
+class LossDetector:
     """Compares batches with what the topic still holds.
 
     Attributes:
@@ -122,28 +122,28 @@ class LossWatch:
         """Look whether all records of a batch are still there.
 
         Raises:
-            DataLossError: If some are not and nobody knew: it is in the book now.
+            DataLossError: If some are not and nobody knew: it is in the record now.
         """
-        book, extent = load_book(self.checkpoint), self.extent()
+        record, extent = load_loss_record(self.checkpoint), self.extent()
         # The batch before the first one is where the first one starts.
         before = parse_offsets(self.starting_offsets) if not batch_id else batch_offsets(self.checkpoint, batch_id - 1)
         ends = batch_offsets(self.checkpoint, batch_id)
         topic = Range(before.get(self.topic, {}), ends.get(self.topic, {}))
-        was_replaced = book.topic_id not in ("", extent.topic_id)
+        was_replaced = record.topic_id not in ("", extent.topic_id)
         found = (_recreated if was_replaced else _missing)(topic, extent.earliest, batch_id)
-        known = {(loss.batch_id, loss.partition): loss for loss in book.losses}
+        known = {(loss.batch_id, loss.partition): loss for loss in record.losses}
         news = [loss for loss in found if _is_news(loss, known.get((batch_id, loss.partition)))]
         if news:
             kept = [
-                loss for loss in book.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
+                loss for loss in record.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
             ]
-            learn_until_ms = max(book.learn_until_ms, self.now_ms() + self.window_ms)
-            self._save(LossBook(extent.topic_id, learn_until_ms, (*kept, *news)))
+            learn_until_ms = max(record.learn_until_ms, self.now_ms() + self.window_ms)
+            self._save(LossRecord(extent.topic_id, learn_until_ms, (*kept, *news)))
             for loss in news:
                 _log.error("data loss in topic %s: %s; learning for a window", self.topic, loss.reason)
             raise DataLossError("; ".join(loss.reason for loss in news))
-        if book.topic_id != extent.topic_id:
-            self._save(msgspec.structs.replace(book, topic_id=extent.topic_id))
+        if record.topic_id != extent.topic_id:
+            self._save(msgspec.structs.replace(record, topic_id=extent.topic_id))
 
     def rows(self, batch_id: int) -> list[dict[str, Any]]:
         """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
@@ -156,14 +156,14 @@ class LossWatch:
                 "offset": loss.first,
                 "record_timestamp": None,
             }
-            for loss in load_book(self.checkpoint).losses
+            for loss in load_loss_record(self.checkpoint).losses
             if loss.batch_id == batch_id
         ]
 
-    def _save(self, book: LossBook) -> None:
-        file = Path(self.checkpoint) / BOOK_FILE
+    def _save(self, record: LossRecord) -> None:
+        file = Path(self.checkpoint) / LOSS_FILE
         temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(book)))
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
         temporary.replace(file)
 
 

@@ -1,9 +1,8 @@
-"""How far the event time of each topic partition has come, as the driver knows it after each batch.
+"""The maximum event time of each topic partition, kept by the driver after each batch.
 
-A principal whose ledger has expired is forgotten by the time of its own partition. That time is a function of the
-committed batches: the operator says which quanta a batch has reached, the driver keeps the sum in the checkpoint
-folder, and a batch reads the newest file before its own number. So a repeated batch, whatever its tasks' order, forgets
-the same principals.
+An idle ledger is evicted by the time of its own partition, which is a function of committed batches: the operator
+reports the newest quantum of each partition, the driver keeps the maximum in the checkpoint folder, and a batch reads
+the newest file before its own number. So a repeated batch evicts the same ledgers, in whatever order its tasks run.
 """
 
 from collections.abc import Sequence
@@ -12,39 +11,39 @@ import msgspec
 
 from streaming.checkpoint.batch_files import BatchFiles
 
-REACHED = "reached"
-"""Kind of the operator's rows that tell a partition and the quantum it has reached."""
+MAX_EVENT_TIME = "max_event_time"
+"""Kind of the operator's rows with a partition and the start of its newest quantum."""
 
 FOLDER = "pid-quota-event-times"
 
 
 class EventTimes(msgspec.Struct, frozen=True, array_like=True):
-    """How far each partition has come.
+    """The maximum event time of each partition.
 
     Attributes:
-        reached_ms: Start of the newest quantum with an event, in ms since the epoch, by partition.
+        max_event_time_ms: Start of the newest quantum with an event, in ms since the epoch, by partition.
     """
 
-    reached_ms: dict[int, int] = msgspec.field(default_factory=dict)
+    max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
     def of(self, partition: int) -> int:
-        """Return how far a partition has come; 0 if nothing of it was committed."""
-        return self.reached_ms.get(partition, 0)
+        """Return a partition's maximum event time; 0 if nothing of it was committed."""
+        return self.max_event_time_ms.get(partition, 0)
 
-    def after(self, reached: Sequence[tuple[int, int]]) -> "EventTimes":
-        """Return the times after a batch that has reached so much.
+    def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
+        """Return the times after a batch with these newest quanta, by partition.
 
         Examples:
-            >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).reached_ms
+            >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).max_event_time_ms
             {0: 1800, 1: 1800}
         """
-        times = dict(self.reached_ms)
-        for partition, reached_ms in reached:
-            times[partition] = max(reached_ms, self.of(partition), times.get(partition, 0))
+        times = dict(self.max_event_time_ms)
+        for partition, max_event_time_ms in latest:
+            times[partition] = max(max_event_time_ms, self.of(partition), times.get(partition, 0))
         return EventTimes(times)
 
 
-def times_before(checkpoint: str, batch_id: int) -> EventTimes:
+def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
     """Return the times that hold for a batch: those after the newest of the batches before it.
 
     Raises:
@@ -55,9 +54,9 @@ def times_before(checkpoint: str, batch_id: int) -> EventTimes:
     return EventTimes() if number is None else files.read(number, EventTimes)
 
 
-def keep_times(checkpoint: str, batch_id: int, reached: Sequence[tuple[int, int]]) -> None:
-    """Keep how far a batch has come; a repeated batch says it again."""
-    before = times_before(checkpoint, batch_id)
-    after = before.after(reached)
+def update_event_times(checkpoint: str, batch_id: int, latest: Sequence[tuple[int, int]]) -> None:
+    """Merge the event times of a batch into the kept ones; idempotent for a repeated batch."""
+    before = event_times_before(checkpoint, batch_id)
+    after = before.after(latest)
     if after != before:
         BatchFiles(checkpoint, FOLDER).write(batch_id, after)

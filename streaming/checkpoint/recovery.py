@@ -6,8 +6,8 @@ new rows taken for old ones and dropped, and one that began anew would see old r
 
 from pyspark.sql import SparkSession
 
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, holds_rows, newest_metadata
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, existing, load_or_create, save
-from streaming.checkpoint.marks import WRITE_ORDER, BatchMark, holds_rows, newest_mark
 from streaming.checkpoint.spark_files import as_spark_json, newest_batch
 from streaming.errors import CheckpointError
 
@@ -31,55 +31,55 @@ def open_identity(
     """
     checkpoint = options.checkpoint
     begun = newest_batch(checkpoint)
-    marks = {table: newest_mark(spark, tables, table) for table in WRITE_ORDER}
+    commits = {table: newest_metadata(spark, tables, table) for table in WRITE_ORDER}
     identity = existing(checkpoint)
     if identity is not None:
-        _require_not_behind(identity, begun, marks, checkpoint)
+        _require_not_behind(identity, begun, commits, checkpoint)
     starting = EARLIEST
     if begun is None and not (identity and identity.starting_offsets):
-        earlier = [table for table, mark in marks.items() if mark or holds_rows(spark, tables, table)]
+        earlier = [table for table, commit in commits.items() if commit or holds_rows(spark, tables, table)]
         if earlier and not new_checkpoint:
             msg = (
                 f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "
                 f"that stream's --checkpoint, or other --tables, or --new-checkpoint to go on from where its rows end"
             )
             raise CheckpointError(msg)
-        starting = seam([mark for mark in marks.values() if mark])
+        starting = resume_offsets([commit for commit in commits.values() if commit])
     identity = load_or_create(options)
     return identity if identity.starting_offsets else save(checkpoint, identity, starting)
 
 
-def seam(marks: list[BatchMark]) -> str:
+def resume_offsets(commits: list[CommitMetadata]) -> str:
     """Return from where a new stream reads so that it goes on where the rows of the newest stream end.
 
     If that stream died between two tables, its last batch is read again: rows of it come twice rather than not at all.
 
     Args:
-        marks: The newest one of each table; empty if there are none.
+        commits: The newest one of each table; empty if there are none.
 
     Examples:
-        >>> decided = BatchMark("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})
-        >>> seam([decided, BatchMark("s", 3, ("producer_id_metrics",), {"t": {0: 1}}, {"t": {0: 2}})])
+        >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})
+        >>> resume_offsets([decided, CommitMetadata("s", 3, ("producer_id_metrics",), {"t": {0: 1}}, {"t": {0: 2}})])
         '{"t": {"0": 9}}'
-        >>> seam([])
+        >>> resume_offsets([])
         'earliest'
     """
-    newest = max(marks, key=lambda mark: (mark.committed_ms, mark.batch_id), default=None)
+    newest = max(commits, key=lambda commit: (commit.committed_ms, commit.batch_id), default=None)
     if newest is None or not newest.ends:
         return EARLIEST
-    there = [mark for mark in marks if (mark.stream_id, mark.batch_id) == (newest.stream_id, newest.batch_id)]
+    there = [commit for commit in commits if (commit.stream_id, commit.batch_id) == (newest.stream_id, newest.batch_id)]
     offsets = newest.ends if len(there) >= len(newest.tables) else newest.starts
     return as_spark_json(offsets) if offsets else EARLIEST
 
 
 def _require_not_behind(
-    identity: StreamIdentity, begun: int | None, marks: dict[str, BatchMark | None], checkpoint: str
+    identity: StreamIdentity, begun: int | None, commits: dict[str, CommitMetadata | None], checkpoint: str
 ) -> None:
-    for table, mark in marks.items():
-        if mark and mark.stream_id == identity.stream_id and (begun is None or mark.batch_id > begun):
+    for table, commit in commits.items():
+        if commit and commit.stream_id == identity.stream_id and (begun is None or commit.batch_id > begun):
             msg = (
                 f"checkpoint {checkpoint} knows {'no batch' if begun is None else f'batches up to {begun}'}, but "
-                f"{table} already holds batch {mark.batch_id} of this stream, and new rows would be taken for old "
+                f"{table} already holds batch {commit.batch_id} of this stream, and new rows would be taken for old "
                 f"ones: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
             )
             raise CheckpointError(msg)

@@ -41,7 +41,7 @@ def newest_batch(checkpoint: str) -> int | None:
 
 
 @contextmanager
-def held(checkpoint: str) -> Iterator[None]:
+def lock_checkpoint(checkpoint: str) -> Iterator[None]:
     """Hold a checkpoint for the block: two streams on one would end each other in the middle of a batch.
 
     Where the file system knows no locks, Spark's own log still finds the other one out, with its first batch.

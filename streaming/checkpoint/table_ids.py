@@ -35,7 +35,7 @@ def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, 
     """
     if new_tables or newest_batch(checkpoint) is None:
         return
-    there, kept = found(), kept_ids(checkpoint)
+    there, kept = found(), load_table_ids(checkpoint)
     for name in NEEDED:
         if name not in there:
             msg = (
@@ -55,7 +55,7 @@ def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointErro
     )
 
 
-def kept_ids(checkpoint: str) -> dict[str, str]:
+def load_table_ids(checkpoint: str) -> dict[str, str]:
     """Return the ids of the tables that a stream began with, by name; empty for one of earlier versions.
 
     Raises:
@@ -69,7 +69,7 @@ def kept_ids(checkpoint: str) -> dict[str, str]:
         raise CheckpointError(msg) from error
 
 
-def keep_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
+def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
     """Note the tables that a stream has.
 
     Raises:
@@ -77,7 +77,7 @@ def keep_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
     """
     file = Path(checkpoint) / IDS_FILE
     try:
-        if kept_ids(checkpoint) == ids:
+        if load_table_ids(checkpoint) == ids:
             return
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(".tmp")

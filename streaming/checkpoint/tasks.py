@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 from pyspark import TaskContext
 
 from streaming.checkpoint.batch_quotas import Quotas, quotas_at
-from streaming.checkpoint.event_times import EventTimes, times_before
-from streaming.checkpoint.roster import Roster, roster_before
+from streaming.checkpoint.event_times import EventTimes, event_times_before
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
+from streaming.checkpoint.tracked_principals import TrackedPrincipals, tracked_principals_before
 
 
 def batch_of_task(checkpoint: str) -> int:
@@ -50,12 +50,12 @@ class TaskBatch:
         """
         return self._files().quotas
 
-    def roster(self) -> Roster:
-        """Return the principals tracked before the batch; errors as of `roster_before`."""
-        return self._files().roster
+    def tracked_principals(self) -> TrackedPrincipals:
+        """Return the principals tracked before the batch; errors as of `tracked_principals_before`."""
+        return self._files().tracked_principals
 
     def event_times(self) -> EventTimes:
-        """Return how far event time had come before the batch; errors as of `times_before`."""
+        """Return how far event time had come before the batch; errors as of `event_times_before`."""
         return self._files().event_times
 
     def _files(self) -> "_Files":
@@ -74,12 +74,12 @@ class _Files:
         return quotas_at(self._checkpoint, self._batch_id)
 
     @cached_property
-    def roster(self) -> Roster:
-        return roster_before(self._checkpoint, self._batch_id)
+    def tracked_principals(self) -> TrackedPrincipals:
+        return tracked_principals_before(self._checkpoint, self._batch_id)
 
     @cached_property
     def event_times(self) -> EventTimes:
-        return times_before(self._checkpoint, self._batch_id)
+        return event_times_before(self._checkpoint, self._batch_id)
 
 
 @lru_cache(maxsize=4)
@@ -105,7 +105,7 @@ class Kept:
 _kept = Kept()
 
 
-def keep_modules() -> None:
+def freeze_gc() -> None:
     """Take what this worker has loaded out of the garbage collector's sight, whenever it has loaded more.
 
     PySpark collects all garbage after every task (`manager` in `pyspark/daemon.py`), and its worker takes no other task

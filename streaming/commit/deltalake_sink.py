@@ -27,7 +27,7 @@ class DeltalakeSink:
     tables: str
     stream_id: str
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
         """Append the rows of a batch, idempotent by the application transaction of its commit.
 
         Raises:
@@ -35,14 +35,14 @@ class DeltalakeSink:
         """
         del spark
         try:
-            retry_conflicts(lambda: self._append_once(rows, table, batch_id, mark))
+            retry_conflicts(lambda: self._append_once(rows, table, batch_id, metadata))
         except TableError:
             raise
         except Exception as error:
             msg = f"can't write table {table} in {self.tables}: {first_line(error)}. Check disk and rights"
             raise TableError(msg) from error
 
-    def _append_once(self, rows: pa.Table, table: str, batch_id: int, mark: str) -> None:
+    def _append_once(self, rows: pa.Table, table: str, batch_id: int, metadata: str) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         name = application(self.stream_id, table)
@@ -51,6 +51,7 @@ class DeltalakeSink:
         if written is not None and written >= batch_id:
             return
         commit = CommitProperties(
-            custom_metadata={"userMetadata": mark} if mark else None, app_transactions=[Transaction(name, batch_id)]
+            custom_metadata={"userMetadata": metadata} if metadata else None,
+            app_transactions=[Transaction(name, batch_id)],
         )
         write_deltalake(opened, rows, mode="append", commit_properties=commit)

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint.batch_quotas import BatchQuotas
-from streaming.checkpoint.event_times import REACHED, keep_times
-from streaming.checkpoint.marks import WRITE_ORDER, BatchMark
-from streaming.checkpoint.roster import keep_roster
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
+from streaming.checkpoint.tracked_principals import update_tracked_principals
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path
@@ -21,7 +21,7 @@ from tables.delta import is_catalog, table_path
 class TableSink(Protocol):
     """Where rows of a table go."""
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
         """Append the rows of a batch; a batch that was appended before changes nothing.
 
         Args:
@@ -29,7 +29,7 @@ class TableSink(Protocol):
             rows: Its rows, in the table's columns.
             table: Name of the table.
             batch_id: Its number.
-            mark: What the commit is to say of the batch.
+            metadata: What the commit is to say of the batch.
         """
 
 
@@ -50,7 +50,7 @@ class DeltaSink:
     tables: str
     stream_id: str
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
         """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`."""
         writer = (
             spark.createDataFrame(rows)
@@ -60,8 +60,8 @@ class DeltaSink:
             .option("txnAppId", application(self.stream_id, table))
             .option("txnVersion", batch_id)
         )
-        if mark:
-            writer = writer.option("userMetadata", mark)
+        if metadata:
+            writer = writer.option("userMetadata", metadata)
         place = table_path(self.tables, table)
         retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
 
@@ -97,7 +97,7 @@ class Commit:
 
     Attributes:
         sink: Where the rows go.
-        stream_id: Names the checkpoint; empty where the rows need no mark.
+        stream_id: Names the checkpoint; empty where the rows need no metadata.
         checkpoint: Its folder; empty where nobody is tracked.
         quotas: Shows the tasks the quotas in force; None where they need none.
         watch: Looks for lost records; None if nobody does.
@@ -129,22 +129,22 @@ class Commit:
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
         # Step 5. Append to each table that has something to say; a repeated batch is recognised by its number.
         tables = [table for table in WRITE_ORDER if bodies.get(table)]
-        mark = self._mark(batch_id, tables)
+        metadata = self._metadata(batch_id, tables)
         begin_s = time.monotonic()
         for table in tables:
             rows = table_rows(bodies[table], table, batch_id)
-            self.sink.append(output.sparkSession, rows, table, batch_id, mark)
+            self.sink.append(output.sparkSession, rows, table, batch_id, metadata)
         if self.observer:
             said = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
         # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
         # crash repeats steps 1 to 6.
         if self.checkpoint:
-            keep_roster(self.checkpoint, batch_id, bodies)
-            keep_times(self.checkpoint, batch_id, bodies.get(REACHED, ()))
+            update_tracked_principals(self.checkpoint, batch_id, bodies)
+            update_event_times(self.checkpoint, batch_id, bodies.get(MAX_EVENT_TIME, ()))
 
-    def _mark(self, batch_id: int, tables: Sequence[str]) -> str:
+    def _metadata(self, batch_id: int, tables: Sequence[str]) -> str:
         if not (self.stream_id and tables):
             return ""
         starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
-        return BatchMark(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()
+        return CommitMetadata(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()

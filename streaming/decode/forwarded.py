@@ -1,12 +1,12 @@
-"""What a Python worker remembers of earlier batches: PIDs whose repeats change nothing, and need not be forwarded.
+"""Deduplicates across batches: remembers, per Python worker, the PIDs that it has forwarded to the operator.
 
-Within a tick a PID's fate is settled, so a repeat of it is a no-op, and in a steady stream nearly all events are
-repeats. The tally drops those inside a batch; this memory drops those of the batches before. A principal whose events
-are all repeats then costs nothing behind the tally, where each costs about a millisecond.
+Within a tick a PID's fate is settled, so a repeat is a no-op, and in a steady stream nearly all events are repeats. The
+pre-aggregation drops those within a batch; this memory drops those of earlier batches. A principal with repeats only
+then costs nothing behind the shuffle, where each principal costs about a millisecond per batch.
 
-It is exact, since it only speaks of what surely reached the ledgers: an earlier batch of the same run, which is
-committed, and only where this worker has read the partition without a gap since, so that it knows the principal's
-time. Elsewhere it is empty, which costs time and nothing else.
+It is exact: it relies only on batches that were committed (earlier ones of the same run), and only where this worker
+has read the partition without a gap since, so that it knows the principal's time. Otherwise it is empty, which costs
+time but changes no decision.
 """
 
 from dataclasses import dataclass, field
@@ -18,19 +18,19 @@ from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
 
 _MAX_PIDS = 500_000
-"""Per worker; beyond it starts anew. A flood is no repeat, and must not fill the worker."""
+"""Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
 _NO_TICK = -1
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of a task.
+    """A task attempt.
 
     Attributes:
-        run_id: Of the streaming query: another one after each start.
-        batch_id: Of the micro-batch.
-        attempt_id: Of the task's attempt, unique in the application.
-        quotas_id: Batch that the quotas in force were read for: under others, a refused PID may be admitted.
+        run_id: Run of the streaming query; changes with each start.
+        batch_id: The micro-batch.
+        attempt_id: The attempt, unique in the application.
+        quotas_id: Batch whose quotas file is in force: under other quotas a refused PID may be admitted.
     """
 
     run_id: str
@@ -40,14 +40,14 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Sighted:
+class EventColumns:
     """Events of one partition in offset order, as columns of the same length.
 
     Attributes:
         owner: Principals, as indexes into a list of names.
         pid: Producer ids.
-        tick: Ticks of their times.
-        how: How they are counted, and on which broker: what must be alike in a repeat.
+        tick: Ticks of their timestamps.
+        how: Kind and broker in one number: a repeat has the same.
     """
 
     owner: np.ndarray
@@ -58,9 +58,9 @@ class Sighted:
     def __len__(self) -> int:
         return len(self.pid)
 
-    def take(self, rows: np.ndarray) -> "Sighted":
+    def take(self, rows: np.ndarray) -> "EventColumns":
         """Return some of the events."""
-        return Sighted(self.owner[rows], self.pid[rows], self.tick[rows], self.how[rows])
+        return EventColumns(self.owner[rows], self.pid[rows], self.tick[rows], self.how[rows])
 
 
 @dataclass
@@ -68,8 +68,8 @@ class PartitionMemory:
     """What was forwarded of one topic partition.
 
     Attributes:
-        attempt: That last wrote here.
-        next_offset: First offset that it has not read.
+        attempt: The last to write here.
+        next_offset: First offset it has not read.
         principals: By principal, the newest tick and, of that tick, how each PID was last counted.
     """
 
@@ -77,8 +77,8 @@ class PartitionMemory:
     next_offset: int
     principals: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
 
-    def repeats(self, names: list[str], seen: Sighted, late_ticks: int) -> np.ndarray:
-        """Mark the events that were forwarded before, and take note of the others.
+    def repeats(self, names: list[str], seen: EventColumns, late_ticks: int) -> np.ndarray:
+        """Return a mask of the events that were forwarded before, and remember the others.
 
         Args:
             names: Principals.
@@ -88,11 +88,11 @@ class PartitionMemory:
         """
         known = [self.principals.get(name) for name in names]
         newest = np.array([each[0] if each else _NO_TICK for each in known], np.int64)
-        reached = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
-        late = seen.tick <= reached - late_ticks
+        time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
+        late = seen.tick <= time - late_ticks
         repeats = np.zeros(len(seen), bool)
         # While the principal's time stands still, that is before an event of a later tick.
-        current = (seen.tick == newest[seen.owner]) & (reached == newest[seen.owner])
+        current = (seen.tick == newest[seen.owner]) & (time == newest[seen.owner])
         for row in np.flatnonzero(current | (late & (newest[seen.owner] > _NO_TICK))).tolist():
             forwarded = known[seen.owner[row]][1]
             if late[row]:
@@ -105,14 +105,14 @@ class PartitionMemory:
         return repeats
 
     def forget(self, name: str) -> None:
-        """Forget a principal: its events went elsewhere than to its own ledger."""
+        """Forget a principal: its events went to an overflow entry, not to its own ledger."""
         self.principals.pop(name, None)
 
     def pids(self) -> int:
         """Return how many PIDs are remembered."""
         return sum(len(forwarded) for _, forwarded in self.principals.values())
 
-    def _note(self, names: list[str], seen: Sighted, newest: np.ndarray, late: np.ndarray) -> None:
+    def _note(self, names: list[str], seen: EventColumns, newest: np.ndarray, late: np.ndarray) -> None:
         """Remember the PIDs of ticks that are newer than any before."""
         latest, last_late = newest.copy(), np.full(len(names), -1)
         np.maximum.at(latest, seen.owner, seen.tick)
@@ -127,8 +127,8 @@ class PartitionMemory:
             self.principals[names[code]][1][key] = value
 
 
-def repeats_in_block(seen: Sighted, late_ticks: int) -> np.ndarray:
-    """Mark events that change nothing, because their PID's event just before them was of the same tick and kind.
+def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
+    """Return a mask of the events that repeat their PID's previous event within a tick, and so change nothing.
 
     Only the one just before counts: an event of another tick, a correction, or one on another broker may have changed
     what is known of the PID. And only while the principal's time stood still on all brokers, since an older event
@@ -164,10 +164,9 @@ def newest_before(owner: np.ndarray, tick: np.ndarray) -> np.ndarray:
 
 
 class Forwarded:
-    """The memory of one Python worker: a partition is read by one task at a time."""
+    """The memory of one Python worker. A partition is read by one task at a time."""
 
     def __init__(self) -> None:
-        """Remember nothing."""
         self._partitions: dict[tuple[str, int], PartitionMemory] = {}
 
     def of(self, attempt: Attempt, topic: str, partition: int, first: int, last: int) -> PartitionMemory:

@@ -1,7 +1,7 @@
-"""What happens beyond `max_principals`: before the shuffle, principals too many are keyed to a few common entries.
+"""Keys principals beyond `max_principals` to a few shared overflow entries, before the shuffle.
 
-Each principal in the state costs memory and, in a batch with events of it, about a millisecond. Who forges principals
-must not buy either. Principals with a quota of their own are exempt.
+Each principal in the state costs memory and about a millisecond per batch with events of it, which forged principals
+must not exhaust. Principals with a quota of their own are exempt.
 """
 
 import zlib
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
 from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.roster import Roster
 from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.tracked_principals import TrackedPrincipals
 
 NO_QUOTAS = Quotas()
 
@@ -18,15 +18,15 @@ NO_QUOTAS = Quotas()
 class Gate:
     """Decides within one task which principals are tracked. Not thread-safe."""
 
-    def __init__(self, roster: Roster, share: int, quotas: Quotas = NO_QUOTAS) -> None:
-        """Open the gate for a task.
+    def __init__(self, tracked: TrackedPrincipals, share: int, quotas: Quotas = NO_QUOTAS) -> None:
+        """Create the gate of a task.
 
         Args:
-            roster: The principals tracked before this batch.
-            share: How many others the task may let pass.
-            quotas: Who has a quota of its own passes always.
+            tracked: The principals tracked before this batch.
+            share: How many untracked principals the task may admit.
+            quotas: A principal with a quota of its own always passes.
         """
-        self._roster, self._quotas = roster, quotas
+        self._tracked, self._quotas = tracked, quotas
         self._left = share
         self._unchecked = share
         self._is_settled = False
@@ -34,15 +34,15 @@ class Gate:
 
     @classmethod
     def of(cls, batch: TaskBatch, max_principals: int) -> "Gate":
-        """Return the gate of the running task: room that is left is shared out evenly to the topic's partitions.
+        """Return the gate of the running task: the room left is divided evenly among the topic's partitions.
 
         Args:
             batch: The task's batch.
             max_principals: Most principals in the state, but for those with a quota of their own and the overflow
                 entries.
         """
-        roster = batch.roster()
-        return cls(roster, max(0, max_principals - len(roster)) // max(1, batch.partitions()), batch.quotas())
+        tracked = batch.tracked_principals()
+        return cls(tracked, max(0, max_principals - len(tracked)) // max(1, batch.partitions()), batch.quotas())
 
     def keys(self, principals: Sequence[str]) -> dict[str, str]:
         """Return the overflow entry of each principal that is not to be tracked; others are left out.
@@ -58,7 +58,7 @@ class Gate:
             return {}
         self._settle()
         beyond: dict[str, str] = {}
-        for principal, is_tracked in zip(unseen, self._roster.holds(unseen).tolist(), strict=True):
+        for principal, is_tracked in zip(unseen, self._tracked.holds(unseen).tolist(), strict=True):
             if is_tracked or self._left > 0:
                 self._left -= not is_tracked
                 self._passed.add(principal)
@@ -72,7 +72,7 @@ class Gate:
         """Count those that passed unchecked and are new."""
         if not self._is_settled:
             passed = self._passed - NEVER_ENFORCED
-            self._left -= len(passed) - int(self._roster.holds(passed).sum())
+            self._left -= len(passed) - int(self._tracked.holds(passed).sum())
             self._unchecked, self._is_settled = 0, True
 
 

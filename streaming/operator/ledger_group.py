@@ -15,7 +15,7 @@ from streaming.checkpoint.event_times import EventTimes
 _MAGIC = b"PQG\x02"
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     """A ledger in a group.
 
     Attributes:
@@ -32,7 +32,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 class _Content(msgspec.Struct, array_like=True):
     """What is stored of a group; `learn_until_ms` is of ledgers yet to be, after the group was lost."""
 
-    ledgers: dict[str, Held] = msgspec.field(default_factory=dict)
+    ledgers: dict[str, StoredLedger] = msgspec.field(default_factory=dict)
     learn_until_ms: int = 0
 
 
@@ -70,7 +70,7 @@ class LedgerGroup:
         held = self._content.ledgers.get(principal)
         return None if held is None else held.content
 
-    def put(self, principal: str, held: Held | None) -> None:
+    def put(self, principal: str, held: StoredLedger | None) -> None:
         """Put a principal's ledger in, or take it out."""
         if held == self._content.ledgers.get(principal):
             return
@@ -82,11 +82,11 @@ class LedgerGroup:
 
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
         """Return who is to be forgotten by the time of its partition, but for those who have events now."""
-        reached_ms = times.reached_ms
+        max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
             for principal, held in self._content.ledgers.items()
-            if held.forget_ms <= reached_ms.get(held.partition, 0) and principal not in but
+            if held.forget_ms <= max_event_time_ms.get(held.partition, 0) and principal not in but
         )
 
     def store(self, times: EventTimes, look_again_ms: int) -> None:
@@ -107,7 +107,7 @@ class LedgerGroup:
             return
         self._state.update((_MAGIC + _encoder.encode(self._content),))
         left_ms = min(
-            held.forget_ms - times.reached_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
+            held.forget_ms - times.max_event_time_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
         )
         self._state.setTimeoutDuration(max(left_ms, look_again_ms))
 

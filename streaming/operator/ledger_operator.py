@@ -15,10 +15,10 @@ from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
-from streaming.checkpoint.event_times import REACHED, EventTimes
-from streaming.checkpoint.roster import FORGOTTEN, OVERFLOWED, TRACKED, code_of
-from streaming.checkpoint.tasks import TaskBatch, keep_modules
-from streaming.operator.ledger_group import Held, LedgerGroup
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.checkpoint.tasks import TaskBatch, freeze_gc
+from streaming.checkpoint.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
+from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.rows import Rows, pack
 from wire.packed_events import PackedEvents, Quarantined, unpack
 
@@ -48,34 +48,34 @@ class Operator:
 
         Args:
             key: The bucket, or the principal.
-            frames: Tallies of `wire.packed_events.TALLY_SCHEMA`; none if the group's timeout has fired.
+            frames: Rows of `wire.packed_events.PRE_AGGREGATE_SCHEMA`; none if the group's timeout has fired.
             state: Spark's `GroupState` of `STATE_SCHEMA`.
 
         Yields:
             Rows of `streaming.operator.rows.OUTPUT_SCHEMA`.
         """
-        keep_modules()
-        tallies, bad = ({}, []) if state.hasTimedOut else _read(frames)
+        freeze_gc()
+        pre_aggregates, bad = ({}, []) if state.hasTimedOut else _read(frames)
         times = self.batch.event_times()
         output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
-        group = self._open_group(key[0], tallies, state, output)
-        for principal, packed in sorted(tallies.items()):
+        group = self._open_group(key[0], pre_aggregates, state, output)
+        for principal, packed in sorted(pre_aggregates.items()):
             output += self._apply(principal, packed, group)
-        for principal in group.expired(times, tallies):
+        for principal in group.expired(times, pre_aggregates):
             output += self._forget(principal, group)
-        output += _reached(tallies, times, self.deployment.config.quantum_ms)
+        output += _max_event_times(pre_aggregates, times, self.deployment.config.quantum_ms)
         group.store(times, self.deployment.config.quantum_ms)
         if output:
             yield pack(output)
 
     def _open_group(
-        self, name: object, tallies: dict[str, list[PackedEvents]], state: Any, output: Rows
+        self, name: object, pre_aggregates: dict[str, list[PackedEvents]], state: Any, output: Rows
     ) -> LedgerGroup:
         """Open a group; one that can't be read is said in one line, and its ledgers learn for a window."""
         try:
             return LedgerGroup(state)
         except LedgerCodecError as error:
-            newest_ms = max((each.newest_ms() for packed in tallies.values() for each in packed), default=0)
+            newest_ms = max((each.newest_ms() for packed in pre_aggregates.values() for each in packed), default=0)
             output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
@@ -93,7 +93,7 @@ class Operator:
         # A window more than the rules need: events may be as late as that, where taps fall behind one another.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
         _, partition = max((each.newest_ms(), each.partition) for each in packed)
-        group.put(principal, Held(forget_ms, partition, outcome.content))
+        group.put(principal, StoredLedger(forget_ms, partition, outcome.content))
         return output + table_bodies(outcome)
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
@@ -121,7 +121,7 @@ class Operator:
             ledger.learn_again(group.learn_until_ms)
         # The principal may have been in an overflow entry.
         first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
-        overflowed_ms = self.batch.roster().overflowed_ms
+        overflowed_ms = self.batch.tracked_principals().overflowed_ms
         if overflowed_ms and first_ms < overflowed_ms + window_ms:
             ledger.learn_again(first_ms + window_ms)
 
@@ -137,47 +137,57 @@ class Operator:
 
 
 def _read(frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[PackedEvents]], list[Quarantined]]:
-    """Return the tallies of a group by principal, and the bad records that came with them."""
-    tallies: dict[str, list[PackedEvents]] = {}
+    """Return the pre_aggregates of a group by principal, and the bad records that came with them."""
+    pre_aggregates: dict[str, list[PackedEvents]] = {}
     bad: list[Quarantined] = []
     for frame in frames:
         for principal, packed in zip(frame["principal"].tolist(), frame["packed"].tolist(), strict=True):
             content = unpack(packed)
             if isinstance(content, PackedEvents):
-                tallies.setdefault(principal, []).append(content)
+                pre_aggregates.setdefault(principal, []).append(content)
             else:
                 bad += content.records
-    return tallies, bad
+    return pre_aggregates, bad
 
 
 def _place(record: Quarantined) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _reached(tallies: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
+def _max_event_times(pre_aggregates: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
     """Return the partitions that have come to a quantum in which nothing was committed."""
     newest: dict[int, int] = {}
-    for packed in tallies.values():
+    for packed in pre_aggregates.values():
         for each in packed:
             newest[each.partition] = max(each.newest_ms(), newest.get(each.partition, 0))
     begins = {partition: newest_ms // quantum_ms * quantum_ms for partition, newest_ms in sorted(newest.items())}
-    return [(REACHED, (partition, ms)) for partition, ms in begins.items() if ms > times.reached_ms.get(partition, 0)]
+    return [
+        (MAX_EVENT_TIME, (partition, ms))
+        for partition, ms in begins.items()
+        if ms > times.max_event_time_ms.get(partition, 0)
+    ]
 
 
-def in_order(tallies: Sequence[PackedEvents]) -> Events:
-    """Join the tallies of a principal into its events in partition and offset order."""
-    if len(tallies) == 1:
-        return _of_one(tallies[0])
+def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
+    """Join the pre_aggregates of a principal into its events in partition and offset order."""
+    if len(pre_aggregates) == 1:
+        return _of_one(pre_aggregates[0])
     names: list[str] = []
     columns: list[list[np.ndarray]] = []
-    for tally in tallies:
+    for part in pre_aggregates:
         read = [
             np.frombuffer(column, np.int64)
-            for column in (tally.offsets, tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
+            for column in (
+                part.offsets,
+                part.pids,
+                part.timestamps_ms,
+                part.clients,
+                part.kinds,
+            )
         ]
-        brokers = np.frombuffer(tally.brokers, np.int64) if tally.brokers else np.full(len(read[0]), NO_BROKER)
-        columns.append([np.full(len(read[0]), tally.partition), *read[:3], read[3] + len(names), read[4], brokers])
-        names += tally.client_ids
+        brokers = np.frombuffer(part.brokers, np.int64) if part.brokers else np.full(len(read[0]), NO_BROKER)
+        columns.append([np.full(len(read[0]), part.partition), *read[:3], read[3] + len(names), read[4], brokers])
+        names += part.client_ids
     partition, offset, pid, timestamp, client, kind, broker = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
@@ -191,14 +201,13 @@ def in_order(tallies: Sequence[PackedEvents]) -> Events:
     )
 
 
-def _of_one(tally: PackedEvents) -> Events:
-    """Return the events of one tally, which is in offset order: most principals write to one partition."""
+def _of_one(part: PackedEvents) -> Events:
+    """Return the events of one pre-aggregate, which is in offset order: most principals write to one partition."""
     pids, timestamps_ms, clients, kinds = (
-        memoryview(column).cast("q").tolist()
-        for column in (tally.pids, tally.timestamps_ms, tally.clients, tally.kinds)
+        memoryview(column).cast("q").tolist() for column in (part.pids, part.timestamps_ms, part.clients, part.kinds)
     )
-    broker_ids = memoryview(tally.brokers).cast("q").tolist() if tally.brokers else [NO_BROKER] * len(pids)
-    return Events(pids, timestamps_ms, [tally.client_ids[code] for code in clients], kinds, broker_ids)
+    broker_ids = memoryview(part.brokers).cast("q").tolist() if part.brokers else [NO_BROKER] * len(pids)
+    return Events(pids, timestamps_ms, [part.client_ids[code] for code in clients], kinds, broker_ids)
 
 
 def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str, Any]]:

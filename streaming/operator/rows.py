@@ -1,4 +1,4 @@
-"""What the operator says, on its way to the tables: packed in the workers, made columns in the driver."""
+"""Rows of the operator: packed in the workers, unpacked into columns on the driver."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ import pyarrow as pa
 from tables.delta import row_schema
 
 OUTPUT_SCHEMA = "packed BINARY"
-"""Rows of one principal and batch: one column and one row, since each costs time per principal."""
+"""All rows of a group in one column and one row, since each costs time per group."""
 
 Row = tuple[str, Any]
-"""A table's name and its row with times still in milliseconds; or a note for the driver: one of
-`streaming.checkpoint.roster.NOTES` and a number, or `streaming.checkpoint.event_times.REACHED` and a partition and its
-time.
+"""A table's name and its row, times still in milliseconds; or a note for the driver: a kind of
+`streaming.checkpoint.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.checkpoint.event_times`
+with a partition and its time.
 
-Rows are dicts, or structs that are dicts once they are packed and read again.
+Rows are dicts, or structs that unpack as dicts.
 """
 
 Rows = list[Row]

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.checkpoint.identity import load_or_create
 from streaming.commit.sinks import TableSink
-from streaming.pipeline import PATIENCE, StreamOptions, open_sink
+from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
 from streaming.reports.kip_reports import block_rows, init_rows
 from streaming.reports.tap_reports import status_rows
 from streaming.triggers import AVAILABLE_NOW
@@ -63,7 +63,7 @@ def start_reports(spark: SparkSession, options: StreamOptions, topics: Collectio
 
 
 def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: TableSink) -> StreamingQuery:
-    source = spark.readStream.format("kafka").options(**PATIENCE | options.kafka_options)
+    source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | options.kafka_options)
     records = (
         source.option("subscribe", report.topic)
         .option("startingOffsets", "earliest")

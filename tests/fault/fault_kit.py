@@ -24,9 +24,9 @@ from pyspark.sql.types import StructType
 
 from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
-from streaming.checkpoint.data_loss import Extent, run_through_losses
+from streaming.checkpoint.commit_metadata import WRITE_ORDER
+from streaming.checkpoint.data_loss import Extent, restart_after_losses
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
-from streaming.checkpoint.marks import WRITE_ORDER
 from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
@@ -135,7 +135,7 @@ class Stream:
         def read() -> None:
             start(spark, options).awaitTermination()
 
-        run_through_losses(str(self.checkpoint), read)
+        restart_after_losses(str(self.checkpoint), read)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()

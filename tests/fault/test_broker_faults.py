@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from broker.cluster.offsets import ExtentReader
 from broker.local.local_broker import LocalBroker
-from streaming.checkpoint.data_loss import load_book
+from streaming.checkpoint.data_loss import load_loss_record
 from tests.fault.fault_kit import (
     Stream,
     bad_offsets,
@@ -68,7 +68,7 @@ def test_records_that_retention_took_are_said_and_the_stream_goes_on_learning(
     send(broker, reading.topic, traffic(100, first=900))
     reading.run(spark, extent(broker, reading))
     assert len(said_losses(reading)) == 1
-    assert len(load_book(str(reading.checkpoint)).losses) == 1
+    assert len(load_loss_record(str(reading.checkpoint)).losses) == 1
 
 
 def test_a_topic_made_again_is_said_and_the_stream_goes_on_with_the_new_one(

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from streaming.checkpoint.marks import WRITE_ORDER, holds_rows, newest_mark
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, holds_rows, newest_metadata
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
 from tests.fault.fault_kit import Stream, bad_offsets, new_topic, send, traffic
@@ -139,7 +139,7 @@ def test_tables_in_a_catalog_tell_their_newest_batch_too(spark: SparkSession, fi
         spark.sql(f"CREATE TABLE {catalog}.{table} USING delta LOCATION '{finished.tables}/{table}'")
     try:
         for table in WRITE_ORDER:
-            by_path, by_name = (newest_mark(spark, tables, table) for tables in (finished.tables, catalog))
+            by_path, by_name = (newest_metadata(spark, tables, table) for tables in (finished.tables, catalog))
             assert by_path
             assert by_name
             # Spark and deltalake differ in whose clock tells when a commit was.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streaming.checkpoint.data_loss import BOOK_FILE, LossWatch, load_book, run_through_losses
+from streaming.checkpoint.data_loss import LOSS_FILE, LossDetector, load_loss_record, restart_after_losses
 from streaming.errors import CheckpointError, DataLossError
 
 NOW_MS, WINDOW_MS = 1_790_000_000_000, 3_600_000
@@ -27,23 +27,23 @@ def holds() -> FakeExtent:
 
 
 @pytest.fixture
-def watch(tmp_path: Path, holds: FakeExtent) -> LossWatch:
+def watch(tmp_path: Path, holds: FakeExtent) -> LossDetector:
     (tmp_path / "offsets").mkdir()
-    return LossWatch(str(tmp_path), "t", WINDOW_MS, '{"t":{"0":5,"1":5}}', holds, lambda: NOW_MS)
+    return LossDetector(str(tmp_path), "t", WINDOW_MS, '{"t":{"0":5,"1":5}}', holds, lambda: NOW_MS)
 
 
-def planned(watch: LossWatch, batch_id: int, **ends: int) -> None:
+def planned(watch: LossDetector, batch_id: int, **ends: int) -> None:
     offsets = {"t": {name.removeprefix("p"): end for name, end in ends.items()}}
     Path(watch.checkpoint, "offsets", str(batch_id)).write_text(f"v1\n{{}}\n{json.dumps(offsets)}")
 
 
-def said(watch: LossWatch, batch_id: int) -> list[str]:
+def said(watch: LossDetector, batch_id: int) -> list[str]:
     with pytest.raises(DataLossError):
         watch.check(batch_id)
     return [row["reason"] for row in watch.rows(batch_id)]
 
 
-def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: LossWatch, holds: FakeExtent) -> None:
+def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=7, p1=20)
     # What has been read may go; of a partition without new records, everything.
@@ -52,10 +52,10 @@ def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: Loss
     watch.check(1)
 
     assert watch.rows(1) == []
-    assert load_book(watch.checkpoint).learn_until_ms == 0
+    assert load_loss_record(watch.checkpoint).learn_until_ms == 0
 
 
-def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossWatch, holds: FakeExtent) -> None:
+def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=7, p1=20)
     holds.earliest = {0: 0, 1: 12}
@@ -65,10 +65,12 @@ def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossWatch, hold
     watch.check(1)
     assert [row["reason"] for row in watch.rows(1)] == [words]
     assert watch.rows(2) == []
-    assert load_book(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
+    assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
 
 
-def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(watch: LossWatch, holds: FakeExtent) -> None:
+def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(
+    watch: LossDetector, holds: FakeExtent
+) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=7, p1=20)
     holds.earliest = {0: 0, 1: 12}
@@ -78,14 +80,14 @@ def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(watch:
     assert said(watch, 1) == ["data loss: offsets 9 to 19 of partition 1 were deleted before they were read"]
 
 
-def test_the_first_batch_is_measured_from_where_the_stream_starts(watch: LossWatch, holds: FakeExtent) -> None:
+def test_the_first_batch_is_measured_from_where_the_stream_starts(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=8, p1=8)
     holds.earliest = {0: 6, 1: 5}
 
     assert said(watch, 0) == ["data loss: offsets 5 to 5 of partition 0 were deleted before they were read"]
 
 
-def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossWatch, holds: FakeExtent) -> None:
+def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=3)
     holds.earliest = {0: 0}
@@ -96,7 +98,7 @@ def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossWat
     ]
 
 
-def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossWatch, holds: FakeExtent) -> None:
+def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     watch.check(0)
     planned(watch, 1, p0=50, p1=60)
@@ -107,7 +109,7 @@ def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: L
     watch.check(2)
 
 
-def test_a_stream_that_found_a_loss_is_run_again_and_another_error_ends_it(watch: LossWatch, holds: FakeExtent) -> None:
+def test_a_stream_that_found_a_loss_restarts_and_another_error_ends_it(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=8, p1=8)
     holds.earliest = {0: 6, 1: 5}
     runs = []
@@ -119,12 +121,12 @@ def test_a_stream_that_found_a_loss_is_run_again_and_another_error_ends_it(watch
             raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):
-        run_through_losses(watch.checkpoint, run)
+        restart_after_losses(watch.checkpoint, run)
     assert len(runs) == 2
 
 
-def test_a_damaged_book_is_refused_with_its_name(watch: LossWatch) -> None:
-    Path(watch.checkpoint, BOOK_FILE).write_text("{")
+def test_a_damaged_loss_record_is_refused_with_its_name(watch: LossDetector) -> None:
+    Path(watch.checkpoint, LOSS_FILE).write_text("{")
 
-    with pytest.raises(CheckpointError, match=f"{BOOK_FILE} can't be read"):
-        load_book(watch.checkpoint)
+    with pytest.raises(CheckpointError, match=f"{LOSS_FILE} can't be read"):
+        load_loss_record(watch.checkpoint)

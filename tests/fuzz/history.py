@@ -59,7 +59,7 @@ class Batch:
         records: In offset order per partition.
         quotas: By bare name, "" for the default; None as in the batch before.
         clock_ms: How much processing time passes before it.
-        plan: Seed of who reads what, and in which order tallies arrive; 0 for worker 0 and offset order.
+        plan: Seed of who reads what, and in which order pre_aggregates arrive; 0 for worker 0 and offset order.
         trouble: "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables".
     """
 

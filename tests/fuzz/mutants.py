@@ -14,7 +14,6 @@ import numpy as np
 
 import state.ledger_batch as batch_module
 import streaming.decode.forwarded as forwarded_module
-import streaming.decode.tally as tally_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
 from quota.limits import Limit
@@ -25,6 +24,7 @@ from state.ledger_batch import LedgerBatch
 from state.refusals import Refusals
 from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
+from streaming.decode import preaggregate
 from streaming.decode.forwarded import Forwarded, PartitionMemory
 from streaming.operator.ledger_group import LedgerGroup
 from tests.fuzz.run import run
@@ -69,9 +69,9 @@ def late_pids_pass_the_cap() -> Any:
 def a_ledger_is_forgotten_by_the_newest_time_of_any_partition() -> Any:
     after = EventTimes.after
 
-    def of_any(self: EventTimes, reached: Any) -> EventTimes:
-        times = after(self, reached)
-        newest = max(times.reached_ms.values(), default=0)
+    def of_any(self: EventTimes, latest: Any) -> EventTimes:
+        times = after(self, latest)
+        newest = max(times.max_event_time_ms.values(), default=0)
         return EventTimes(dict.fromkeys(range(3), newest))
 
     return patch.object(EventTimes, "after", of_any)
@@ -140,13 +140,13 @@ def memory_outlives_a_change_of_quotas() -> Any:
 
 
 def a_learning_mark_is_ignored() -> Any:
-    kinds = vars(tally_module)["_kinds"]
-    return patch.object(tally_module, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
+    kinds = vars(preaggregate)["_kinds"]
+    return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
 
 
 def a_correction_is_charged() -> Any:
-    kinds = vars(tally_module)["_kinds"]
-    return patch.object(tally_module, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
+    kinds = vars(preaggregate)["_kinds"]
+    return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
 
 
 def a_release_comes_a_tick_early() -> Any:
@@ -189,13 +189,13 @@ def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
     repeats = forwarded_module.repeats_in_block
 
     def coarser(seen: Any, late_ticks: int) -> Any:
-        return repeats(forwarded_module.Sighted(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
+        return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
 
-    return patch.object(tally_module, "repeats_in_block", coarser)
+    return patch.object(preaggregate, "repeats_in_block", coarser)
 
 
 def a_raised_quota_leaves_the_throttle_in_force() -> Any:
-    return patch.object(Refusals, "end_sooner", lambda *_: None)
+    return patch.object(Refusals, "shorten", lambda *_: None)
 
 
 def any_other_quota_ends_a_throttle_sooner() -> Any:

@@ -14,7 +14,7 @@ from streaming.decode.records import Contract, _decode_one_by_one, _parse_block,
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
 from tests.fuzz.history import Chance
-from tests.unit.streaming.batch_kit import operator_of, tally_of
+from tests.unit.streaming.batch_kit import operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 CONTRACT = Contract(300_000)
@@ -57,10 +57,10 @@ def through(values: Sequence[bytes | None], scope: Scope = "cluster") -> dict[st
     """All rows that come of records, as columns of their tables, too."""
     deployment = Deployment(QuotaConfig(), salt=3, scope=scope)
     batches = block(values).drop_columns("topic").to_batches()
-    tallied = [batch.to_pandas() for batch in tally_of(deployment)(iter(batches))]
-    if not tallied:
+    pre_aggregated = [batch.to_pandas() for batch in pre_aggregate_of(deployment)(iter(batches))]
+    if not pre_aggregated:
         return {}
-    said = operator_of(deployment)((3,), iter([pd.concat(tallied)]), State())
+    said = operator_of(deployment)((3,), iter([pd.concat(pre_aggregated)]), State())
     rows = by_kind(row for part in said for row in unpack_rows(part["packed"]))
     for table in ("quarantined_events", "producer_id_metrics", "throttle_decisions"):
         table_rows(rows.get(table, []), table, 0)

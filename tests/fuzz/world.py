@@ -1,4 +1,4 @@
-"""Runs a history through the real tally and the real operator, the way Spark calls them.
+"""Runs a history through the real pre-aggregation and the real operator, the way Spark calls them.
 
 Tasks read partitions in workers with a memory each; attempts are lost, run twice, or are repeated after a crash, in
 another order. A group's state keeps only what it is given, and is called again when its timeout fires.
@@ -16,17 +16,17 @@ from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import REACHED, EventTimes
-from streaming.decode import tally as tally_module
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.decode import preaggregate
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
 from tests.fuzz.history import Batch, Chance, History, Record
-from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, tally_of
+from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 PER_PRINCIPAL = 0
-Tallied = list[tuple[str, bytes]]
+Packed = list[tuple[str, bytes]]
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Stream:
 
 
 class World:
-    """One stream of a history, with a state per principal and in buckets at once: they share the tally."""
+    """One stream of a history, with a state per principal and in buckets at once: they share the pre-aggregation."""
 
     def __init__(self, history: History) -> None:
         self.history, self.deployment = history, deployment(history)
@@ -70,13 +70,13 @@ class World:
         if batch.trouble == "restart":
             self._restart(Chance(batch.plan))
         parts = self._with_offsets(batch.records)
-        tallied = self._read(batch_id, batch, parts, batch.plan)
-        outcomes = [self._operate(stream, tallied, batch.plan) for stream in self.streams]
+        pre_aggregated = self._read(batch_id, batch, parts, batch.plan)
+        outcomes = [self._operate(stream, pre_aggregated, batch.plan) for stream in self.streams]
         if batch.trouble.startswith("crash"):
             # Nothing is committed: the next run reads the batch again, and tables that have its rows take none.
             self._restart(Chance(batch.plan + 1))
-            tallied = self._read(batch_id, batch, parts, batch.plan + 2)
-            again = [self._operate(stream, tallied, batch.plan + 3) for stream in self.streams]
+            pre_aggregated = self._read(batch_id, batch, parts, batch.plan + 2)
+            again = [self._operate(stream, pre_aggregated, batch.plan + 3) for stream in self.streams]
             if batch.trouble == "crash after the tables":
                 outcomes = [(rows, states) for (rows, _), (_, states) in zip(outcomes, again, strict=True)]
             else:
@@ -84,7 +84,7 @@ class World:
         for stream, (rows, states) in zip(self.streams, outcomes, strict=True):
             stream.said += rows
             stream.states = states
-            stream.times = stream.times.after([body for kind, body in rows if kind == REACHED])
+            stream.times = stream.times.after([body for kind, body in rows if kind == MAX_EVENT_TIME])
 
     def _with_offsets(self, records: tuple[Record, ...]) -> dict[int, list[tuple[int, Record]]]:
         parts: dict[int, list[tuple[int, Record]]] = {}
@@ -104,12 +104,12 @@ class World:
 
     # --- the tasks before the shuffle
 
-    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Record]]], plan: int) -> Tallied:
+    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Record]]], plan: int) -> Packed:
         random = Chance(plan)
         tasks = sorted(parts)
         if plan:
             random.shuffle(tasks)
-        tallied: Tallied = []
+        pre_aggregated: Packed = []
         for partition in tasks:
             part = parts[partition]
             runs = 2 if batch.trouble in ("lost", "speculative") else 1
@@ -124,33 +124,36 @@ class World:
                     continue
                 rows = [row for each in output for row in zip(*each.to_pydict().values(), strict=True)]
                 if run == counts:
-                    tallied += rows
-        return tallied
+                    pre_aggregated += rows
+        return pre_aggregated
 
     def _attempt(
         self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Record]], in_blocks: bool
     ) -> Iterator[pa.RecordBatch]:
         begin_ms = max(record.record_ms for _, record in part)
         memory = KnownMemory(worker=worker, attempt=attempt)
-        tally = tally_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
+        pre_aggregate = pre_aggregate_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
         size = 3 if in_blocks else len(part)
         batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
-        before, tally_module.BLOCK_BYTES = tally_module.BLOCK_BYTES, 1 if in_blocks else tally_module.BLOCK_BYTES
+        before, preaggregate.BLOCK_BYTES = (
+            preaggregate.BLOCK_BYTES,
+            1 if in_blocks else preaggregate.BLOCK_BYTES,
+        )
         try:
-            yield from tally(iter(batches))
+            yield from pre_aggregate(iter(batches))
         finally:
-            tally_module.BLOCK_BYTES = before
+            preaggregate.BLOCK_BYTES = before
 
     # --- the groups behind it
 
     def _operate(
-        self, stream: Stream, tallied: Tallied, plan: int
+        self, stream: Stream, pre_aggregated: Packed, plan: int
     ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
         batch = KnownBatch(in_force=self.quotas, times=stream.times)
         operator = operator_of(self.deployment, batch, NEVER_ENFORCED)
         random, states, said = Chance(plan), dict(stream.states), []
-        groups: dict[object, Tallied] = {}
-        for principal, packed in tallied:
+        groups: dict[object, Packed] = {}
+        for principal, packed in pre_aggregated:
             groups.setdefault(stream.group_of(principal), []).append((principal, packed))
         keys = list(groups)
         if plan:
@@ -202,7 +205,7 @@ def records(part: list[tuple[int, Record]]) -> pa.RecordBatch:
     )
 
 
-def frames(rows: Tallied, random: Random) -> list[pd.DataFrame]:
+def frames(rows: Packed, random: Random) -> list[pd.DataFrame]:
     """What Spark gives a group of: rows in any order, in any number of frames."""
     random.shuffle(rows)
     cut = random.randrange(len(rows) + 1) if random.random() < 0.2 else len(rows)

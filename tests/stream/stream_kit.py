@@ -23,8 +23,8 @@ from streaming.pipeline import (
     StreamOptions,
     apply_rules,
     open_sink,
+    pre_aggregate_records,
     quotas_of,
-    tally_records,
     write,
 )
 from tables.delta import create_missing
@@ -118,8 +118,8 @@ class Stream:
         )
         schema = "value BINARY, topic STRING, partition INT, offset BIGINT, record_ms BIGINT"
         reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        tallies = tally_records(reader.parquet(str(self.root / "records")), options)
-        output = apply_rules(tallies, self.deployment, options)
+        pre_aggregates = pre_aggregate_records(reader.parquet(str(self.root / "records")), options)
+        output = apply_rules(pre_aggregates, self.deployment, options)
         commit = Commit(
             open_sink(self.tables, "test"), "", options.checkpoint, quotas_of(options), observer=self.observer
         )

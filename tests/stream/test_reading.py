@@ -8,11 +8,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from streaming.pipeline import READING, StreamOptions, read_records
+from streaming.pipeline import CONSUMER_SETTINGS, StreamOptions, read_records
 from streaming.triggers import AVAILABLE_NOW
 
 
-@pytest.mark.parametrize("setting", READING)
+@pytest.mark.parametrize("setting", CONSUMER_SETTINGS)
 def test_a_consumer_setting_of_the_operator_goes_before_ours(
     spark: SparkSession, broker: LocalBroker, tmp_path: Path, setting: str
 ) -> None:

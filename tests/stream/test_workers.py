@@ -6,17 +6,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from streaming.checkpoint.tasks import keep_modules
+from streaming.checkpoint.tasks import freeze_gc
 
 
 def test_a_worker_s_modules_are_kept_from_the_collector_and_what_comes_later_is_not(spark: SparkSession) -> None:
     # Inside, since the workers do not know this module.
     def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         list(batches)
-        keep_modules()
+        freeze_gc()
         first = gc.get_freeze_count()
         _later: list[list[int]] = [[] for _ in range(1000)]
-        keep_modules()
+        freeze_gc()
         yield pa.record_batch([pa.array([first]), pa.array([gc.get_freeze_count()])], ["first", "again"])
 
     (row,) = spark.range(1).coalesce(1).mapInArrow(kept, "first LONG, again LONG").collect()
@@ -28,5 +28,5 @@ def test_a_worker_s_modules_are_kept_from_the_collector_and_what_comes_later_is_
 
 def test_nothing_is_kept_outside_of_a_task() -> None:
     before = gc.get_freeze_count()
-    keep_modules()
+    freeze_gc()
     assert gc.get_freeze_count() == before

@@ -12,7 +12,7 @@ from state.events import Deployment
 from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.sinks import Commit, DeltaSink
 from streaming.decode.forwarded import WorkerMemory
-from streaming.pipeline import StreamOptions, quotas_of, watch_losses
+from streaming.pipeline import StreamOptions, loss_detector, quotas_of
 
 ROOT = Path(__file__).parents[2]
 MODULES = [
@@ -142,7 +142,7 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
     )
     sink = DeltaSink(options.tables, "stream")
     quotas = quotas_of(options)
-    commit = Commit(sink, "stream", options.checkpoint, quotas, watch_losses(options, "earliest"))
+    commit = Commit(sink, "stream", options.checkpoint, quotas, loss_detector(options, "earliest"))
     for function in (
         Commit(sink, "stream", options.checkpoint, quotas),
         TaskBatch(options.checkpoint),

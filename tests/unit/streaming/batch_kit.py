@@ -1,15 +1,15 @@
-"""The tally and the operator of a task that knows of its batch what a test tells it, without a checkpoint."""
+"""The pre-aggregation and the operator of a task that knows of its batch what a test tells it, without a checkpoint."""
 
 from dataclasses import dataclass, field
 
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quotas
 from streaming.checkpoint.event_times import EventTimes
-from streaming.checkpoint.roster import Roster
 from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.tracked_principals import TrackedPrincipals
 from streaming.decode.forwarded import Attempt, AttemptMemory, Forwarded, WorkerMemory
+from streaming.decode.preaggregate import PreAggregate
 from streaming.decode.records import Contract
-from streaming.decode.tally import Tally
 from streaming.operator.ledger_operator import Operator
 
 
@@ -17,7 +17,7 @@ from streaming.operator.ledger_operator import Operator
 class KnownBatch(TaskBatch):
     checkpoint: str = ""
     in_force: Quotas = field(default_factory=Quotas)
-    tracked: Roster = field(default_factory=Roster)
+    tracked: TrackedPrincipals = field(default_factory=TrackedPrincipals)
     times: EventTimes = field(default_factory=EventTimes)
     began_ms: int | None = None
 
@@ -30,7 +30,7 @@ class KnownBatch(TaskBatch):
     def quotas(self) -> Quotas:
         return self.in_force
 
-    def roster(self) -> Roster:
+    def tracked_principals(self) -> TrackedPrincipals:
         return self.tracked
 
     def event_times(self) -> EventTimes:
@@ -52,17 +52,19 @@ class KnownMemory(WorkerMemory):
 BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
 
 
-def tally_of(
+def pre_aggregate_of(
     deployment: Deployment,
     *,
     max_principals: int = 50_000,
     batch: TaskBatch = BATCH,
     memory: WorkerMemory = NO_MEMORY,
     max_clock_skew_ms: int = 300_000,
-) -> Tally:
+) -> PreAggregate:
     contract = Contract(max_clock_skew_ms, needs_broker=deployment.scope == "broker")
     late_grace_ms = deployment.late_grace_ms
-    return Tally(deployment.config.quantum_ms, contract, late_grace_ms, "produce-events", max_principals, batch, memory)
+    return PreAggregate(
+        deployment.config.quantum_ms, contract, late_grace_ms, "produce-events", max_principals, batch, memory
+    )
 
 
 def operator_of(

@@ -1,4 +1,4 @@
-"""What the tally packed, taken out again."""
+"""What the pre-aggregation packed, taken out again."""
 
 from wire.packed_events import PackedEvents, unpack
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import REACHED, EventTimes
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
@@ -45,7 +45,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*tally_of(DEPLOYMENT).events(table), strict=True)
+    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).events(table), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 
@@ -73,7 +73,7 @@ class World:
             if key not in called and before.exists and (before.times_out_ms or 0) <= at_ms:
                 state = self.states[key] = before.times_out(at_ms)
                 said += rows_of(operator((key,), iter(()), state))
-        self.times = self.times.after([body for kind, body in said if kind == REACHED])
+        self.times = self.times.after([body for kind, body in said if kind == MAX_EVENT_TIME])
         return said
 
 

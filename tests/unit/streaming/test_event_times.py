@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from streaming.checkpoint.event_times import REACHED, EventTimes, keep_times, times_before
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes, event_times_before, update_event_times
 from streaming.commit.sinks import Commit
 from streaming.operator.rows import pack
 
@@ -22,33 +22,33 @@ class NoTables:
 def test_of_several_groups_the_one_that_came_furthest_holds_in_whatever_order_they_say_so() -> None:
     reached = [(0, 1800), (0, 900), (1, 900)]
 
-    assert [EventTimes({1: 1800}).after(order).reached_ms for order in (reached, reached[::-1])] == [
+    assert [EventTimes({1: 1800}).after(order).max_event_time_ms for order in (reached, reached[::-1])] == [
         {0: 1800, 1: 1800}
     ] * 2
 
 
 def test_a_repeated_batch_finds_the_times_it_found_the_first_time(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    keep_times(folder, 3, [(0, 900)])
-    keep_times(folder, 5, [(0, 1800)])
+    update_event_times(folder, 3, [(0, 900)])
+    update_event_times(folder, 5, [(0, 1800)])
 
-    assert [times_before(folder, batch).of(0) for batch in (3, 4, 5, 6, 900)] == [0, 900, 900, 1800, 1800]
+    assert [event_times_before(folder, batch).of(0) for batch in (3, 4, 5, 6, 900)] == [0, 900, 900, 1800, 1800]
 
 
 def test_partitions_that_a_batch_says_nothing_of_stay_where_they_were(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    keep_times(folder, 0, [(0, 900), (1, 900)])
-    keep_times(folder, 1, [(1, 1800)])
-    keep_times(folder, 2, [])
+    update_event_times(folder, 0, [(0, 900), (1, 900)])
+    update_event_times(folder, 1, [(1, 1800)])
+    update_event_times(folder, 2, [])
 
-    assert times_before(folder, 3).reached_ms == {0: 900, 1: 1800}
+    assert event_times_before(folder, 3).max_event_time_ms == {0: 900, 1: 1800}
 
 
 def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on(tmp_path: Path) -> None:
-    packed = pack([(REACHED, (4, 900)), (REACHED, (5, 1800))])
+    packed = pack([(MAX_EVENT_TIME, (4, 900)), (MAX_EVENT_TIME, (5, 1800))])
     output = Mock(DataFrame, toArrow=lambda: pa.Table.from_pandas(packed), sparkSession=None)
 
     Commit(NoTables(), checkpoint=str(tmp_path))(output, 7)
 
-    assert times_before(str(tmp_path), 7).reached_ms == {}
-    assert times_before(str(tmp_path), 8).reached_ms == {4: 900, 5: 1800}
+    assert event_times_before(str(tmp_path), 7).max_event_time_ms == {}
+    assert event_times_before(str(tmp_path), 8).max_event_time_ms == {4: 900, 5: 1800}

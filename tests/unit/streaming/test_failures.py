@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from streaming.checkpoint.spark_files import held
+from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.errors import CheckpointError, StreamFailedError
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
 
@@ -54,20 +54,20 @@ def test_a_broker_that_refuses_connections_is_not_taken_for_the_jvm() -> None:
 
 def test_a_second_stream_that_spark_finds_is_told_as_one_that_the_lock_finds(tmp_path: Path) -> None:
     by_spark = as_stream_error(Py4JError(AT_ONCE), str(tmp_path))
-    with held(str(tmp_path)), pytest.raises(CheckpointError) as raised, held(str(tmp_path)):
+    with lock_checkpoint(str(tmp_path)), pytest.raises(CheckpointError) as raised, lock_checkpoint(str(tmp_path)):
         pass
     assert str(by_spark) == str(raised.value)
 
 
 def test_a_checkpoint_can_be_held_again_once_it_is_let_go(tmp_path: Path) -> None:
     for _ in range(2):
-        with held(str(tmp_path / "new")):
+        with lock_checkpoint(str(tmp_path / "new")):
             pass
 
 
 def test_a_checkpoint_that_is_no_folder_is_left_to_those_who_say_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with held(str(tmp_path / "file")), held("s3://bucket/checkpoint"):
+    with lock_checkpoint(str(tmp_path / "file")), lock_checkpoint("s3://bucket/checkpoint"):
         pass
 
 

@@ -15,12 +15,12 @@ from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Metr
 from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
 from streaming.operator.ledger_operator import in_order
-from tests.unit.streaming.batch_kit import tally_of
+from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.packed_kit import unpacked
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
-TALLY = tally_of(DEPLOYMENT)
+PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
 TICK_MS = QUANTUM_MS // TICKS_PER_QUANTUM
 Event = tuple[int, int, int]
@@ -80,9 +80,9 @@ class Fed:
         self.stored = outcome.content
 
 
-def tallied(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
+def pre_aggregated(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
-    packed = [packed for _, packed in TALLY.events(events, memories)]
+    packed = [packed for _, packed in PRE_AGGREGATE.events(events, memories)]
     return in_order([unpacked(each) for each in packed]) if packed else None
 
 
@@ -100,9 +100,9 @@ def test_whoever_reads_a_batch_and_however_often_the_ledger_is_the_same(
             # An attempt that fails has filled its worker's memory, and what it yielded goes nowhere.
             attempt += 1
             memory = workers[worker ^ lost].of(Attempt(f"run-{run}", batch_id, attempt), "t", 0, offset, last)
-            read = tallied(rows, memory)
+            read = pre_aggregated(rows, memory)
         with_memory.feed(read, rate)
-        without.feed(tallied(rows, None), rate)
+        without.feed(pre_aggregated(rows, None), rate)
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
 
     assert with_memory.stored == without.stored
@@ -117,13 +117,13 @@ REFUSES = [(pid, 0, CHARGED) for pid in range(4)] + [(REFUSED, 0, CHARGED)]
 
 def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) -> bool:
     """Whether the first event of the last batch is left out by the worker that read the others. Nobody fails."""
-    worker, tally = Forwarded(), tally_of(deployment)
+    worker, pre_aggregate = Forwarded(), pre_aggregate_of(deployment)
     at_ms, offset = NOW_MS, 0
     first: list[int] = []
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1
         memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
-        packed = [packed for _, packed in tally.events(table(events, at_ms, offset), {0: memory})]
+        packed = [packed for _, packed in pre_aggregate.events(table(events, at_ms, offset), {0: memory})]
         first = list(in_order([unpacked(each) for each in packed]).pids[:1]) if packed else []
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
     return first != [batches[-1][0][0]]
@@ -165,7 +165,7 @@ def test_without_a_grace_an_event_of_the_tick_before_is_late_already() -> None:
 def remembered(worker: Forwarded, attempt: Attempt, offset: int) -> bool:
     """Whether the one event of a batch, the same as the one before, is left out."""
     events = table([(7, 0, 0)], NOW_MS, offset)
-    return tallied(events, worker.of(attempt, "t", 0, offset, offset)) is None
+    return pre_aggregated(events, worker.of(attempt, "t", 0, offset, offset)) is None
 
 
 def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_the_same_run() -> None:

@@ -1,4 +1,4 @@
-"""A PID in use is never charged again, however the stream is cut into batches: the tally, its memory, the operator."""
+"""A PID in use is never charged again, wherever batches are cut: the pre-aggregation, its memory, the operator."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.rows import unpack_rows
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
@@ -28,7 +28,7 @@ class Stream:
     def __init__(self, quota: float, learn_ms: int = 0) -> None:
         deployment = Deployment(salt=9, learn_until_ms=START_MS + learn_ms)
         quotas = Quotas(default=Quota(quota, 0))
-        self.tally = tally_of(deployment)
+        self.pre_aggregate = pre_aggregate_of(deployment)
         self.operator = operator_of(deployment, KnownBatch(in_force=quotas))
         self.worker, self.state, self.offset, self.batch = Forwarded(), State(), 0, 0
         self.charged: Counter[int] = Counter()
@@ -49,7 +49,7 @@ class Stream:
             }
         )
         memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
-        rows = list(self.tally.events(events, {0: memory}))
+        rows = list(self.pre_aggregate.events(events, {0: memory}))
         self.offset, self.batch = last + 1, self.batch + 1
         if not rows:
             return

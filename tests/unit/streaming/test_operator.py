@@ -10,20 +10,20 @@ import pytest
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import REACHED, EventTimes
-from streaming.checkpoint.roster import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, Roster, code_of
-from streaming.operator.ledger_group import Held, LedgerGroup
+from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
+from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import unpack_rows
 from tables.specs import TABLES
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, tally_of
+from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
-EMPTY = Roster()
+EMPTY = TrackedPrincipals()
 QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
-TALLY = tally_of(DEPLOYMENT)
+PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
 
@@ -42,7 +42,7 @@ def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*TALLY.events(events), strict=True)
+    principals, packed = zip(*PRE_AGGREGATE.events(events), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 
@@ -56,16 +56,20 @@ def come(ms: int, partition: int = 0) -> EventTimes:
 
 
 def say(
-    state: State, rows: pd.DataFrame, roster: Roster = EMPTY, times: EventTimes = NOTHING, key: object = 3
+    state: State,
+    rows: pd.DataFrame,
+    tracked: TrackedPrincipals = EMPTY,
+    times: EventTimes = NOTHING,
+    key: object = 3,
 ) -> list[tuple[str, Any]]:
     """All that comes out, notes for the driver too."""
-    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, roster, times), frozenset({"User:super"}))
+    operator = operator_of(DEPLOYMENT, KnownBatch("", QUOTAS, tracked, times), frozenset({"User:super"}))
     return [row for part in operator((key,), iter([rows]), state) for row in unpack_rows(part["packed"])]
 
 
 def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
     """What goes to tables."""
-    return [(kind, body) for kind, body in say(state, rows, times=times) if kind not in (*NOTES, REACHED)]
+    return [(kind, body) for kind, body in say(state, rows, times=times) if kind not in (*NOTES, MAX_EVENT_TIME)]
 
 
 def test_rows_have_exactly_the_columns_of_their_tables() -> None:
@@ -107,7 +111,7 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
 
 def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
     group = LedgerGroup(damaged := State())
-    group.put("User:a", Held(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
+    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
     group.store(NOTHING, 1000)
 
     rows = run(damaged, frame(list(range(500))))
@@ -179,9 +183,9 @@ def test_a_ledger_is_not_forgotten_in_the_batch_that_brings_events_of_it_however
     assert LedgerGroup(late.next_call()).get("User:a") is not None
 
 
-def test_a_silent_ledger_that_cannot_be_read_leaves_the_roster_too() -> None:
+def test_a_silent_ledger_that_cannot_be_read_is_no_longer_tracked_either() -> None:
     group = LedgerGroup(damaged := State())
-    group.put("User:a", Held(NOW_MS, 0, b"PQL\x01 of an earlier version"))
+    group.put("User:a", StoredLedger(NOW_MS, 0, b"PQL\x01 of an earlier version"))
     group.store(NOTHING, 1000)
 
     said = say(damaged.times_out(), nothing(), times=come(QUANTUM_MS))
@@ -208,11 +212,11 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
     first = say(State(), batch)
     again = say(State(), batch, times=EventTimes({0: begin_ms, 1: begin_ms}))
 
-    assert [body for kind, body in first if kind == REACHED] == [[0, begin_ms], [1, begin_ms + QUANTUM_MS]]
-    assert [body for kind, body in again if kind == REACHED] == [[1, begin_ms + QUANTUM_MS]]
+    assert [body for kind, body in first if kind == MAX_EVENT_TIME] == [[0, begin_ms], [1, begin_ms + QUANTUM_MS]]
+    assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + QUANTUM_MS]]
 
 
-def test_a_repeated_batch_says_the_same_in_whatever_order_its_tallies_come() -> None:
+def test_a_repeated_batch_says_the_same_in_whatever_order_its_pre_aggregates_come() -> None:
     state = State()
     run(state, pd.concat([frame(list(range(50)), principal=f"User:{name}") for name in "abc"]))
     parts = [frame([1], FORGOTTEN_AFTER_MS, principal=f"User:{name}", partition=1) for name in "cde"]
@@ -272,7 +276,7 @@ def test_no_name_of_a_principal_is_taken_for_anything_else(principal: str) -> No
         }
     )
 
-    rows = pd.concat([batch.to_pandas() for batch in TALLY(iter([records]))])
+    rows = pd.concat([batch.to_pandas() for batch in PRE_AGGREGATE(iter([records]))])
 
     said = run(State(), rows)
     assert [(kind, row.get("principal")) for kind, row in said] == [
@@ -281,7 +285,7 @@ def test_no_name_of_a_principal_is_taken_for_anything_else(principal: str) -> No
     ]
 
 
-def test_the_roster_is_told_of_a_principals_first_and_last_appearance_and_of_nothing_between() -> None:
+def test_only_the_first_and_last_appearance_of_a_principal_change_who_is_tracked() -> None:
     state = State()
     first = say(state, frame([1]))
     between = say(state, frame([2], at_ms=60_000))
@@ -291,7 +295,7 @@ def test_the_roster_is_told_of_a_principals_first_and_last_appearance_and_of_not
     assert notes == [[(TRACKED, code_of("User:a"))], [], [(FORGOTTEN, code_of("User:a"))]]
 
 
-def test_an_overflow_entry_tells_its_time_and_is_on_no_roster() -> None:
+def test_an_overflow_entry_tells_its_time_and_is_not_tracked() -> None:
     rows = say(State(), frame([1], at_ms=5, principal="overflow-07"))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
@@ -314,10 +318,10 @@ def test_an_overflow_entry_stops_growing_long_before_a_principal_does() -> None:
 
 
 def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembered_its_pids() -> None:
-    pids, roster = list(range(50)), Roster(b"", overflowed_ms=NOW_MS - 1000)
+    pids, tracked = list(range(50)), TrackedPrincipals(b"", overflowed_ms=NOW_MS - 1000)
 
-    learning = say(State(), frame(pids), roster=roster)
-    long_after = say(State(), frame(pids, at_ms=DEPLOYMENT.config.window_ms), roster=roster)
+    learning = say(State(), frame(pids), tracked=tracked)
+    long_after = say(State(), frame(pids, at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
 
     assert "throttle_decisions" not in dict(learning)
     assert dict(learning)["producer_id_metrics"]["phase"] == "learning"

@@ -8,14 +8,20 @@ from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
 from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.roster import FOLDER, Roster, code_of, roster_before, save_roster
 from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.tracked_principals import (
+    FOLDER,
+    TrackedPrincipals,
+    code_of,
+    save_tracked_principals,
+    tracked_principals_before,
+)
 from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 
 
-def roster_of(*principals: str) -> Roster:
-    return Roster().changed(map(code_of, principals), (), 0)
+def tracked_of(*principals: str) -> TrackedPrincipals:
+    return TrackedPrincipals().changed(map(code_of, principals), (), 0)
 
 
 NAMES = st.lists(st.sampled_from([f"User:{n}" for n in range(12)]), unique=True, max_size=12)
@@ -25,7 +31,7 @@ NAMES = st.lists(st.sampled_from([f"User:{n}" for n in range(12)]), unique=True,
 def test_who_is_tracked_passes_always_and_of_the_others_those_who_come_first(
     tracked: list[str], blocks: list[list[str]], share: int
 ) -> None:
-    gate, known = Gate(roster_of(*tracked), share), set(tracked)
+    gate, known = Gate(tracked_of(*tracked), share), set(tracked)
     new: set[str] = set()
 
     for block in blocks:
@@ -39,13 +45,13 @@ def test_who_is_tracked_passes_always_and_of_the_others_those_who_come_first(
 
 
 def test_a_task_without_room_lets_only_tracked_principals_pass() -> None:
-    gate = Gate(roster_of("User:a"), 0)
+    gate = Gate(tracked_of("User:a"), 0)
 
     assert gate.keys(["User:a", "User:b"]) == {"User:b": overflow_key("User:b")}
 
 
 def test_principals_that_are_never_enforced_take_no_room() -> None:
-    assert Gate(Roster(), 0).keys(["unknown", "User:ANONYMOUS"]) == {}
+    assert Gate(TrackedPrincipals(), 0).keys(["unknown", "User:ANONYMOUS"]) == {}
 
 
 def test_overflow_entries_are_never_enforced_and_no_more_than_64() -> None:
@@ -65,34 +71,34 @@ def test_room_is_shared_out_evenly_to_the_partitions_of_the_batch(tmp_path: Path
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 15
 
 
-def test_a_roster_adds_and_drops_principals_and_keeps_the_newest_overflow() -> None:
-    roster = roster_of("User:a", "User:b").changed([code_of("User:c")], [code_of("User:a")], 7).changed([], [], 3)
+def test_who_is_tracked_adds_and_drops_principals_and_keeps_the_newest_overflow() -> None:
+    tracked = tracked_of("User:a", "User:b").changed([code_of("User:c")], [code_of("User:a")], 7).changed([], [], 3)
 
-    assert roster.holds(["User:a", "User:b", "User:c"]).tolist() == [False, True, True]
-    assert (len(roster), roster.overflowed_ms) == (2, 7)
+    assert tracked.holds(["User:a", "User:b", "User:c"]).tolist() == [False, True, True]
+    assert (len(tracked), tracked.overflowed_ms) == (2, 7)
 
 
-def test_a_repeated_batch_finds_the_roster_it_found_the_first_time(tmp_path: Path) -> None:
+def test_a_repeated_batch_finds_who_was_tracked_the_first_time(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    save_roster(folder, 3, roster_of("User:a"))
-    save_roster(folder, 5, roster_of("User:a", "User:b"))
+    save_tracked_principals(folder, 3, tracked_of("User:a"))
+    save_tracked_principals(folder, 5, tracked_of("User:a", "User:b"))
 
-    assert [len(roster_before(folder, batch)) for batch in (3, 4, 5, 6, 900)] == [0, 1, 1, 2, 2]
+    assert [len(tracked_principals_before(folder, batch)) for batch in (3, 4, 5, 6, 900)] == [0, 1, 1, 2, 2]
 
-    save_roster(folder, 5, roster_of("User:a", "User:b", "User:c"))
-    assert len(roster_before(folder, 6)) == 3
+    save_tracked_principals(folder, 5, tracked_of("User:a", "User:b", "User:c"))
+    assert len(tracked_principals_before(folder, 6)) == 3
 
 
-def test_only_the_rosters_that_a_batch_may_need_are_kept(tmp_path: Path) -> None:
+def test_only_the_files_that_a_batch_may_need_are_kept(tmp_path: Path) -> None:
     for batch in range(10):
-        save_roster(str(tmp_path), batch, roster_of(f"User:{batch}"))
+        save_tracked_principals(str(tmp_path), batch, tracked_of(f"User:{batch}"))
 
     assert sorted(file.name for file in (tmp_path / FOLDER).iterdir()) == ["8.msgpack", "9.msgpack"]
 
 
-def test_a_damaged_roster_is_named_with_the_way_out(tmp_path: Path) -> None:
-    save_roster(str(tmp_path), 3, roster_of("User:a"))
+def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
+    save_tracked_principals(str(tmp_path), 3, tracked_of("User:a"))
     (tmp_path / FOLDER / "3.msgpack").write_bytes(b"\xc1")
 
     with pytest.raises(CheckpointError, match=r"3\.msgpack can't be read .* delete it"):
-        roster_before(str(tmp_path), 4)
+        tracked_principals_before(str(tmp_path), 4)

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from quota.limits import UNLIMITED
 from streaming.checkpoint import batch_quotas, tasks
 from streaming.checkpoint.batch_quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
-from streaming.checkpoint.roster import Roster
 from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.tracked_principals import TrackedPrincipals
 from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 from tables.errors import TableNotFoundError
@@ -140,6 +140,6 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
 
 
 def test_principals_with_a_quota_of_their_own_pass_a_gate_without_room() -> None:
-    gate = Gate(Roster(), 0, Quotas({"own": Quota(5.0, 0)}, Quota(1.0, 0)))
+    gate = Gate(TrackedPrincipals(), 0, Quotas({"own": Quota(5.0, 0)}, Quota(1.0, 0)))
 
     assert gate.keys(["User:own", "User:other"]) == {"User:other": overflow_key("User:other")}

@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from streaming.checkpoint.marks import WRITE_ORDER
+from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
 from tables.delta import row_schema
 

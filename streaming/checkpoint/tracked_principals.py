@@ -18,7 +18,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of the operator's rows that are for the roster, and go to no table."""
+"""Kinds of the operator's rows that are for the tracked_principals, and go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
@@ -31,7 +31,7 @@ def code_of(principal: str) -> int:
     return int.from_bytes(hashlib.blake2b(principal.encode(), digest_size=_CODE_BYTES).digest(), "little", signed=True)
 
 
-class Roster(msgspec.Struct, frozen=True, array_like=True):
+class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
     """The principals that the state holds.
 
     Attributes:
@@ -49,34 +49,34 @@ class Roster(msgspec.Struct, frozen=True, array_like=True):
         """Say of each principal whether it is tracked."""
         return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
 
-    def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "Roster":
-        """Return the roster after a batch."""
+    def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "TrackedPrincipals":
+        """Return the tracked_principals after a batch."""
         codes = np.union1d(self._array(), np.fromiter(tracked, np.int64))
         codes = np.setdiff1d(codes, np.fromiter(forgotten, np.int64), assume_unique=True)
-        return Roster(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
+        return TrackedPrincipals(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
 
     def _array(self) -> np.ndarray:
         return np.frombuffer(self.codes, np.int64)
 
 
-def roster_before(checkpoint: str, batch_id: int) -> Roster:
-    """Return the roster that holds for a batch: the newest of the batches before it.
+def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
+    """Return the tracked_principals that holds for a batch: the newest of the batches before it.
 
     Raises:
         CheckpointError: If it can't be read.
     """
     files = BatchFiles(checkpoint, FOLDER)
     number = files.newest(batch_id - 1)
-    return Roster() if number is None else files.read(number, Roster)
+    return TrackedPrincipals() if number is None else files.read(number, TrackedPrincipals)
 
 
-def save_roster(checkpoint: str, batch_id: int, roster: Roster) -> None:
-    """Keep the roster of a batch, and drop those that no batch needs any more."""
-    BatchFiles(checkpoint, FOLDER).write(batch_id, roster)
+def save_tracked_principals(checkpoint: str, batch_id: int, tracked_principals: TrackedPrincipals) -> None:
+    """Keep the tracked_principals of a batch, and drop those that no batch needs any more."""
+    BatchFiles(checkpoint, FOLDER).write(batch_id, tracked_principals)
 
 
-def keep_roster(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
-    """Keep what a batch says of the roster; a repeated batch says it again.
+def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
+    """Keep what a batch says of the tracked_principals; a repeated batch says it again.
 
     Args:
         checkpoint: Folder of the checkpoint.
@@ -86,9 +86,9 @@ def keep_roster(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int
     if not any(notes.get(kind) for kind in NOTES):
         return
     tracked, forgotten, overflowed = (notes.get(kind, ()) for kind in NOTES)
-    before = roster_before(checkpoint, batch_id)
+    before = tracked_principals_before(checkpoint, batch_id)
     if overflowed:
         _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
     after = before.changed(tracked, forgotten, max(overflowed, default=0))
     if after != before:
-        save_roster(checkpoint, batch_id, after)
+        save_tracked_principals(checkpoint, batch_id, after)

@@ -18,7 +18,7 @@ WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events"
 """Decisions first: somebody acts on them."""
 
 
-class BatchMark(msgspec.Struct, frozen=True, omit_defaults=True):
+class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a commit says of its batch, in Delta's `userMetadata`.
 
     Attributes:
@@ -42,7 +42,7 @@ class BatchMark(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def newest_mark(spark: SparkSession, tables: str, table: str) -> BatchMark | None:
+def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:
     """Return the mark of the stream's newest commit to a table, or None if there is none.
 
     Raises:
@@ -76,9 +76,9 @@ def _by_spark(spark: SparkSession, tables: str, table: str, limit: int) -> list[
     return [(row["mark"], row["committed_ms"]) for row in rows]
 
 
-def _parse(commit: _Commit) -> BatchMark | None:
+def _parse(commit: _Commit) -> CommitMetadata | None:
     text, committed_ms = commit
     try:
-        return msgspec.structs.replace(msgspec.json.decode(text, type=BatchMark), committed_ms=committed_ms)
+        return msgspec.structs.replace(msgspec.json.decode(text, type=CommitMetadata), committed_ms=committed_ms)
     except msgspec.MsgspecError:
         return None

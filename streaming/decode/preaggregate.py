@@ -1,4 +1,4 @@
-"""The tally: what a block of events says of each principal, in one row per principal.
+"""The pre-aggregation: what a block of events says of each principal, in one row per principal.
 
 It goes before the shuffle, because the operator behind it costs per principal and batch, not per event. It leaves out
 repeats of a PID within a tick, which change nothing (see `state.ledger`), also of earlier batches as far as the worker
@@ -14,8 +14,8 @@ import pyarrow as pa
 from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS
 from state.events import CHARGED, CORRECTION, LEARNING
-from streaming.checkpoint.tasks import TaskBatch, keep_modules
-from streaming.decode.forwarded import AttemptMemory, PartitionMemory, Sighted, WorkerMemory, repeats_in_block
+from streaming.checkpoint.tasks import TaskBatch, freeze_gc
+from streaming.decode.forwarded import AttemptMemory, EventColumns, PartitionMemory, WorkerMemory, repeats_in_block
 from streaming.decode.overflow import Gate
 from streaming.decode.quarantine import Sampler
 from streaming.decode.records import Contract, blocks, decode
@@ -33,12 +33,12 @@ MAX_CLIENT_ID_CHARS = 256
 
 
 @dataclass(frozen=True)
-class Tally:
-    """The function of `mapInArrow`: decodes and tallies the Kafka records of one task.
+class PreAggregate:
+    """The function of `mapInArrow`: decodes and pre_aggregates the Kafka records of one task.
 
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
-        contract: What events must satisfy; if it needs brokers, principals are tallied per broker.
+        contract: What events must satisfy; if it needs brokers, principals are pre_aggregated per broker.
         late_grace_ms: Events older than their principal's time by more than this are late.
         topic: Where the records come from.
         max_principals: Most principals tracked one by one; see `streaming.decode.overflow`.
@@ -61,9 +61,9 @@ class Tally:
             batches: Columns as in `streaming.decode.records.decode`, but for the topic.
 
         Yields:
-            Rows of `TALLY_SCHEMA`.
+            Rows of `PRE_AGGREGATE_SCHEMA`.
         """
-        keep_modules()
+        freeze_gc()
         gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
         sampler, remembered = Sampler(), self.memory.open()
         for each in blocks(batches, BLOCK_BYTES):
@@ -107,7 +107,7 @@ class Tally:
         per_broker = self.contract.needs_broker
         pid, timestamp, counted = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy(), _kinds(events)
         brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
-        seen = Sighted(
+        seen = EventColumns(
             principals.indices.to_numpy(), pid, ticks_of(timestamp, self.quantum_ms), counted * _BROKERS + brokers
         )
         late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)

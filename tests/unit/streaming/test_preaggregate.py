@@ -15,16 +15,16 @@ from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
-from streaming.decode.tally import ticks_of
+from streaming.decode.preaggregate import ticks_of
 from streaming.operator.ledger_operator import in_order
-from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, tally_of
+from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.unit.streaming.packed_kit import unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
-TALLY = tally_of(DEPLOYMENT)
+PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 Row = tuple[str, int, int, int]
 KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
 
@@ -68,7 +68,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    tallies = dict(TALLY.events(table(rows, order)))
+    packed = dict(PRE_AGGREGATE.events(table(rows, order)))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [row for row in rows if row[0] == principal and row[1] >= 0]
@@ -78,21 +78,21 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
             [f"c{row[1] % 2}" for row in mine],
             [row[3] for row in mine],
         )
-        assert ledger_after(principal, events_of(tallies[principal]), rate) == ledger_after(principal, every, rate)
+        assert ledger_after(principal, events_of(packed[principal]), rate) == ledger_after(principal, every, rate)
 
 
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
     rows = [("User:a", 7, n * 10, CHARGED) for n in range(500)]
 
-    ((_, packed),) = TALLY.events(table(rows))
+    ((_, packed),) = PRE_AGGREGATE.events(table(rows))
 
     assert events_of(packed).pids == [7]
 
 
-def test_tallies_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
+def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
     second = table([("User:a", 3, 0, CHARGED)]).set_column(6, "partition", pa.array([1], pa.int32()))
-    packed = [packed for _, packed in TALLY.events(pa.concat_tables([second, first]))]
+    packed = [packed for _, packed in PRE_AGGREGATE.events(pa.concat_tables([second, first]))]
 
     assert events_of(*reversed(packed)).pids == [1, 2, 3]
 
@@ -112,7 +112,7 @@ BROKER_ROWS = st.lists(
 
 
 @given(steps=BROKER_ROWS, rate=st.sampled_from([2.0, 700.0]), cut=st.integers(0, 120))
-def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_event(
+def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_single_event(
     steps: list[tuple[int, int, int, int]], rate: float, cut: int
 ) -> None:
     deployment = Deployment(salt=3, scope="broker")
@@ -133,7 +133,7 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
         times, clients = [NOW_MS + row[2] for row in part], [f"c{row[1] % 2}" for row in part]
         return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
 
-    per_broker = tally_of(deployment)
+    per_broker = pre_aggregate_of(deployment)
     with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
     ((_, packed),) = per_broker.events(with_brokers)
 
@@ -147,7 +147,7 @@ def test_per_broker_tallies_and_any_cut_leave_the_same_ledgers_as_every_single_e
 def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
     rows = table([("User:a", 1, 0, CHARGED)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
 
-    ((_, packed),) = TALLY.events(rows)
+    ((_, packed),) = PRE_AGGREGATE.events(rows)
 
     assert events_of(packed).client_ids == ["other"]
 
@@ -162,13 +162,13 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
     worker, keys = Forwarded(), []
     for batch_id, room in enumerate([0, 1, 1]):
         attempt = Attempt("run", batch_id, batch_id)
-        tally = replace(
-            TALLY,
+        task = replace(
+            PRE_AGGREGATE,
             max_principals=room,
             memory=KnownMemory(worker=worker, attempt=attempt),
         )
         keys.append(
-            [key for batch in tally(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]
+            [key for batch in task(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]
         )
 
     assert keys == [[overflow_key("User:b")], ["User:b"], []]
@@ -178,6 +178,6 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
 def test_events_are_measured_against_the_drivers_clock_at_the_begin_of_their_batch(
     begin_ms: int | None, kind: type
 ) -> None:
-    (batch,) = replace(TALLY, batch=KnownBatch(began_ms=begin_ms))(iter([record("User:a", 0)]))
+    (batch,) = replace(PRE_AGGREGATE, batch=KnownBatch(began_ms=begin_ms))(iter([record("User:a", 0)]))
 
     assert [type(unpack(packed)) for packed in batch["packed"].to_pylist()] == [kind]
