@@ -2,13 +2,14 @@
 
 import ast
 import sys
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = {
+FOLDERS: dict[str, set[str]] = {
     "wire": set(),
     "quota": set(),
     "lifecycle": set(),
@@ -22,7 +23,7 @@ FOLDERS = {
 }
 # What a room may import, beside itself and the files that all rooms of its package share. A file beside the rooms of a
 # package is a room of its own.
-ROOMS = {
+ROOMS: dict[str, set[str]] = {
     "tables.catalog": {"tables"},
     "tables.quotas": {"quota", "tables", "tables.catalog"},
     "tables.query": {"quota", "lifecycle", "tables", "tables.catalog", "tables.quotas"},
@@ -108,11 +109,11 @@ TAKES_A_SESSION = "tables/catalog/engines.py"
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def name(path):
+def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def dotted(path):
+def dotted(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -120,7 +121,7 @@ def dotted(path):
 KNOWN = {dotted(path): path for path in MODULES}
 
 
-def imported(path):
+def imported(path: Path) -> Iterator[str]:
     """All modules that a file imports, also inside functions: ours by their full name."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -132,12 +133,12 @@ def imported(path):
                 yield full if full in KNOWN else node.module or ""
 
 
-def imports(path):
+def imports(path: Path) -> set[str]:
     """Top-level names of all modules that a file imports, also inside functions."""
     return {each.partition(".")[0] for each in imported(path)}
 
 
-def eager_imports(path):
+def eager_imports(path: Path) -> Iterator[str]:
     """As `imports`, but only those that run when the module is imported."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
@@ -146,7 +147,7 @@ def eager_imports(path):
             yield (node.module or "").partition(".")[0]
 
 
-def room(module):
+def room(module: str) -> str:
     """The room of one of our modules: its folder below a package, or itself if it lies beside the rooms.
 
     Files beside the rooms of `tables` are what all of its rooms stand on, and count as one.
@@ -159,48 +160,48 @@ def room(module):
     return module if parts[0] in ("broker", "streaming", "jobs") else parts[0]
 
 
-def circle(edges):
+def circle(edges: dict[str, set[str]]) -> list[str] | None:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
-        return error.args[1]
+        return list(error.args[1])
     return None
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_a_folder_imports_only_what_it_may(path):
+def test_a_folder_imports_only_what_it_may(path: Path) -> None:
     folder = path.relative_to(ROOT).parts[0]
     ours = imports(path) & set(FOLDERS)
     assert ours <= FOLDERS[folder] | {folder}
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if room(dotted(path)) in ROOMS], ids=name)
-def test_a_room_imports_only_what_it_may(path):
+def test_a_room_imports_only_what_it_may(path: Path) -> None:
     own = room(dotted(path))
     ours = {room(module) for module in imported(path) if module in KNOWN}
     assert ours <= ROOMS[own] | SHARED | {own}
 
 
-def test_every_room_is_in_the_table():
+def test_every_room_is_in_the_table() -> None:
     rooms = {room(module) for module in KNOWN if module.startswith(("tables.", "broker.", "streaming."))}
     assert rooms - SHARED - set(FOLDERS) == set(ROOMS)
 
 
-def test_modules_import_in_no_circle():
+def test_modules_import_in_no_circle() -> None:
     assert (
         circle({module: {each for each in imported(path) if each in KNOWN} for module, path in KNOWN.items()}) is None
     )
 
 
-def test_rooms_import_in_no_circle():
-    edges = {}
+def test_rooms_import_in_no_circle() -> None:
+    edges: dict[str, set[str]] = {}
     for module, path in KNOWN.items():
         ours = {room(each) for each in imported(path) if each in KNOWN}
         edges.setdefault(room(module), set()).update(ours - {room(module)})
     assert circle(edges) is None
 
 
-def test_in_a_package_no_two_files_have_one_name():
+def test_in_a_package_no_two_files_have_one_name() -> None:
     usual = {"__init__.py", "__main__.py", "errors.py", "command.py"}
     for folder in FOLDERS:
         names = [path.name for path in MODULES if path.relative_to(ROOT).parts[0] == folder]
@@ -208,29 +209,29 @@ def test_in_a_package_no_two_files_have_one_name():
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] in PURE_PACKAGES], ids=name)
-def test_the_pure_packages_know_no_engine_file_or_clock(path):
+def test_the_pure_packages_know_no_engine_file_or_clock(path: Path) -> None:
     foreign = imports(path) - PURE - set(FOLDERS)
     assert foreign <= ({"secrets", "time"} if path.name == SELF_CONTAINED else set())
 
 
-def test_at_most_one_module_of_the_state_knows_the_clock():
+def test_at_most_one_module_of_the_state_knows_the_clock() -> None:
     assert sum("time" in imports(path) for path in (ROOT / "state").rglob("*.py")) <= 1
 
 
 @pytest.mark.parametrize("path", [path for path in MODULES if dotted(path).split(".")[0] == "tables"], ids=name)
-def test_the_tables_have_no_spark(path):
+def test_the_tables_have_no_spark(path: Path) -> None:
     assert not imports(path) & SPARK or name(path) == TAKES_A_SESSION
     assert not set(eager_imports(path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
 
 
-def test_the_commands_start_without_spark_and_kafka():
+def test_the_commands_start_without_spark_and_kafka() -> None:
     light = ["streaming/errors.py", "broker/errors.py", "jobs/cli.py", "jobs/terminal.py", "jobs/errors.py"]
     light += ["jobs/quotas/command.py", "jobs/tables/sql_command.py"]
     for path in light:
         assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
 
 
-def test_only_the_base_packages_are_imported_outside_spark():
+def test_only_the_base_packages_are_imported_outside_spark() -> None:
     known = {"confluent_kafka", "datasketches", "deltalake", "duckdb", "msgspec", "numpy", "pandas", "pyarrow"}
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
     known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "textual", "uvicorn"}
@@ -240,14 +241,14 @@ def test_only_the_base_packages_are_imported_outside_spark():
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_names_of_pyspark_are_in_each_version_that_we_run_on(path):
+def test_names_of_pyspark_are_in_each_version_that_we_run_on(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pyspark":
-            assert {alias.name for alias in node.names} <= OF_EACH_SPARK.get(node.module, set())
+            assert {alias.name for alias in node.names} <= OF_EACH_SPARK.get(node.module or "", set())
         elif isinstance(node, ast.Import):
             assert "pyspark" not in {alias.name.partition(".")[0] for alias in node.names}
 
 
 @pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in MODULES}))
-def test_every_folder_is_a_package(folder):
+def test_every_folder_is_a_package(folder: str) -> None:
     assert (ROOT / folder / "__init__.py").is_file()

@@ -1,7 +1,9 @@
 """The standard access mode of Databricks is Spark Connect: no JVM in reach, and functions travel without a session."""
 
 import ast
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import cloudpickle
@@ -39,25 +41,25 @@ ANSWERS_ON_THE_DRIVER = {"SparkEngine"}
 """Holds a session and is given to no function that travels."""
 
 
-def tree(path):
+def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def name(path):
+def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def names(node):
+def names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def types_held(annotation):
+def types_held(annotation: ast.AST) -> set[str]:
     """Names in an annotation, but for those that a function takes or returns."""
     functions = [each for each in ast.walk(annotation) if isinstance(each, ast.Subscript) and "Callable" in names(each)]
     return names(annotation) - {name for each in functions for name in names(each)}
 
 
-def out_of_reach(code):
+def out_of_reach(code: ast.AST) -> Iterator[str]:
     """Attributes and modules that only a session with a JVM beside it has."""
     for node in ast.walk(code):
         if isinstance(node, ast.Attribute) and node.attr in NOT_IN_CONNECT:
@@ -70,7 +72,7 @@ def out_of_reach(code):
         yield from (module for module in modules if module.startswith(NOT_IMPORTED) or module == "pyspark.SparkContext")
 
 
-def captured(code):
+def captured(code: ast.AST) -> Iterator[str]:
     """Classes with a field of a session's type, and functions that travel and are no plain names of a module."""
     for node in ast.walk(code):
         if isinstance(node, ast.ClassDef) and node.name not in ANSWERS_ON_THE_DRIVER:
@@ -94,12 +96,12 @@ def captured(code):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_code_needs_a_jvm_beside_the_session(path):
+def test_no_code_needs_a_jvm_beside_the_session(path: Path) -> None:
     assert list(out_of_reach(tree(path))) == []
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_no_function_that_travels_takes_a_session_along(path):
+def test_no_function_that_travels_takes_a_session_along(path: Path) -> None:
     assert list(captured(tree(path))) == []
 
 
@@ -114,7 +116,7 @@ def test_no_function_that_travels_takes_a_session_along(path):
         "from py4j.protocol import Py4JError",
     ],
 )
-def test_the_scan_finds_what_needs_a_jvm(code):
+def test_the_scan_finds_what_needs_a_jvm(code: str) -> None:
     assert list(out_of_reach(ast.parse(code)))
 
 
@@ -128,11 +130,16 @@ def test_the_scan_finds_what_needs_a_jvm(code):
         "class Commit:\n    last: DataFrame | None = None",
     ],
 )
-def test_the_scan_finds_a_captured_session(code):
+def test_the_scan_finds_a_captured_session(code: str) -> None:
     assert list(captured(ast.parse(code)))
 
 
-def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
+def travelled(function: object) -> Any:
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    return cloudpickle.loads(dumps(function))
+
+
+def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same() -> None:
     options = StreamOptions(
         topic="produce-events",
         kafka_options={"kafka.bootstrap.servers": "127.0.0.1:9"},
@@ -149,6 +156,6 @@ def test_the_functions_of_the_stream_can_be_sent_and_still_be_the_same():
         WorkerMemory(options.checkpoint),
         Deployment(QuotaConfig(), salt=7),
     ):
-        assert cloudpickle.loads(cloudpickle.dumps(function)) == function
-    sent = cloudpickle.loads(cloudpickle.dumps(commit))
+        assert travelled(function) == function
+    sent = travelled(commit)
     assert sent.watch.topic == "produce-events"

@@ -4,6 +4,7 @@ from kafka.protocol.admin.topics import ElectionType
 from kafka.structs import TopicPartition
 
 class KafkaAdminClient:
+    DEFAULT_CONFIG: dict[str, Any]
     _manager: Any
     _closed: bool
     _net: Any

@@ -1,18 +1,21 @@
 """Rows of `producer_inits` and `pid_blocks`, written by hand: what a test does not name gets a harmless value."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
-from tests.unit.jobs.table_rows import append
+from tests.unit.jobs.table_rows import Row, append
 
 NOW = datetime.now(timezone.utc).replace(microsecond=0)
 """The commands read the real clock, so their rows are of a moment ago."""
 
 
-def ago(seconds):
+def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def init(answered_at, result_producer_id, **values):
+def init(answered_at: datetime, result_producer_id: int, **values: Any) -> Row:
     row = {
         "answered_at": answered_at,
         "broker_id": 1,
@@ -32,11 +35,11 @@ def init(answered_at, result_producer_id, **values):
     return row | values
 
 
-def failed_init(answered_at, error, **values):
+def failed_init(answered_at: datetime, error: str, **values: Any) -> Row:
     return init(answered_at, -1, result_producer_epoch=-1, error=error, **values)
 
 
-def block_row(first, allocated_at, **values):
+def block_row(first: int, allocated_at: datetime, **values: Any) -> Row:
     row = {
         "broker_id": 1,
         "broker_epoch": 5,
@@ -51,11 +54,13 @@ def block_row(first, allocated_at, **values):
     return row | values
 
 
-def failed_block(allocated_at, error, **values):
+def failed_block(allocated_at: datetime, error: str, **values: Any) -> Row:
     return block_row(-1, allocated_at, length=0, error=error, **values)
 
 
-def append_kip_tables(tables, *, inits=(), blocks=(), decisions=()):
+def append_kip_tables(
+    tables: str | Path, *, inits: Sequence[Row] = (), blocks: Sequence[Row] = (), decisions: Sequence[Row] = ()
+) -> None:
     append(tables, "producer_inits", *inits)
     append(tables, "pid_blocks", *blocks)
     append(tables, "throttle_decisions", *decisions)

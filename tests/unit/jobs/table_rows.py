@@ -1,6 +1,8 @@
 """Rows of the tables, written by hand: what a test does not name gets a harmless value."""
 
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
@@ -8,19 +10,20 @@ from deltalake import write_deltalake
 from tables.delta import TABLES, create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+Row = dict[str, Any]
 
 
-def seconds(count):
+def seconds(count: float) -> timedelta:
     return timedelta(seconds=count)
 
 
-def append(tables, name, *rows):
+def append(tables: str | Path, name: str, *rows: Row) -> None:
     create_missing(str(tables))
     table = pa.Table.from_pylist(list(rows), schema=TABLES[name].schema)
     write_deltalake(table_path(str(tables), name), table, mode="append")
 
 
-def metrics(principal, window_end, **values):
+def metrics(principal: str, window_end: datetime, **values: Any) -> Row:
     row = {
         "principal": principal,
         "broker_id": None,
@@ -47,7 +50,7 @@ def metrics(principal, window_end, **values):
     return row | values
 
 
-def decision(principal, decided_at, **values):
+def decision(principal: str, decided_at: datetime, **values: Any) -> Row:
     row = {
         "decision_id": f"{principal}/{decided_at:%H%M%S}",
         "principal": principal,
@@ -71,7 +74,7 @@ def decision(principal, decided_at, **values):
     return row | values
 
 
-def tap_report(broker_id, reported_at, **values):
+def tap_report(broker_id: int, reported_at: datetime | None, **values: Any) -> Row:
     row = {
         "broker_id": broker_id,
         "seen_at": reported_at,
@@ -92,7 +95,7 @@ def tap_report(broker_id, reported_at, **values):
     return row | values
 
 
-def lease_step(lease_id, state, recorded_at, **values):
+def lease_step(lease_id: str | None, state: str, recorded_at: datetime, **values: Any) -> Row:
     row = {
         "recorded_at": recorded_at,
         "sequence": 1,
@@ -114,7 +117,7 @@ def lease_step(lease_id, state, recorded_at, **values):
     return row | values
 
 
-def quarantined(record_timestamp, **values):
+def quarantined(record_timestamp: datetime, **values: Any) -> Row:
     row = {
         "value": b"x",
         "reason": "not_json",

@@ -3,6 +3,9 @@
 import json
 import re
 import struct
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,16 +14,17 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, block_row, failed_block, init
 from tests.unit.jobs.table_rows import decision
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> Path:
     return tmp_path / "tables"
 
 
-def metadata_log(folder, *records):
+def metadata_log(folder: Path, *records: tuple[datetime, int, int, int]) -> Path:
     folder.mkdir()
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
     for offset, (at, broker_id, broker_epoch, end) in enumerate(records):
@@ -30,12 +34,12 @@ def metadata_log(folder, *records):
     return folder
 
 
-def as_json(pid_quota, *arguments):
+def as_json(pid_quota: PidQuota, *arguments: object) -> tuple[int, Any, str]:
     code, out, err = pid_quota("blocks", "--json", *arguments)
     return code, json.loads(out), err
 
 
-def test_burn_rate_losses_and_errors_are_told_per_broker(pid_quota, tables):
+def test_burn_rate_losses_and_errors_are_told_per_broker(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(
         tables,
         blocks=[
@@ -70,7 +74,7 @@ def test_burn_rate_losses_and_errors_are_told_per_broker(pid_quota, tables):
     assert found["hours_left"] == pytest.approx((2**63 - 4001) / found["pids_per_hour"])
 
 
-def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota, tables):
+def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(1000, ago(60), broker_epoch=9)])
     code, out, err = pid_quota("blocks", "--tables", tables)
     assert (code, err) == (0, "")
@@ -79,7 +83,7 @@ def test_people_read_a_table_the_end_of_all_ids_and_the_verdict(pid_quota, table
     assert "KIP-730 is kept" in out
 
 
-def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota, tables):
+def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables)
     code, out, _ = pid_quota("blocks", "--tables", tables)
     assert code == 0
@@ -87,7 +91,7 @@ def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota, tables):
     assert "kept:" not in out
 
 
-def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota, tables):
+def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota: PidQuota, tables: Path) -> None:
     blocks = [block_row(0, ago(7200)), block_row(500, ago(60), broker_id=2), block_row(2000, ago(50), broker_epoch=4)]
     append_kip_tables(tables, blocks=blocks)
 
@@ -99,12 +103,12 @@ def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota, tables):
     assert (code, [item["promise"] for item in found["violations"]]) == (1, ["no overlap", "epoch not stale"])
 
 
-def test_the_same_ids_given_twice_are_an_overlap_even_to_the_same_broker(pid_quota, tables):
+def test_the_same_ids_given_twice_are_an_overlap_even_to_the_same_broker(pid_quota: PidQuota, tables: Path) -> None:
     append_kip_tables(tables, blocks=[block_row(0, ago(7200)), block_row(0, ago(60))])
     assert pid_quota("blocks", "--tables", tables)[0] == 1
 
 
-def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota, tables):
+def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota: PidQuota, tables: Path) -> None:
     samples = {"User:x": [1500, 2**62], "User:y": [1_001_999, 1_002_000], "User:\x1b[2J": [2**61]}
     append_kip_tables(
         tables,
@@ -121,7 +125,7 @@ def test_a_refused_id_that_was_never_allocated_is_told_as_forged(pid_quota, tabl
 
 
 class TestOnePid:
-    def test_its_broker_and_whom_it_went_to_are_told(self, pid_quota, tables):
+    def test_its_broker_and_whom_it_went_to_are_told(self, pid_quota: PidQuota, tables: Path) -> None:
         append_kip_tables(
             tables,
             blocks=[block_row(122_000, ago(90)), block_row(123_000, ago(60), broker_id=7, broker_epoch=31)],
@@ -137,7 +141,9 @@ class TestOnePid:
     @pytest.mark.parametrize(
         ("pid", "said"), [(4, "it is older"), (9000, "made it up, or it was allocated after"), (2500, "nobody tapped")]
     )
-    def test_one_that_no_block_holds_is_said_to_be_so(self, pid_quota, tables, pid, said):
+    def test_one_that_no_block_holds_is_said_to_be_so(
+        self, pid_quota: PidQuota, tables: Path, pid: int, said: str
+    ) -> None:
         append_kip_tables(tables, blocks=[block_row(1000, ago(90)), block_row(3000, ago(60))])
         code, out, err = pid_quota("blocks", "--tables", tables, "--pid", pid)
         assert (code, out) == (1, "")
@@ -154,7 +160,7 @@ class TestOnePid:
             (2000, "not known", "2000 was given to broker 2; no tap saw whether it was handed out"),
         ],
     )
-    def test_what_became_of_it_is_said(self, pid_quota, tables, pid, fate, said):
+    def test_what_became_of_it_is_said(self, pid_quota: PidQuota, tables: Path, pid: int, fate: str, said: str) -> None:
         restarted = block_row(3000, ago(30), broker_epoch=9)
         append_kip_tables(
             tables,
@@ -164,13 +170,15 @@ class TestOnePid:
         assert said in pid_quota("blocks", "--tables", tables, "--pid", pid)[1]
         assert as_json(pid_quota, "--tables", tables, "--pid", pid)[1]["fate"] == fate
 
-    def test_without_any_block_nobody_can_say(self, pid_quota, tables):
+    def test_without_any_block_nobody_can_say(self, pid_quota: PidQuota, tables: Path) -> None:
         append_kip_tables(tables)
         assert "tap a controller" in pid_quota("blocks", "--tables", tables, "--pid", 1)[2]
 
 
 class TestMetadataLog:
-    def test_older_blocks_come_from_the_log_and_those_of_both_count_once(self, pid_quota, tables, tmp_path):
+    def test_older_blocks_come_from_the_log_and_those_of_both_count_once(
+        self, pid_quota: PidQuota, tables: Path, tmp_path: Path
+    ) -> None:
         append_kip_tables(tables, blocks=[block_row(1000, ago(60)), block_row(2000, ago(30))])
         log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000), (ago(61), 1, 5, 2000), (ago(31), 1, 5, 3000))
 
@@ -179,18 +187,18 @@ class TestMetadataLog:
         assert [(row["broker_id"], row["blocks"]) for row in found["brokers"]] == [(1, 2), (4, 1)]
         assert (found["complete_from"], found["violations"]) == (0, [])
 
-    def test_the_log_alone_will_do(self, pid_quota, tmp_path):
+    def test_the_log_alone_will_do(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         log = metadata_log(tmp_path / "log", (ago(9000), 4, 2, 1000))
         code, out, _ = pid_quota("blocks", "--metadata-log", log, "--pid", 7)
         assert code == 0
         assert "was given to broker 4; no tap saw whether it was handed out" in out
 
-    def test_without_either_there_is_nothing_to_read(self, pid_quota):
+    def test_without_either_there_is_nothing_to_read(self, pid_quota: PidQuota) -> None:
         code, _, err = pid_quota("blocks")
         assert code == 2
         assert "--metadata-log" in err
 
-    def test_a_folder_without_a_log_is_one_line(self, pid_quota, tmp_path):
+    def test_a_folder_without_a_log_is_one_line(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         code, _, err = pid_quota("blocks", "--metadata-log", tmp_path)
         assert (code, err.count("\n")) == (1, 1)
 
@@ -202,7 +210,9 @@ HISTORIES = st.lists(
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HISTORIES)
-def test_the_views_say_what_the_model_says(tmp_path_factory, history):
+def test_the_views_say_what_the_model_says(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[int, int, int, int]]
+) -> None:
     tables = tmp_path_factory.mktemp("tables")
     rows = [
         block_row(500 * half, ago(120 - 3 * at), broker_id=broker, broker_epoch=epoch)
@@ -222,5 +232,5 @@ def test_the_views_say_what_the_model_says(tmp_path_factory, history):
     assert sorted(alerts) == sorted(expected)
 
 
-def ms(at):
+def ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)

@@ -3,7 +3,9 @@
 import inspect
 import json
 import sys
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,41 +17,44 @@ from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisio
 from broker.leases.lease_rules import Action, Lease
 from jobs.cli import run
 from tables.catalog import engines
+from tables.catalog.engines import Engine
 from tables.commits import retry_conflicts
 from tables.delta import TABLES
 from tables.errors import TableError
 from tables.query.views import views
 from tables.times import to_ms
 from tests.unit.jobs import warehouse_kit
-from tests.unit.jobs.table_rows import NOON, decision, metrics, seconds
+from tests.unit.jobs.command_kit import PidQuota
+from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds
+from tests.unit.jobs.warehouse_kit import FakeWarehouse
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")
 NOON_MS = to_ms(NOON)
 
 
 @pytest.fixture
-def warehouse(monkeypatch):
+def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeWarehouse:
     return warehouse_kit.use(monkeypatch)
 
 
 @pytest.fixture
-def engine(warehouse):
+def engine(warehouse: FakeWarehouse) -> Iterator[Engine]:
     with engines.engine("prod.pid_quota") as engine:
         yield engine
 
 
-def insert(warehouse, name, *rows):
+def insert(warehouse: FakeWarehouse, name: str, *rows: Row) -> None:
     warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
-def test_the_fake_takes_what_the_real_connector_takes():
+def test_the_fake_takes_what_the_real_connector_takes() -> None:
     taken = set(inspect.signature(Connection.__init__).parameters)
     assert {"server_hostname", "http_path", "access_token", "catalog", "schema", "kwargs"} <= taken
     assert list(inspect.signature(Cursor.execute).parameters)[1:3] == ["operation", "parameters"]
 
 
 class TestConnection:
-    def test_is_made_to_the_host_with_catalog_and_schema_and_closed_again(self, warehouse):
+    def test_is_made_to_the_host_with_catalog_and_schema_and_closed_again(self, warehouse: FakeWarehouse) -> None:
         with engines.engine("prod.pid_quota"):
             assert warehouse.open_connections == 1
         assert warehouse.open_connections == 0
@@ -61,13 +66,15 @@ class TestConnection:
             "schema": "pid_quota",
         }
 
-    def test_a_warehouse_s_id_is_enough(self, warehouse, monkeypatch):
+    def test_a_warehouse_s_id_is_enough(self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DATABRICKS_HTTP_PATH")
         monkeypatch.setenv("DATABRICKS_WAREHOUSE_ID", "0123456789abcdef")
         with engines.engine("prod.pid_quota"):
             assert warehouse.connected_with["path"] == "/sql/1.0/warehouses/0123456789abcdef"
 
-    def test_without_a_token_a_service_principal_signs_in(self, warehouse, monkeypatch):
+    def test_without_a_token_a_service_principal_signs_in(
+        self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("DATABRICKS_TOKEN")
         monkeypatch.setenv("DATABRICKS_CLIENT_ID", "11111111-1111-1111-1111-111111111111")
         monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "-".join(["not", "real"]))
@@ -75,13 +82,15 @@ class TestConnection:
             assert callable(warehouse.connected_with["credentials_provider"])
             assert "auth_type" not in warehouse.connected_with
 
-    def test_without_a_token_the_browser_asks(self, warehouse, monkeypatch):
+    def test_without_a_token_the_browser_asks(self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DATABRICKS_TOKEN")
         with engines.engine("prod.pid_quota"):
             assert warehouse.connected_with["auth_type"] == "databricks-oauth"
 
     @pytest.mark.parametrize("missing", ["DATABRICKS_HOST", "DATABRICKS_HTTP_PATH"])
-    def test_what_is_missing_is_named(self, pid_quota, warehouse, monkeypatch, missing):
+    def test_what_is_missing_is_named(
+        self, pid_quota: PidQuota, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch, missing: str
+    ) -> None:
         monkeypatch.delenv(missing)
         code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT 1")
         assert code == 1
@@ -91,25 +100,31 @@ class TestConnection:
 
 class TestSql:
     @pytest.mark.parametrize("view", sorted(views()))
-    def test_each_view_is_answered_without_being_there(self, pid_quota, warehouse, view):
+    def test_each_view_is_answered_without_being_there(
+        self, pid_quota: PidQuota, warehouse: FakeWarehouse, view: str
+    ) -> None:
         code, out, err = pid_quota("sql", *TABLES_OPTION, "--view", view, "--json")
         assert (code, err) == (0, "")
         assert isinstance(json.loads(out), list)
 
-    def test_views_may_be_joined_below_a_with_of_the_user(self, pid_quota, warehouse):
+    def test_views_may_be_joined_below_a_with_of_the_user(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
         insert(warehouse, "producer_id_metrics", metrics("User:m", NOON, refused_pids=3))
         text = "WITH mine AS (SELECT principal, refused_pids FROM principal_metrics) SELECT * FROM mine;"
         code, out, _ = pid_quota("sql", *TABLES_OPTION, text, "--json")
         assert (code, json.loads(out)) == (0, [{"principal": "User:m", "refused_pids": 3}])
 
     @pytest.mark.parametrize("text", ["DELETE FROM throttle_decisions", "SELECT 1; SELECT 2", "USE prod", "SELECT ("])
-    def test_only_one_reading_statement_gets_through(self, pid_quota, warehouse, text):
+    def test_only_one_reading_statement_gets_through(
+        self, pid_quota: PidQuota, warehouse: FakeWarehouse, text: str
+    ) -> None:
         code, _, err = pid_quota("sql", *TABLES_OPTION, text)
         assert code == 1
         assert "SELECT" in err
         assert warehouse.statements == []
 
-    def test_what_the_warehouse_refuses_is_told_in_one_line(self, pid_quota, warehouse):
+    def test_what_the_warehouse_refuses_is_told_in_one_line(
+        self, pid_quota: PidQuota, warehouse: FakeWarehouse
+    ) -> None:
         code, _, err = pid_quota("sql", *TABLES_OPTION, "SELECT nothing FROM throttle_decisions")
         assert code == 1
         assert err.startswith("error: the catalog refused: [PARSE_SYNTAX_ERROR]")
@@ -117,16 +132,16 @@ class TestSql:
 
 
 class TestQuotas:
-    def rates(self, pid_quota):
+    def rates(self, pid_quota: PidQuota) -> dict[str | None, float]:
         code, out, err = pid_quota("quotas", *TABLES_OPTION, "--describe", "--json")
         assert (code, err) == (0, "")
         return {row["entity_name"]: row["producer_ids_rate"] for row in json.loads(out)}
 
-    def alter(self, pid_quota, *arguments):
+    def alter(self, pid_quota: PidQuota, *arguments: object) -> None:
         code, _, err = pid_quota("quotas", *TABLES_OPTION, "--alter", "--entity-type", "users", *arguments)
         assert (code, err) == (0, "")
 
-    def test_are_set_changed_and_deleted_the_default_too(self, pid_quota, warehouse):
+    def test_are_set_changed_and_deleted_the_default_too(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
         self.alter(pid_quota, "--add-config", "producer_ids_rate=100")
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=5")
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=7")
@@ -145,7 +160,7 @@ ACTIONS = [
 
 
 class TestEnforcement:
-    def test_decisions_in_force_are_found(self, warehouse, engine):
+    def test_decisions_in_force_are_found(self, warehouse: FakeWarehouse, engine: Engine) -> None:
         insert(
             warehouse,
             "throttle_decisions",
@@ -156,7 +171,7 @@ class TestEnforcement:
         (found,) = CatalogDecisions(engine).in_force(NOON_MS)
         assert (found.principal, found.client_ids, found.throttled_until_ms) == ("User:m", {"app": 3}, NOON_MS + 60_000)
 
-    def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine):
+    def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine: Engine) -> None:
         ours, other = CatalogActions(engine), CatalogActions(engine)
         assert ours.has_changed()
         ours.append(ACTIONS)
@@ -166,21 +181,21 @@ class TestEnforcement:
         other.append(ACTIONS[1:])
         assert ours.has_changed()
 
-    def test_what_can_not_be_written_is_an_error(self, warehouse, engine):
+    def test_what_can_not_be_written_is_an_error(self, warehouse: FakeWarehouse, engine: Engine) -> None:
         engine.execute("DROP TABLE enforcement_actions")
         with pytest.raises(TableError, match="no quota is changed without it"):
             CatalogActions(engine).append(ACTIONS)
 
-    def test_the_newest_write_is_the_history_s(self, engine):
+    def test_the_newest_write_is_the_history_s(self, engine: Engine) -> None:
         assert newest_write_ms(engine, ["throttle_decisions"]) == to_ms(warehouse_kit.LAST_WRITE)
 
 
-def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
+def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     # FAKE session: the real one is in the runtime only.
     asked = []
 
     class Session:
-        def sql(self, statement):
+        def sql(self, statement: str) -> Any:
             asked.append(statement)
             return type("Frame", (), {"columns": ["x"], "collect": lambda _: [(NOON.replace(tzinfo=None),)]})()
 
@@ -193,11 +208,13 @@ def test_in_a_databricks_runtime_its_spark_session_answers(monkeypatch):
     assert answer.rows == ((NOON,),)
 
 
-def test_a_statement_that_conflicts_with_another_writer_s_is_run_again(warehouse, engine, monkeypatch):
+def test_a_statement_that_conflicts_with_another_writer_s_is_run_again(
+    warehouse: FakeWarehouse, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engines, "retry_conflicts", partial(retry_conflicts, sleep=lambda _: None))
     answer, conflicts = warehouse.run, ["[DELTA_CONCURRENT_APPEND] Files were added by a concurrent update."]
 
-    def conflict_once(*asked):
+    def conflict_once(*asked: Any) -> Any:
         if conflicts:
             raise ServerOperationError(conflicts.pop())
         return answer(*asked)
@@ -208,15 +225,19 @@ def test_a_statement_that_conflicts_with_another_writer_s_is_run_again(warehouse
     assert not conflicts
 
 
-def test_a_query_without_the_parser_says_what_to_install(monkeypatch, capsys):
+def test_a_query_without_the_parser_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     assert run(["sql", "--tables", "prod.pid_quota", "SELECT 1"]) == 1
     assert "pip install 'pid-quota[databricks]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("reason", ["[SCHEMA_NOT_FOUND] no `x`", "[NO_SUCH_CATALOG_EXCEPTION] no `x`"])
-def test_a_schema_that_is_not_there_is_named_with_what_makes_it(warehouse, monkeypatch, capsys, reason):
-    def refuse(*_):
+def test_a_schema_that_is_not_there_is_named_with_what_makes_it(
+    warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    def refuse(*_: object) -> None:
         raise ServerOperationError(reason)
 
     monkeypatch.setattr(warehouse, "run", refuse)

@@ -4,12 +4,14 @@ import importlib.util
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 
 from jobs import terminal
 from jobs.errors import JobError
+from tests.unit.jobs.command_kit import PidQuota
 
 COMMANDS = (
     "stream",
@@ -26,26 +28,26 @@ COMMANDS = (
 )
 
 
-def one_error(err):
+def one_error(err: str) -> str:
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     return err
 
 
-def test_the_version_is_shown(pid_quota):
+def test_the_version_is_shown(pid_quota: PidQuota) -> None:
     from jobs import __version__
 
     assert pid_quota("--version") == (0, f"pid-quota {__version__}\n", "")
 
 
-def test_without_arguments_the_help_names_every_command(pid_quota):
+def test_without_arguments_the_help_names_every_command(pid_quota: PidQuota) -> None:
     code, out, _ = pid_quota()
     assert code == 0
     assert all(command in out for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(pid_quota, command):
+def test_every_command_has_help(pid_quota: PidQuota, command: str) -> None:
     code, out, err = pid_quota(command, "--help")
     assert (code, err) == (0, "")
     assert f"pid-quota {command}" in out
@@ -63,47 +65,51 @@ def test_every_command_has_help(pid_quota, command):
         (("demo", "--seconds", "0"), "--seconds"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_and_exit_code_2(pid_quota, arguments, said):
+def test_a_wrong_command_line_is_one_line_and_exit_code_2(
+    pid_quota: PidQuota, arguments: tuple[object, ...], said: str
+) -> None:
     code, out, err = pid_quota(*arguments)
     assert (code, out) == (2, "")
     assert said in one_error(err)
     assert "--help" in err
 
 
-def application_raising(error):
+def application_raising(error: BaseException) -> typer.Typer:
     app = typer.Typer()
 
     @app.command()
-    def fail():
+    def fail() -> None:
         raise error
 
     return app
 
 
 @pytest.mark.parametrize("error_class", [*terminal.OUR_ERRORS])
-def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(capsys, error_class):
+def test_an_error_of_each_of_our_trees_is_one_line_and_exit_code_1(
+    capsys: pytest.CaptureFixture[str], error_class: type[Exception]
+) -> None:
     code = terminal.run(lambda: application_raising(error_class("tables\nare gone. Bring\n  them back")), [])
     assert code == 1
     assert capsys.readouterr().err == "error: tables are gone. Bring them back\n"
 
 
-def test_a_bug_is_one_line_too_and_says_how_to_see_more(capsys):
+def test_a_bug_is_one_line_too_and_says_how_to_see_more(capsys: pytest.CaptureFixture[str]) -> None:
     code = terminal.run(lambda: application_raising(ZeroDivisionError("division by zero")), [])
     assert code == 1
     assert "--debug" in one_error(capsys.readouterr().err)
 
 
-def test_ctrl_c_is_one_line_and_exit_code_130(capsys):
+def test_ctrl_c_is_one_line_and_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert terminal.run(lambda: application_raising(KeyboardInterrupt()), []) == 130
     one_error(capsys.readouterr().err)
 
 
-def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys):
+def test_control_characters_in_an_error_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.run(lambda: application_raising(JobError("topic \x1b[2J")), [])
     assert "\x1b" not in capsys.readouterr().err
 
 
-def program(*arguments, **environment):
+def program(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "jobs", *map(str, arguments)],
         capture_output=True,
@@ -114,14 +120,14 @@ def program(*arguments, **environment):
     )
 
 
-def test_the_program_s_exit_code_and_streams(tmp_path):
+def test_the_program_s_exit_code_and_streams(tmp_path: Path) -> None:
     done = program("sql", "SELECT * FROM throttle_decisions", PID_QUOTA_TABLES=str(tmp_path))
     assert (done.returncode, done.stdout) == (1, "")
     assert "--tables" in one_error(done.stderr)
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
-def test_debug_shows_the_trace_before_the_line(tmp_path, place):
+def test_debug_shows_the_trace_before_the_line(tmp_path: Path, place: str) -> None:
     arguments = ["sql", "--tables", tmp_path, "SELECT * FROM throttle_decisions"]
     done = program(*(["--debug", *arguments] if place == "first" else [*arguments, "--debug"]))
     assert done.returncode == 1
@@ -129,7 +135,7 @@ def test_debug_shows_the_trace_before_the_line(tmp_path, place):
     assert done.stderr.splitlines()[-1].startswith("error: no table throttle_decisions")
 
 
-def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path):
+def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path: Path) -> None:
     code = (
         "import sys; from jobs import cli; cli.run(['sql', '--tables', sys.argv[1], 'SELECT 1']); "
         "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'pyspark', 'delta', 'confluent_kafka'}))"
@@ -138,7 +144,7 @@ def test_the_command_sql_loads_neither_spark_nor_kafka(tmp_path):
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_a_password_in_a_settings_file_is_never_shown(tmp_path):
+def test_a_password_in_a_settings_file_is_never_shown(tmp_path: Path) -> None:
     settings = tmp_path / "client.properties"
     settings.write_text("sasl.username=tap\nsasl.password=hunter2\nthis is no setting hunter2\n", encoding="utf-8")
     server = ("--bootstrap-servers", "127.0.0.1:1", "--kafka-config", settings)
@@ -149,11 +155,13 @@ def test_a_password_in_a_settings_file_is_never_shown(tmp_path):
     assert "hunter2" not in done.stdout + done.stderr
 
 
-def stream_arguments(tmp_path):
+def stream_arguments(tmp_path: Path) -> tuple[object, ...]:
     return ("stream", "--bootstrap-servers", "127.0.0.1:1", "--tables", tmp_path / "t", "--checkpoint", tmp_path / "c")
 
 
-def test_no_java_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
+def test_no_java_is_one_line_for_the_stream(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -163,7 +171,7 @@ def test_no_java_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
     assert "install a JDK 17 or newer" in one_error(err)
 
 
-def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota, tmp_path):
+def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota: PidQuota, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a file, not a folder")
 
     code, out, err = pid_quota(*stream_arguments(tmp_path))
@@ -180,14 +188,18 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
         ("--false-positive-rate", "1.5", "false_positive_rate=1.5"),
     ],
 )
-def test_a_setting_out_of_range_is_one_line_for_the_stream(pid_quota, tmp_path, option, value, said):
+def test_a_setting_out_of_range_is_one_line_for_the_stream(
+    pid_quota: PidQuota, tmp_path: Path, option: str, value: str, said: str
+) -> None:
     code, _, err = pid_quota(*stream_arguments(tmp_path), option, value)
 
     assert code == 1
     assert said in one_error(err)
 
 
-def test_no_pyspark_is_one_line_for_the_stream(pid_quota, monkeypatch, tmp_path):
+def test_no_pyspark_is_one_line_for_the_stream(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyspark" else find_spec(name))
     code, _, err = pid_quota(

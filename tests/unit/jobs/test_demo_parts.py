@@ -4,7 +4,10 @@ import io
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -23,35 +26,35 @@ from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
 class TestFolder:
-    def test_a_new_folder_is_made_and_marked(self, tmp_path):
+    def test_a_new_folder_is_made_and_marked(self, tmp_path: Path) -> None:
         prepare_folder(tmp_path / "a" / "b")
         assert (tmp_path / "a" / "b" / MARKER).is_file()
 
-    def test_a_folder_of_an_earlier_demo_is_replaced(self, tmp_path):
+    def test_a_folder_of_an_earlier_demo_is_replaced(self, tmp_path: Path) -> None:
         prepare_folder(tmp_path / "demo")
         (tmp_path / "demo" / "old").touch()
         prepare_folder(tmp_path / "demo")
         assert [file.name for file in (tmp_path / "demo").iterdir()] == [MARKER]
 
-    def test_a_folder_of_somebody_else_stays_as_it_is(self, tmp_path):
+    def test_a_folder_of_somebody_else_stays_as_it_is(self, tmp_path: Path) -> None:
         (tmp_path / "thesis").touch()
         with pytest.raises(DemoError, match="--tables"):
             prepare_folder(tmp_path)
         assert [file.name for file in tmp_path.iterdir()] == ["thesis"]
 
-    def test_a_file_in_the_way_is_one_line(self, tmp_path):
+    def test_a_file_in_the_way_is_one_line(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         with pytest.raises(DemoError, match="not writable"):
             prepare_folder(tmp_path / "file")
 
 
 class TestChild:
-    def test_it_runs_until_the_context_ends(self, tmp_path):
+    def test_it_runs_until_the_context_ends(self, tmp_path: Path) -> None:
         child = Child("sleeper", ["-c", "import time; time.sleep(600)"], tmp_path / "log")
         with child:
             child.require_alive()
 
-    def test_one_that_ended_is_quoted_in_one_line(self, tmp_path):
+    def test_one_that_ended_is_quoted_in_one_line(self, tmp_path: Path) -> None:
         ended = threading.Event()
         with Child("tap", ["-c", "print('first\\nno broker'); raise SystemExit(3)"], tmp_path / "log") as child:
             message = ""
@@ -64,7 +67,7 @@ class TestChild:
         assert "tap ended with exit code 3: first no broker" in message
         assert str(tmp_path / "log") in message
 
-    def test_one_that_does_not_listen_is_killed(self, tmp_path, monkeypatch):
+    def test_one_that_does_not_listen_is_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("jobs.demo.processes._STOP_S", 0.1)
         ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
         with Child("deaf", ["-c", f"{ignore}; time.sleep(600)"], tmp_path / "log"):
@@ -74,23 +77,23 @@ class TestChild:
 
 class TestStreamProgress:
     @pytest.fixture
-    def checkpoint(self, tmp_path):
+    def checkpoint(self, tmp_path: Path) -> Path:
         for folder in ("offsets", "commits"):
             (tmp_path / folder).mkdir()
         return tmp_path
 
-    def offsets(self, checkpoint, batch, text):
+    def offsets(self, checkpoint: Path, batch: int, text: str) -> None:
         (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{text}", encoding="utf-8")
 
-    def test_before_the_first_batch_nothing_is_committed(self, checkpoint):
+    def test_before_the_first_batch_nothing_is_committed(self, checkpoint: Path) -> None:
         self.offsets(checkpoint, 0, '{"events":{"0":5}}')
         assert StreamProgress(checkpoint, {}, "events").committed() is None
 
-    def test_the_last_finished_batch_counts_by_number(self, checkpoint):
+    def test_the_last_finished_batch_counts_by_number(self, checkpoint: Path) -> None:
         for batch in (2, 9, 10, 11):
             self.offsets(checkpoint, batch, f'{{"events":{{"0":{batch},"1":0}}}}')
-        for batch in ("2", "9", "10", ".11.crc"):
-            (checkpoint / "commits" / batch).touch()
+        for file in ("2", "9", "10", ".11.crc"):
+            (checkpoint / "commits" / file).touch()
         assert StreamProgress(checkpoint, {}, "events").committed() == {0: 10, 1: 0}
 
 
@@ -98,7 +101,7 @@ class TestResult:
     ALICE = PrincipalRow("User:alice", 0.3, 17.0, 0, 3, 0, None)
     GOOD = Result([ALICE], frozenset({"User:mallory"}), 9.0, None, True)
 
-    def test_mallory_throttled_and_alice_not_is_as_expected(self):
+    def test_mallory_throttled_and_alice_not_is_as_expected(self) -> None:
         assert self.GOOD.as_expected
 
     @pytest.mark.parametrize(
@@ -110,16 +113,16 @@ class TestResult:
             {"principals": []},
         ],
     )
-    def test_anything_else_is_not(self, change):
+    def test_anything_else_is_not(self, change: dict[str, Any]) -> None:
         assert not replace(self.GOOD, **change).as_expected
 
 
-def test_slowing_compares_before_with_after():
+def test_slowing_compares_before_with_after() -> None:
     assert "6.0 producers a second until then, 0.5 from then on" in Slowing(10.0, 60).told(85, 60.0)
 
 
 @pytest.fixture
-def signals_as_before():
+def signals_as_before() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -127,22 +130,24 @@ def signals_as_before():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_console_stays_until_a_signal_ends_it_in_good_order(signals_as_before, number):
+def test_the_console_stays_until_a_signal_ends_it_in_good_order(
+    signals_as_before: None, number: signal.Signals
+) -> None:
     said = []
 
     class View:
-        def stage(self, text):
+        def stage(self, text: str) -> None:
             said.append(text)
             signal.raise_signal(number)
 
     # As the demo leaves them when it has stopped its processes.
     signal.signal(number, signal.SIG_IGN)
-    linger(View(), DemoConsole("./demo-data"))
+    linger(cast("DemoView", View()), DemoConsole("./demo-data"))
     assert "Ctrl-C ends it" in said[0]
 
 
 class TestConsole:
-    def test_it_answers_over_tables_that_are_empty_and_is_gone_afterwards(self, tmp_path):
+    def test_it_answers_over_tables_that_are_empty_and_is_gone_afterwards(self, tmp_path: Path) -> None:
         create_missing(str(tmp_path))
         with DemoConsole(str(tmp_path), port=0) as console:
             assert console.page_of("User:mallory").startswith(console.address)
@@ -155,7 +160,7 @@ class TestConsole:
         with pytest.raises(httpx2.ConnectError):
             httpx2.get(api)
 
-    def test_a_port_that_is_taken_gives_way_to_a_free_one(self, tmp_path):
+    def test_a_port_that_is_taken_gives_way_to_a_free_one(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with DemoConsole(str(tmp_path), port) as console:
@@ -163,7 +168,7 @@ class TestConsole:
                 assert httpx2.get(console.address).status_code == 200
 
 
-def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch):
+def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jobs.demo.clients._FLUSH_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         nobody = {"bootstrap.servers": f"127.0.0.1:{mute.getsockname()[1]}", "message.timeout.ms": "200"}
@@ -176,10 +181,10 @@ def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch):
 
 class TestView:
     @pytest.fixture
-    def clock(self):
+    def clock(self) -> Callable[[], float]:
         return iter(range(0, 10_000, 4)).__next__
 
-    def shown(self, terminal, clock):
+    def shown(self, terminal: bool, clock: Callable[[], float]) -> str:
         text = io.StringIO()
         console = Console(file=text, force_terminal=terminal, width=120, color_system=None)
         rows = [PrincipalRow("User:mallory\x1b[2J", 2.1, -0.78, 140_000, 21, 33, NOON)]
@@ -189,21 +194,21 @@ class TestView:
                 view.update(rows, "left")
         return text.getvalue()
 
-    def test_without_a_terminal_there_are_plain_lines_now_and_then(self, clock):
+    def test_without_a_terminal_there_are_plain_lines_now_and_then(self, clock: Callable[[], float]) -> None:
         lines = self.shown(False, clock).splitlines()
         assert "traffic" in lines[0]
         assert "admitted 21, refused 33" in lines[1]
         assert 2 <= len(lines) <= 4
         assert not any("\x1b" in line for line in lines)
 
-    def test_on_a_terminal_there_is_a_live_table(self, clock):
+    def test_on_a_terminal_there_is_a_live_table(self, clock: Callable[[], float]) -> None:
         shown = self.shown(True, clock)
         assert "throttled until" in shown
         assert "12:00:00 UTC" in shown
         assert "\x1b[2J" not in shown
 
 
-def test_the_principals_come_from_the_tables(tmp_path):
+def test_the_principals_come_from_the_tables(tmp_path: Path) -> None:
     append(
         tmp_path,
         "producer_id_metrics",

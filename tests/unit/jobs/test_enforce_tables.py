@@ -1,6 +1,8 @@
 """The enforcer's tables: decisions are followed, actions come back as they were written."""
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from broker.enforcer_tables.enforcement_tables import STREAM_TABLES
 from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from broker.errors import EnforceError
 from broker.leases.lease_rules import Action, Lease
+from broker.leases.lease_targets import ThrottleDecision
 from jobs.enforcement.principal_ips import read_principal_ips
 from tables.delta import create_missing
 from tables.errors import TableError
@@ -20,17 +23,17 @@ NOON_MS = 1768478400000
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> Path:
     create_missing(str(tmp_path))
     return tmp_path
 
 
-def names(decisions):
+def names(decisions: Iterable[ThrottleDecision]) -> list[str]:
     return sorted(decision.principal for decision in decisions)
 
 
 class TestDecisions:
-    def test_that_are_not_past_are_returned_once_and_again_if_wanted(self, tables):
+    def test_that_are_not_past_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:past", NOON - seconds(60)), decision("User:m", NOON))
         followed = DecisionTable(str(tables))
         assert names(followed.in_force(NOON_MS)) == ["User:m"]
@@ -38,7 +41,7 @@ class TestDecisions:
         assert names(followed.in_force(NOON_MS, again=True)) == ["User:m"]
         assert followed.in_force(NOON_MS + 60_000, again=True) == []
 
-    def test_that_are_appended_later_are_found(self, tables):
+    def test_that_are_appended_later_are_found(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
         assert followed.in_force(NOON_MS) == []
         append(
@@ -48,7 +51,7 @@ class TestDecisions:
         assert (found.decided_at_ms, found.throttled_until_ms) == (NOON_MS, NOON_MS + 60_000)
         assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
 
-    def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables):
+    def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables: Path) -> None:
         append(
             tables,
             "throttle_decisions",
@@ -58,7 +61,7 @@ class TestDecisions:
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS)
         assert (found.principal, found.client_ids, found.refused_pids) == ("User:m", {}, 0)
 
-    def test_that_name_nobody_or_no_time_are_passed_over_and_counted(self, tables):
+    def test_that_name_nobody_or_no_time_are_passed_over_and_counted(self, tables: Path) -> None:
         bad = [
             decision(None, NOON),
             *(decision("User:b", NOON) | {name: None} for name in ("decision_id", "action")),
@@ -74,7 +77,7 @@ class TestDecisions:
         assert (found.principal, found.client_ids) == ("User:m", {"app": 6})
         assert followed.bad_rows == 5
 
-    def test_are_followed_again_once_a_commit_that_named_no_file_is_taken_away(self, tables):
+    def test_are_followed_again_once_a_commit_that_named_no_file_is_taken_away(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
         followed.in_force(NOON_MS)
         log = tables / "throttle_decisions" / "_delta_log"
@@ -90,7 +93,7 @@ class TestDecisions:
 
         assert names(followed.in_force(NOON_MS)) == ["User:m"]
 
-    def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables):
+    def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables: Path) -> None:
         changed = {"reason": "quota_changed"}
         append(
             tables,
@@ -106,11 +109,11 @@ class TestDecisions:
             assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
             assert all(each.ends_sooner for each in found)
 
-    def test_of_a_time_within_a_millisecond_are_found(self, tables):
+    def test_of_a_time_within_a_millisecond_are_found(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
         assert names(DecisionTable(str(tables)).in_force(NOON_MS)) == ["User:m"]
 
-    def test_a_throttle_that_follows_a_release_is_what_holds(self, tables):
+    def test_a_throttle_that_follows_a_release_is_what_holds(self, tables: Path) -> None:
         append(
             tables,
             "throttle_decisions",
@@ -120,14 +123,14 @@ class TestDecisions:
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
         assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS + 60_000, False)
 
-    def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables):
+    def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables: Path) -> None:
         removed = {"action": "RELEASE", "reason": "quota_changed", "throttled_until": NOON}
         rows = [decision("User:m", NOON), decision("User:m", NOON, batch_id=1, **removed)]
         append(tables, "throttle_decisions", *rows)
         (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
         assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS, True)
 
-    def test_of_two_brokers_do_not_end_each_other(self, tables):
+    def test_of_two_brokers_do_not_end_each_other(self, tables: Path) -> None:
         append(
             tables,
             "throttle_decisions",
@@ -136,7 +139,7 @@ class TestDecisions:
         )
         assert len(DecisionTable(str(tables)).in_force(NOON_MS)) == 2
 
-    def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables):
+    def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
         for number in range(3):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
@@ -160,13 +163,13 @@ ROWS = [
 
 
 class TestActions:
-    def test_come_back_as_they_were_written_and_in_order(self, tables):
+    def test_come_back_as_they_were_written_and_in_order(self, tables: Path) -> None:
         table = ActionTable(str(tables))
         table.append(ROWS[:2])
         table.append(ROWS[2:])
         assert ActionTable(str(tables)).read() == ROWS
 
-    def test_that_nobody_can_act_on_are_passed_over(self, tables):
+    def test_that_nobody_can_act_on_are_passed_over(self, tables: Path) -> None:
         whole = {"recorded_at": NOON, "sequence": 0, "state": "in_force", "principal": "User:m", "until": NOON}
         lease = {"lease_id": "1", "entity_user": "m", "quota_key": "request_percentage", "new_value": 0.01}
         rows = [whole | lease | {name: None} for name in ("recorded_at", "state", "principal", "entity_user")]
@@ -177,7 +180,7 @@ class TestActions:
 
         assert action.lease.entity == QuotaEntity("m")
 
-    def test_of_others_are_noticed_and_own_ones_are_not(self, tables):
+    def test_of_others_are_noticed_and_own_ones_are_not(self, tables: Path) -> None:
         table, other = ActionTable(str(tables)), ActionTable(str(tables))
         table.read()
         table.append(ROWS[:1])
@@ -187,34 +190,35 @@ class TestActions:
         table.read()
         assert not table.has_changed()
 
-    def test_of_others_are_noticed_although_own_ones_came_after(self, tables):
+    def test_of_others_are_noticed_although_own_ones_came_after(self, tables: Path) -> None:
         table, other = ActionTable(str(tables)), ActionTable(str(tables))
         table.read()
         other.append(ROWS[2:3])
         table.append(ROWS[:1])
         assert table.has_changed()
 
-    def test_that_can_not_be_written_are_an_error(self, tables):
+    def test_that_can_not_be_written_are_an_error(self, tables: Path) -> None:
         table = ActionTable(str(tables))
         (tables / "enforcement_actions").rename(tables / "gone")
         (tables / "enforcement_actions").write_text("a file, not a folder")
         with pytest.raises(TableError, match="no quota is changed without it"):
             table.append(ROWS)
 
-    def test_times_are_exact_to_the_millisecond(self):
+    def test_times_are_exact_to_the_millisecond(self) -> None:
         assert to_time(NOON_MS + 1) == NOON + timedelta(milliseconds=1)
 
 
 class TestWatch:
-    def watch(self, tables, skews=(None,)):
-        self.alerts, skews = [], iter(skews)
+    def watch(self, tables: Path, skews: Sequence[int | None] = (None,)) -> StreamWatch:
+        self.alerts: list[str] = []
+        told = iter(skews)
         self.newest_ms = FollowedTable(str(tables), "throttle_decisions").last_commit_ms()
         followed = [FollowedTable(str(tables), name) for name in STREAM_TABLES]
         return StreamWatch(
-            lambda: newest_commit_ms(followed), lambda: next(skews), self.alerts.append, silence_ms=300_000
+            lambda: newest_commit_ms(followed), lambda: next(told), self.alerts.append, silence_ms=300_000
         )
 
-    def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables):
+    def test_a_stream_that_writes_nothing_is_told_once_and_also_when_it_is_back(self, tables: Path) -> None:
         watch = self.watch(tables, [None] * 9)
         watch.check(self.newest_ms + 250_000)
         assert self.alerts == []
@@ -229,7 +233,7 @@ class TestWatch:
         watch.check(self.newest_ms + 200_000)
         assert self.alerts[1:] == ["the stream writes again"]
 
-    def test_clocks_more_than_5_s_apart_are_told_once(self, tables):
+    def test_clocks_more_than_5_s_apart_are_told_once(self, tables: Path) -> None:
         watch = self.watch(tables, [5_000, -5_001, -9_000, 0])
         for turn in range(4):
             watch.check(self.newest_ms + 5_000 * turn)
@@ -239,20 +243,20 @@ class TestWatch:
         ]
 
 
-def test_an_ip_belongs_to_all_principals_that_are_listed_with_it(tmp_path):
+def test_an_ip_belongs_to_all_principals_that_are_listed_with_it(tmp_path: Path) -> None:
     file = tmp_path / "ips"
     file.write_text("# hosts\nUser:m 10.0.0.1\n\nUser:CN=a b,O=c 10.0.0.1\nUser:m ::1\n", encoding="utf-8")
     assert read_principal_ips(file) == {"10.0.0.1": {"User:m", "User:CN=a b,O=c"}, "::1": {"User:m"}}
 
 
 @pytest.mark.parametrize("line", ["User:m", "10.0.0.1", "User:m 10.0.0", "User:m host"])
-def test_a_line_of_ips_that_is_none_is_an_error(tmp_path, line):
+def test_a_line_of_ips_that_is_none_is_an_error(tmp_path: Path, line: str) -> None:
     file = tmp_path / "ips"
     file.write_text(f"User:a 10.0.0.1\n{line}\n", encoding="utf-8")
     with pytest.raises(EnforceError, match="line 2"):
         read_principal_ips(file)
 
 
-def test_a_file_of_ips_that_is_missing_is_an_error(tmp_path):
+def test_a_file_of_ips_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EnforceError, match="--principal-ips"):
         read_principal_ips(tmp_path / "none")

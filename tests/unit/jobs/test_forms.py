@@ -4,7 +4,9 @@ import csv
 import inspect
 import io
 import json
+from collections.abc import Callable, Iterator
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
@@ -12,6 +14,7 @@ from rich.console import Console
 
 from jobs import progress
 from jobs.cli import _COMMANDS
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, init
 from tests.unit.jobs.table_rows import append, decision, metrics
 
@@ -33,7 +36,7 @@ FLAT = (
 )
 
 
-def commands():
+def commands() -> Iterator[tuple[str, Callable[..., object]]]:
     """Every command of ours by its words, with its function."""
     for name, (module, attribute, _) in _COMMANDS.items():
         found = getattr(import_module(module), attribute)
@@ -44,11 +47,12 @@ def commands():
         if group is not None and group.callback is not None:
             yield name, group.callback
         for each in found.registered_commands:
+            assert each.callback is not None
             yield f"{name} {each.name or each.callback.__name__}", each.callback
 
 
 @pytest.fixture
-def filled(pid_quota, tmp_path):
+def filled(pid_quota: PidQuota, tmp_path: Path) -> Path:
     append(tmp_path, "producer_id_metrics", metrics('User:a,"b"', NOW))
     append(tmp_path, "throttle_decisions", decision('User:a,"b"', NOW))
     append(tmp_path, "producer_inits", init(NOW, 1))
@@ -62,13 +66,13 @@ def filled(pid_quota, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "function"), [pytest.param(*each, id=each[0]) for each in commands()])
-def test_what_prints_rows_prints_json(name, function):
+def test_what_prints_rows_prints_json(name: str, function: Callable[..., object]) -> None:
     assert name in SILENT or "as_json" in inspect.signature(function).parameters
 
 
 @pytest.mark.parametrize("command", FLAT, ids=" ".join)
-def test_csv_holds_the_rows_of_the_json(pid_quota, filled, command):
-    def asked(form):
+def test_csv_holds_the_rows_of_the_json(pid_quota: PidQuota, filled: Path, command: tuple[str, ...]) -> None:
+    def asked(form: str) -> str:
         code, out, err = pid_quota(*command, "--tables", filled, form)
         assert (code, err) == (0, "")
         return out
@@ -79,7 +83,7 @@ def test_csv_holds_the_rows_of_the_json(pid_quota, filled, command):
     assert len(rows) == len(records) + 1
 
 
-def test_csv_keeps_quotes_commas_and_nothing(pid_quota, filled):
+def test_csv_keeps_quotes_commas_and_nothing(pid_quota: PidQuota, filled: Path) -> None:
     select = "SELECT principal, broker_id, client_ids FROM throttle_decisions"
     out = pid_quota("sql", "--tables", filled, "--csv", select)[1]
     assert list(csv.reader(io.StringIO(out))) == [
@@ -88,12 +92,12 @@ def test_csv_keeps_quotes_commas_and_nothing(pid_quota, filled):
     ]
 
 
-def test_two_forms_at_once_are_refused(pid_quota, filled):
+def test_two_forms_at_once_are_refused(pid_quota: PidQuota, filled: Path) -> None:
     code, _, err = pid_quota("sql", "--tables", filled, "--csv", "--json", "SELECT 1")
     assert (code, "give one of them" in err) == (2, True)
 
 
-def test_quotas_as_csv_can_be_imported(pid_quota, filled, tmp_path):
+def test_quotas_as_csv_can_be_imported(pid_quota: PidQuota, filled: Path, tmp_path: Path) -> None:
     out = pid_quota("quotas", "--tables", filled, "--describe", "--csv")[1]
     file = tmp_path / "quotas.csv"
     file.write_text(out, encoding="utf-8")
@@ -102,7 +106,7 @@ def test_quotas_as_csv_can_be_imported(pid_quota, filled, tmp_path):
 
 
 class TestBar:
-    def shown(self, terminal):
+    def shown(self, terminal: bool) -> str:
         text = io.StringIO()
         console = Console(file=text, force_terminal=terminal, width=100)
         progress.say("carrying out \x1b decisions", console)
@@ -110,11 +114,11 @@ class TestBar:
             report(3, 13)
         return text.getvalue()
 
-    def test_on_a_terminal_it_says_what_is_done_and_how_much(self):
+    def test_on_a_terminal_it_says_what_is_done_and_how_much(self) -> None:
         shown = self.shown(True)
         assert "carrying out \\x1b decisions" in shown
         assert "keeping up the tables" in shown
         assert "3/13" in shown
 
-    def test_elsewhere_nothing_is_said(self):
+    def test_elsewhere_nothing_is_said(self) -> None:
         assert self.shown(False) == ""

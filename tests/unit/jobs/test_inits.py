@@ -2,20 +2,22 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
 from tables.query.sql_query import query
 from tests.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
 
 
-def outcomes(tables):
+def outcomes(tables: Path) -> list[str]:
     rows = query(str(tables), "SELECT outcome FROM classified_inits ORDER BY answered_at", NOW).rows
     return [outcome for (outcome,) in rows]
 
 
-def test_what_came_of_the_requests_is_counted_per_client(pid_quota, tmp_path):
+def test_what_came_of_the_requests_is_counted_per_client(pid_quota: PidQuota, tmp_path: Path) -> None:
     append_kip_tables(
         tmp_path,
         inits=[
@@ -38,7 +40,7 @@ def test_what_came_of_the_requests_is_counted_per_client(pid_quota, tmp_path):
     ]
 
 
-def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota, tmp_path):
+def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota: PidQuota, tmp_path: Path) -> None:
     append_kip_tables(tmp_path, inits=[init(ago(50 - number), number) for number in range(5)])
     append_kip_tables(tmp_path, inits=[init(ago(1), 99, principal="User:o'hara")])
 
@@ -49,7 +51,7 @@ def test_the_last_answers_of_a_principal_are_shown_in_order(pid_quota, tmp_path)
     assert "User:alice" not in out
 
 
-def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path):
+def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path: Path) -> None:
     again = {"repeated": True, "batch_id": 4}
     error = {"transactional_id": "pay", "producer_id": 5, "producer_epoch": 1}
     append_kip_tables(
@@ -68,7 +70,7 @@ def test_a_row_that_a_crashed_tap_sent_again_counts_once(tmp_path):
     assert outcomes(tmp_path) == ["first id", "first id", "fenced", "fenced"]
 
 
-def test_the_retry_of_a_bump_is_told_by_what_was_asked_before(tmp_path):
+def test_the_retry_of_a_bump_is_told_by_what_was_asked_before(tmp_path: Path) -> None:
     bump = {"transactional_id": "pay", "producer_id": 7, "producer_epoch": 0, "result_producer_epoch": 1}
     append_kip_tables(
         tmp_path,
@@ -114,7 +116,7 @@ ERRORS = (
 )
 
 
-def test_the_view_classifies_as_the_pure_function_does(tmp_path):
+def test_the_view_classifies_as_the_pure_function_does(tmp_path: Path) -> None:
     rows, expected = [], []
     combinations = itertools.product((None, "tx"), ((-1, -1), (7, 3)), ((7, 0), (7, 4), (9, 0)), (0, 1), ERRORS)
     for number, (transactional, asked, answered, before, error) in enumerate(combinations):
@@ -142,18 +144,18 @@ def test_the_view_classifies_as_the_pure_function_does(tmp_path):
     append_kip_tables(tmp_path, inits=rows)
 
     everything = query(str(tmp_path), "TABLE classified_inits", NOW).records()
-    asked = [row for row in everything if row["answered_at"] == ago(100)]
-    found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in asked]
+    newest = [row for row in everything if row["answered_at"] == ago(100)]
+    found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in newest]
 
     assert sorted(found) == sorted(expected)
 
 
-def test_tables_of_before_these_are_named(pid_quota, tmp_path):
+def test_tables_of_before_these_are_named(pid_quota: PidQuota, tmp_path: Path) -> None:
     code, _, err = pid_quota("inits", "--tables", tmp_path)
     assert (code, err.count("\n")) == (1, 1)
     assert "producer_inits" in err
 
 
 @pytest.mark.parametrize("arguments", [("--last", "0"), ("--last", "x")])
-def test_a_wrong_command_line_is_exit_code_2(pid_quota, tmp_path, arguments):
+def test_a_wrong_command_line_is_exit_code_2(pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert pid_quota("inits", "--tables", tmp_path, *arguments)[0] == 2

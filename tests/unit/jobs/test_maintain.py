@@ -5,9 +5,11 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from tables.appends import append_rows
 from tables.delta import TABLES, create_missing, open_table
@@ -15,6 +17,7 @@ from tables.log_upkeep import drop_orphaned_checksums
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.upkeep import alone, keep_up
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import append, decision, metrics
 from tests.unit.jobs.upkeep_kit import (
     ACTIONS,
@@ -38,13 +41,13 @@ DAY = timedelta(days=1)
 STREAM = "pid-quota/s"
 
 
-def maintained(pid_quota, tables, *options):
+def maintained(pid_quota: PidQuota, tables: Path, *options: object) -> dict[str, Any]:
     code, out, err = pid_quota("maintain", "--tables", tables, "--json", *options)
     assert (code, err) == (0, "")
     return {row["table"]: row for row in json.loads(out)}
 
 
-def test_small_files_become_one_and_no_row_is_lost(pid_quota, tmp_path):
+def test_small_files_become_one_and_no_row_is_lost(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 30)
 
     done = maintained(pid_quota, tmp_path)[METRICS]
@@ -54,7 +57,7 @@ def test_small_files_become_one_and_no_row_is_lost(pid_quota, tmp_path):
     assert {row["principal"] for row in rows_of(tmp_path, METRICS)} == {f"User:{number}" for number in range(30)}
 
 
-def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota, tmp_path):
+def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 5)
     maintained(pid_quota, tmp_path)
     before, log = versions(tmp_path), log_names(tmp_path, METRICS)
@@ -65,7 +68,7 @@ def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota, tmp_path):
     assert log_names(tmp_path, METRICS) == log
 
 
-def test_many_middling_files_become_large_ones(tmp_path, monkeypatch):
+def test_many_middling_files_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tables.upkeep._SMALL_FILE", 1)
     write_batches(tmp_path, 20)
     assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).merged_files == 0
@@ -75,7 +78,7 @@ def test_many_middling_files_become_large_ones(tmp_path, monkeypatch):
     assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).after.files == 1
 
 
-def test_rows_go_by_the_age_of_their_event(pid_quota, tmp_path):
+def test_rows_go_by_the_age_of_their_event(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, METRICS, metrics("User:old", days_ago(32)), metrics("User:young", days_ago(29)))
     bad = dict.fromkeys(TABLES[QUARANTINE].schema.names)
     append(tmp_path, QUARANTINE, bad | {"reason": "old", "record_timestamp": days_ago(16)}, bad | {"reason": "undated"})
@@ -87,7 +90,7 @@ def test_rows_go_by_the_age_of_their_event(pid_quota, tmp_path):
     assert (done[METRICS]["deleted_rows"], done[QUARANTINE]["deleted_rows"]) == (1, 1)
 
 
-def test_retention_is_given_by_table(pid_quota, tmp_path):
+def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, METRICS, metrics("User:m", days_ago(5)), metrics("User:m", days_ago(400)))
     append(tmp_path, DECISIONS, decision("User:m", days_ago(400)))
 
@@ -106,7 +109,9 @@ def test_retention_is_given_by_table(pid_quota, tmp_path):
         ("tap_status", "no number of days"),
     ],
 )
-def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(pid_quota, tmp_path, wish, reason):
+def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(
+    pid_quota: PidQuota, tmp_path: Path, wish: str, reason: str
+) -> None:
     write_batches(tmp_path, 2)
     before = versions(tmp_path)
     code, out, err = pid_quota("maintain", "--tables", tmp_path, "--retention", wish)
@@ -115,7 +120,7 @@ def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(pid_
     assert versions(tmp_path) == before
 
 
-def test_decisions_of_the_last_48_hours_and_those_in_force_stay(pid_quota, tmp_path):
+def test_decisions_of_the_last_48_hours_and_those_in_force_stay(pid_quota: PidQuota, tmp_path: Path) -> None:
     young, old = now() - timedelta(hours=47, minutes=59), days_ago(10)
     append(
         tmp_path,
@@ -130,7 +135,7 @@ def test_decisions_of_the_last_48_hours_and_those_in_force_stay(pid_quota, tmp_p
     assert {row["principal"] for row in rows_of(tmp_path, DECISIONS)} == {"User:young", "User:in-force"}
 
 
-def test_leases_stay_whole_until_they_are_over(pid_quota, tmp_path):
+def test_leases_stay_whole_until_they_are_over(pid_quota: PidQuota, tmp_path: Path) -> None:
     old, young = days_ago(200), days_ago(1)
     append(
         tmp_path,
@@ -153,7 +158,7 @@ def test_leases_stay_whole_until_they_are_over(pid_quota, tmp_path):
     assert done["deleted_rows"] == 6
 
 
-def test_of_several_rows_of_a_quota_the_newest_stays_however_old(pid_quota, tmp_path):
+def test_of_several_rows_of_a_quota_the_newest_stays_however_old(pid_quota: PidQuota, tmp_path: Path) -> None:
     names = ("entity_type", "entity_name", "producer_ids_rate", "updated_at", "updated_by")
     rows = [
         ("user", None, 1.0, days_ago(900), None),
@@ -169,7 +174,7 @@ def test_of_several_rows_of_a_quota_the_newest_stays_however_old(pid_quota, tmp_
     assert sorted(row["producer_ids_rate"] for row in rows_of(tmp_path, QUOTAS)) == [2.0, 3.0, 5.0]
 
 
-def test_files_of_older_versions_stay_for_those_who_read_them(pid_quota, tmp_path):
+def test_files_of_older_versions_stay_for_those_who_read_them(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     reader = open_table(str(tmp_path), METRICS)
     # A file that a writer left behind when it died.
@@ -187,14 +192,14 @@ def test_files_of_older_versions_stay_for_those_who_read_them(pid_quota, tmp_pat
     assert len(rows_of(tmp_path, METRICS)) == 3
 
 
-def test_a_vacuum_of_what_is_in_use_is_refused(pid_quota, tmp_path):
+def test_a_vacuum_of_what_is_in_use_is_refused(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 2)
     code, _, err = pid_quota("maintain", "--tables", tmp_path, "--vacuum-hours", 0)
     assert code == 2
     assert "--allow-short-vacuum" in err
 
 
-def test_an_old_log_goes_and_the_numbers_of_the_batches_stay(pid_quota, tmp_path):
+def test_an_old_log_goes_and_the_numbers_of_the_batches_stay(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 12, mark=False)
     make_old(tmp_path / METRICS)
 
@@ -210,7 +215,7 @@ def test_an_old_log_goes_and_the_numbers_of_the_batches_stay(pid_quota, tmp_path
     assert open_table(str(tmp_path), METRICS).transaction_version(STREAM) == 12
 
 
-def test_the_newest_commit_of_a_stream_stays_in_the_log(tmp_path):
+def test_the_newest_commit_of_a_stream_stays_in_the_log(tmp_path: Path) -> None:
     write_batches(tmp_path, 12)
     make_old(tmp_path / METRICS)
 
@@ -221,7 +226,7 @@ def test_the_newest_commit_of_a_stream_stays_in_the_log(tmp_path):
     assert any('"batch_id":11' in mark for mark in marks)
 
 
-def test_checksums_go_when_their_file_has_gone(tmp_path):
+def test_checksums_go_when_their_file_has_gone(tmp_path: Path) -> None:
     log = tmp_path / "_delta_log"
     log.mkdir()
     kept = {"_delta_log/1.json", "_delta_log/1.crc", "_delta_log/.1.json.crc", "part.parquet", ".part.parquet.crc"}
@@ -237,7 +242,7 @@ def test_checksums_go_when_their_file_has_gone(tmp_path):
     assert left == kept | {".on-its-way.parquet.crc"}
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota, tmp_path):
+def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 4)
     append(tmp_path, METRICS, metrics("User:old", days_ago(50)))
     before = versions(tmp_path)
@@ -249,7 +254,7 @@ def test_a_dry_run_tells_and_changes_nothing(pid_quota, tmp_path):
     assert maintained(pid_quota, tmp_path)[METRICS]["deleted_rows"] == 1
 
 
-def test_people_get_a_table(pid_quota, tmp_path):
+def test_people_get_a_table(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 4)
     code, out, _ = pid_quota("maintain", "--tables", tmp_path)
     assert code == 0
@@ -257,22 +262,22 @@ def test_people_get_a_table(pid_quota, tmp_path):
     assert line.split()[1:5] == ["4", "4", "4", "1"]
 
 
-def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path):
+def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     rounds = range(12)
     old = pa.Table.from_pylist([metrics("User:old", days_ago(50))], schema=TABLES[METRICS].schema)
 
-    def append_each(writer):
+    def append_each(writer: int) -> None:
         for number in rounds:
             row = metrics(f"User:{writer}-{number}", now())
             rows = pa.Table.from_pylist([row], schema=TABLES[METRICS].schema)
             append_rows(str(tmp_path), METRICS, rows)
 
-    def set_quotas(writer):
+    def set_quotas(writer: int) -> None:
         for number in rounds:
             set_quota(str(tmp_path), QuotaEntry(f"{writer}-{number}", 5.0, now(), "test"))
 
-    def maintain():
+    def maintain() -> None:
         for _ in rounds:
             # Something to delete each time: that is what appends may meet.
             append_rows(str(tmp_path), METRICS, old)
@@ -290,12 +295,12 @@ def test_no_append_and_no_quota_of_others_is_lost_or_refused_beside_it(tmp_path)
     assert len(rows_of(tmp_path, QUOTAS)) == len(rounds)
 
 
-def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path, monkeypatch):
+def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_batches(tmp_path, 4)
     append(tmp_path, METRICS, metrics("User:old", days_ago(50)))
     opened = []
 
-    def open_and_let_others_delete(tables, name):
+    def open_and_let_others_delete(tables: str, name: str) -> DeltaTable:
         table = open_table(tables, name)
         opened.append(name)
         # Of the tables that are opened, the second is the one to delete from.
@@ -310,7 +315,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path, monkeypatch
     assert (done.deleted_rows, done.after.rows, done.after.files) == (0, 4, 1)
 
 
-def test_two_at_once_in_the_same_folder_are_one_too_many(pid_quota, tmp_path):
+def test_two_at_once_in_the_same_folder_are_one_too_many(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     with alone(str(tmp_path)):
         code, out, err = pid_quota("maintain", "--tables", tmp_path)
@@ -320,7 +325,7 @@ def test_two_at_once_in_the_same_folder_are_one_too_many(pid_quota, tmp_path):
     assert maintained(pid_quota, tmp_path)[METRICS]["files"] == 1
 
 
-def test_a_table_that_fails_does_not_keep_the_others_waiting(pid_quota, tmp_path):
+def test_a_table_that_fails_does_not_keep_the_others_waiting(pid_quota: PidQuota, tmp_path: Path) -> None:
     write_batches(tmp_path, 3)
     for path in Path(tmp_path, DECISIONS, "_delta_log").glob("*.json"):
         path.write_text("{")
@@ -333,13 +338,15 @@ def test_a_table_that_fails_does_not_keep_the_others_waiting(pid_quota, tmp_path
     assert {row["table"]: row["files"] for row in json.loads(out)}[METRICS] == 1
 
 
-def test_tables_of_an_earlier_version_are_kept_up_without_those_it_did_not_have(pid_quota, tmp_path):
+def test_tables_of_an_earlier_version_are_kept_up_without_those_it_did_not_have(
+    pid_quota: PidQuota, tmp_path: Path
+) -> None:
     write_batches(tmp_path, 3)
     shutil.rmtree(tmp_path / DECISIONS)
     assert DECISIONS not in maintained(pid_quota, tmp_path)
 
 
-def test_a_folder_without_tables_is_one_clear_line(pid_quota, tmp_path):
+def test_a_folder_without_tables_is_one_clear_line(pid_quota: PidQuota, tmp_path: Path) -> None:
     code, out, err = pid_quota("maintain", "--tables", tmp_path / "nothing")
     assert (code, out) == (1, "")
     assert "--tables" in err

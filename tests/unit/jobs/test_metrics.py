@@ -1,15 +1,20 @@
 import urllib.request
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
 from broker.enforcer.notices import Notice
 from broker.leases.lease_rules import Lease
+from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
 from jobs.errors import MetricsError
@@ -28,14 +33,14 @@ HOUR_MS = 3_600_000
 
 
 class Clock:
-    def __init__(self):
+    def __init__(self) -> None:
         self.ms = NOON_MS
 
-    def __call__(self):
+    def __call__(self) -> int:
         return self.ms
 
 
-def row(principal, as_of_ms=NOON_MS, **values):
+def row(principal: str, as_of_ms: int = NOON_MS, **values: Any) -> tuple[str, dict[str, Any]]:
     usual = {
         "principal": principal,
         "broker_id": None,
@@ -61,17 +66,19 @@ def row(principal, as_of_ms=NOON_MS, **values):
     return "producer_id_metrics", msgspec.to_builtins(MetricsRow(**(usual | values)))
 
 
-def throttle(principal, until_ms, action="THROTTLE", at_ms=NOON_MS):
+def throttle(
+    principal: str, until_ms: int, action: str = "THROTTLE", at_ms: int = NOON_MS
+) -> tuple[str, dict[str, Any]]:
     body = {"principal": principal, "broker_id": None, "action": action, "decided_at": at_ms}
     return "throttle_decisions", body | {"throttled_until": until_ms}
 
 
-def batch(*rows, quarantined=0, commit_seconds=0.25):
+def batch(*rows: tuple[str, dict[str, Any]], quarantined: int = 0, commit_seconds: float = 0.25) -> BatchSummary:
     bodies = by_kind([*rows, *[("quarantined_events", {})] * quarantined])
     return BatchSummary(0, bodies, commit_seconds)
 
 
-def told(collector):
+def told(collector: Collector) -> dict[Any, float]:
     """What Prometheus would read: value by name and labels."""
     registry = CollectorRegistry()
     registry.register(collector)
@@ -82,21 +89,21 @@ def told(collector):
     return found
 
 
-def user(name, label):
+def user(name: str, label: str) -> tuple[str, tuple[str, str]]:
     return (name, ("user", label))
 
 
 @pytest.fixture
-def clock():
+def clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def metrics(clock):
+def metrics(clock: Clock) -> StreamMetrics:
     return StreamMetrics(QuotaConfig(), top=2, clock_ms=clock)
 
 
-def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(metrics):
+def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:alice", tokens=-2.0)))
 
     found = told(metrics)
@@ -107,7 +114,9 @@ def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(met
     assert found[user("pid_quota_limit_pids", "alice")] == 100
 
 
-def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(metrics, clock):
+def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
+    metrics: StreamMetrics, clock: Clock
+) -> None:
     metrics.observe(batch(row("User:alice", tokens=-2.0)))
 
     clock.ms += HOUR_MS // 50
@@ -119,7 +128,7 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
     assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
 
-def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics):
+def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics: StreamMetrics) -> None:
     metrics.observe(batch(*(row(f"User:u{number}", new_pids_window=number) for number in range(10))))
 
     found = told(metrics)
@@ -129,7 +138,7 @@ def test_only_the_first_have_series_of_their_own_and_the_rest_is_summed(metrics)
     assert found["pid_quota_principals",] == 10
 
 
-def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics):
+def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: StreamMetrics) -> None:
     metrics.observe(
         batch(
             row("User:big", new_pids_window=1000),
@@ -145,7 +154,7 @@ def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics):
     assert found[user("pid_quota_window_pids", "other")] == 1000
 
 
-def test_a_throttle_ends_by_its_time_or_by_its_release(metrics, clock):
+def test_a_throttle_ends_by_its_time_or_by_its_release(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(throttle("User:a", NOON_MS + 60_000), throttle("User:b", NOON_MS + 60_000)))
     metrics.observe(batch(row("User:a"), row("User:b"), throttle("User:b", NOON_MS, "RELEASE")))
 
@@ -156,7 +165,7 @@ def test_a_throttle_ends_by_its_time_or_by_its_release(metrics, clock):
     assert told(metrics)["pid_quota_decisions_total", ("action", "THROTTLE")] == 2
 
 
-def test_who_is_silent_for_a_window_has_no_series_any_more(metrics, clock):
+def test_who_is_silent_for_a_window_has_no_series_any_more(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.observe(batch(row("User:alice")))
 
     clock.ms += HOUR_MS
@@ -164,14 +173,14 @@ def test_who_is_silent_for_a_window_has_no_series_any_more(metrics, clock):
     assert not [key for key in told(metrics) if ("user", "alice") in key]
 
 
-def test_an_older_row_never_replaces_a_newer_one(metrics):
+def test_an_older_row_never_replaces_a_newer_one(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:alice", new_pids_window=7)))
     metrics.observe(batch(row("User:alice", NOON_MS - 1, new_pids_window=1)))
 
     assert told(metrics)[user("pid_quota_window_pids", "alice")] == 7
 
 
-def test_in_scope_broker_each_broker_has_its_own_budget(metrics):
+def test_in_scope_broker_each_broker_has_its_own_budget(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:alice", broker_id=1, tokens=1.0), row("User:alice", broker_id=2, tokens=2.0)))
 
     found = told(metrics)
@@ -179,13 +188,13 @@ def test_in_scope_broker_each_broker_has_its_own_budget(metrics):
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\nd', "<script>", "other", "unknown", "x" * 5000, "Ünï 中"])
-def test_no_name_can_break_the_answer(metrics, name):
+def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None:
     metrics.observe(batch(row(f"User:{name}"), row("User:bob", new_pids_window=9), row("User:carol")))
 
     assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
 
 
-def test_the_principals_and_the_records_in_trouble_are_counted(metrics):
+def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
 
@@ -196,7 +205,7 @@ def test_the_principals_and_the_records_in_trouble_are_counted(metrics):
     assert found["pid_quota_commit_seconds",] == 0.25
 
 
-def test_the_health_of_each_query_is_told(metrics, clock):
+def test_the_health_of_each_query_is_told(metrics: StreamMetrics, clock: Clock) -> None:
     metrics.report(Progress("pid-quota", 7, 1.5, 1000, 250, 40, 9000))
     metrics.report(Progress("pid-quota", 8, 1.0, 500, 10, 41, 9001))
 
@@ -214,19 +223,19 @@ def test_the_health_of_each_query_is_told(metrics, clock):
     assert found["pid_quota_stream_records_behind", query] == 0
 
 
-def test_a_source_without_record_numbers_is_not_behind():
+def test_a_source_without_record_numbers_is_not_behind() -> None:
     source = {"endOffset": {"logOffset": 4}, "latestOffset": None}
     assert progress_of({"name": None, "batchId": 0, "sources": [source]}).records_behind == 0
 
 
-def heartbeat(broker_id=1, **values):
+def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
     usual = TapHeartbeat(
         NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, 0.25, [], False, [1, 2]
     )
     return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
 
 
-def test_a_tap_tells_what_it_read_and_which_brokers_there_are():
+def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
     tap = TapMetrics()
     tap.observe(heartbeat())
     tap.observe(heartbeat(cluster_brokers=[], counters={"lines": 10, "events": 4, "unplaced": 2}))
@@ -241,7 +250,7 @@ def test_a_tap_tells_what_it_read_and_which_brokers_there_are():
     assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
 
 
-def test_an_enforcer_tells_its_leases_and_what_it_did(clock):
+def test_an_enforcer_tells_its_leases_and_what_it_did(clock: Clock) -> None:
     enforcer = EnforcerMetrics(clock)
     lease = Lease("l", "User:m", QuotaEntity(user="m"), "request_percentage", None, 0.01, NOON_MS, "d", "in_force")
     enforcer.observe(Notice(NOON_MS, "throttled", "why"))
@@ -259,17 +268,18 @@ def test_an_enforcer_tells_its_leases_and_what_it_did(clock):
     assert found["pid_quota_enforcer_turn_age_seconds",] == 3
 
 
-def outlook(broker_id, limit_reached_at):
-    forecast = Forecast(**dict.fromkeys(Forecast.__dataclass_fields__, 0) | {"limit_reached_at": limit_reached_at})
-    numbers = dict.fromkeys(BrokerOutlook.__dataclass_fields__, 0)
+def outlook(broker_id: int, limit_reached_at: datetime | None) -> BrokerOutlook:
+    nothing: dict[str, Any] = dict.fromkeys(Forecast.__dataclass_fields__, 0)
+    forecast = Forecast(**nothing | {"limit_reached_at": limit_reached_at})
+    numbers: dict[str, Any] = dict.fromkeys(BrokerOutlook.__dataclass_fields__, 0)
     return BrokerOutlook(**numbers | {"broker_id": broker_id, "held_pids": 7, "forecasts": (forecast,)})
 
 
-def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path):
+def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path: Path) -> None:
     now = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
     hour = timedelta(hours=1)
     brokers = (outlook(1, now + 30 * hour), outlook(2, None), outlook(3, now - hour))
-    report = CensusReport(None, (), brokers, (), None)
+    report = CensusReport(Mock(TakenCensus), (), brokers, (), None)
 
     write_metrics_file(tmp_path / "pid-quota.prom", report, now)
 
@@ -282,7 +292,9 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path):
         write_metrics_file(tmp_path / "no" / "folder.prom", report, now)
 
 
-def test_metrics_are_served_on_loopback_until_the_end(metrics, capsys):
+def test_metrics_are_served_on_loopback_until_the_end(
+    metrics: StreamMetrics, capsys: pytest.CaptureFixture[str]
+) -> None:
     metrics.observe(batch(row("User:alice")))
 
     with serving(metrics, 0) as port:
@@ -297,6 +309,6 @@ def test_metrics_are_served_on_loopback_until_the_end(metrics, capsys):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
 
 
-def test_without_a_port_nobody_listens(metrics):
+def test_without_a_port_nobody_listens(metrics: StreamMetrics) -> None:
     with serving(metrics, None) as port:
         assert port == 0

@@ -1,6 +1,7 @@
 """Ten kinds of users through the real rules: what the views say of their new producer ids, and the true number."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime, timezone
 
 import numpy as np
@@ -8,20 +9,24 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import CHARGED, Deployment, Events
+from state.events import CHARGED, Deployment, Events, MetricsRow
 from state.hashing import hash_pid
 from state.ledger import Ledger
 from tables.query.sql_query import query
 from tables.query.suggestions import suggestions
-from tests.unit.jobs.table_rows import append, metrics
+from tests.unit.jobs.table_rows import Row, append, metrics
 
 HOUR = 3600
 HOURS = 8
 END = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 BEGIN_S = round(END.timestamp()) - HOURS * HOUR
+Sent = list[tuple[float, int]]
+"""When something is sent, in seconds after the begin, and by which producer."""
 
 
-def tries(born_s, *, every_s=0.0, until_s=HOURS * HOUR, count=1_000_000):
+def tries(
+    born_s: Iterable[float], *, every_s: float = 0.0, until_s: float = HOURS * HOUR, count: int = 1_000_000
+) -> Sent:
     """When producers send: each from its birth on, at a pace, so often at most; pairs of time and producer."""
     found = []
     for pid, born in enumerate(born_s):
@@ -30,7 +35,7 @@ def tries(born_s, *, every_s=0.0, until_s=HOURS * HOUR, count=1_000_000):
     return sorted(found)
 
 
-def per_hour(count, hours=range(HOURS)):
+def per_hour(count: int, hours: Iterable[int] = range(HOURS)) -> list[float]:
     return [hour * HOUR + number * HOUR / count for hour in hours for number in range(count)]
 
 
@@ -48,7 +53,7 @@ USERS = {
 }
 
 
-def rows_of(name, quota, sent):
+def rows_of(name: str, quota: float | None, sent: Sent) -> list[Row]:
     ledger = Ledger(f"User:{name}", Deployment())
     events = Events(
         [pid + 1 for _, pid in sent],
@@ -60,7 +65,7 @@ def rows_of(name, quota, sent):
     return [row_of(each) for each in ledger.process(events, limit).metrics]
 
 
-def row_of(row):
+def row_of(row: MetricsRow) -> Row:
     at = {
         name: datetime.fromtimestamp(getattr(row, f"{name}_ms") / 1000, timezone.utc)
         for name in ("window_end", "as_of")
@@ -69,9 +74,10 @@ def row_of(row):
     return metrics(row.principal, **at, **counts)
 
 
-def true_most(quota, sent):
+def true_most(quota: float | None, sent: Sent) -> int:
     """Producers of the worst hour that were not let in in an hour before."""
-    seen, known = defaultdict(set), set()
+    seen: defaultdict[int, set[int]] = defaultdict(set)
+    known: set[int] = set()
     ledger = Ledger("User:x", Deployment())
     limit = UNLIMITED if quota is None else Limit(float(quota), "user")
     for at, pid in sent:
@@ -86,7 +92,7 @@ def true_most(quota, sent):
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory):
+def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("tables")
     for name, (quota, sent) in USERS.items():
         append(root, "producer_id_metrics", *rows_of(name, quota, sent))
@@ -95,7 +101,7 @@ def tables(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_a_suggestion_stands_on_the_true_number_of_a_window(tables, name):
+def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: str) -> None:
     quota, sent = USERS[name]
     found = {
         each.principal: each for each in suggestions(tables, QuotaConfig(), percentile=99, headroom=1.5, at_least=10)
@@ -108,7 +114,7 @@ def test_a_suggestion_stands_on_the_true_number_of_a_window(tables, name):
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_a_day_counts_each_producer_once(tables, name):
+def test_a_day_counts_each_producer_once(tables: str, name: str) -> None:
     _, sent = USERS[name]
     (row,) = [row for row in query(tables, "TABLE pid_budget", END).records() if row["principal"] == f"User:{name}"]
     true = len({pid for _, pid in sent})

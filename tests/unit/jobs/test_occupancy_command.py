@@ -1,7 +1,9 @@
 """`pid-quota occupancy` on a census made by hand: what it says, and what it keeps. Real brokers are in tests/broker."""
 
 import json
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +17,25 @@ from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occup
 from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.times import to_ms
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON
 from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, use
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
+Told = Callable[..., str]
 
 
-def replica(broker, idle_hours, *, topic="orders", leads=True, first_pid=0, opened=()):
+def replica(
+    broker: int,
+    idle_hours: Sequence[float],
+    *,
+    topic: str = "orders",
+    leads: bool = True,
+    first_pid: int = 0,
+    opened: Sequence[int] = (),
+) -> ReplicaProducers:
     count = len(idle_hours)
     return ReplicaProducers(
         broker,
@@ -36,7 +48,14 @@ def replica(broker, idle_hours, *, topic="orders", leads=True, first_pid=0, open
     )
 
 
-def taken(*replicas, brokers=(1,), own=(), unanswered=(), tapped=True, now=NOON):
+def taken(
+    *replicas: ReplicaProducers,
+    brokers: Sequence[int] = (1,),
+    own: Sequence[int] = (),
+    unanswered: Sequence[Unanswered] = (),
+    tapped: bool = True,
+    now: datetime = NOON,
+) -> TakenCensus:
     bound = {pid: ("User:mallory" if pid % 2 else "User:alice", to_ms(NOON) - 20 * HOUR_MS) for pid in range(1000)}
     placements = (Placement("orders", 0, brokers[0], tuple(brokers), frozenset(brokers)),)
     census = Census(
@@ -46,16 +65,16 @@ def taken(*replicas, brokers=(1,), own=(), unanswered=(), tapped=True, now=NOON)
     return TakenCensus(census, expirations, tuple(unanswered), 3, tapped)
 
 
-def two_brokers():
+def two_brokers() -> TakenCensus:
     idle = [0.2, 0.3, 2.0, 5.0, 30.0]
     return taken(replica(1, idle, opened=[3]), replica(2, idle, leads=False, opened=[3]), brokers=(1, 2), unanswered=())
 
 
 @pytest.fixture
-def occupancy(pid_quota, monkeypatch):
+def occupancy(pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch) -> Told:
     """Run the command on a census."""
 
-    def run(found, *arguments):
+    def run(found: TakenCensus, *arguments: object) -> str:
         monkeypatch.setattr(command, "take_census", lambda *_: found)
         code, out, err = pid_quota("occupancy", "--bootstrap-servers", "kafka:9092", *arguments)
         assert (code, err) == (0, "")
@@ -67,7 +86,7 @@ def occupancy(pid_quota, monkeypatch):
 # What it says
 
 
-def test_json_tells_each_broker_now_and_later(occupancy):
+def test_json_tells_each_broker_now_and_later(occupancy: Told) -> None:
     said = json.loads(occupancy(two_brokers(), "--json", "--max-pids-per-broker", 5))
 
     first, second = said["brokers"]
@@ -84,19 +103,22 @@ def test_json_tells_each_broker_now_and_later(occupancy):
     assert said["what_if"] is None
 
 
-def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupancy):
+def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupancy: Told) -> None:
     # 40 were handed out 20 hours ago: two an hour, and none of them expires soon.
     young = taken(replica(1, [0.5] * 40))
 
-    def reached(limit):
+    def reached(limit: int) -> str | None:
         said = json.loads(occupancy(young, "--json", "--max-pids-per-broker", limit))
-        return said["brokers"][0]["limit_reached_at"]
+        moment: str | None = said["brokers"][0]["limit_reached_at"]
+        return moment
 
     assert reached(42) == (NOON + timedelta(hours=1)).isoformat()
     assert reached(10_000) is None
 
 
-def flood(seconds, *, expiration_ms=DAY_MS, check_ms=600_000, down=None):
+def flood(
+    seconds: int, *, expiration_ms: int = DAY_MS, check_ms: int = 600_000, down: dict[int, str] | None = None
+) -> TakenCensus:
     """A producer id a second up to now, beside forty of 20 hours ago."""
     now_ms = to_ms(NOON)
     times = np.concatenate([np.full(40, now_ms), now_ms - 1000 * np.arange(seconds)])
@@ -109,7 +131,7 @@ def flood(seconds, *, expiration_ms=DAY_MS, check_ms=600_000, down=None):
     return TakenCensus(census, (settings,), (), 3, True, down or {})
 
 
-def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_both_are_told(occupancy):
+def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_both_are_told(occupancy: Told) -> None:
     (broker,) = json.loads(occupancy(flood(120), "--json", "--max-pids-per-broker", 760))["brokers"]
     lately, today = broker["forecasts"]
 
@@ -132,7 +154,7 @@ def test_in_a_young_flood_the_higher_rate_says_when_the_limit_is_reached_and_bot
         assert words in said
 
 
-def test_a_short_expiration_is_told_with_its_checks(occupancy):
+def test_a_short_expiration_is_told_with_its_checks(occupancy: Told) -> None:
     said = occupancy(flood(60, expiration_ms=60_000, check_ms=1000))
     assert "every 1 s" in said
     (broker,) = json.loads(occupancy(flood(60, expiration_ms=60_000, check_ms=1000), "--json"))["brokers"]
@@ -140,7 +162,7 @@ def test_a_short_expiration_is_told_with_its_checks(occupancy):
     assert "goes up and down from check to check" in occupancy(flood(60, expiration_ms=60_000))
 
 
-def test_a_broker_that_is_down_stays_in_the_list(occupancy):
+def test_a_broker_that_is_down_stays_in_the_list(occupancy: Told) -> None:
     found = flood(60, down={2: "it is not among the living"})
     assert json.loads(occupancy(found, "--json"))["down"] == [{"broker_id": 2, "reason": "it is not among the living"}]
     said = occupancy(found)
@@ -148,7 +170,7 @@ def test_a_broker_that_is_down_stays_in_the_list(occupancy):
     assert "DOWN" in said
 
 
-def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy):
+def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy: Told) -> None:
     said = json.loads(occupancy(two_brokers(), "--json", "--expiration-ms", 3_600_000))["what_if"]
 
     assert [(each["broker_id"], each["freed_pids"], each["kept_open"]) for each in said["freed"]] == [
@@ -162,7 +184,7 @@ def test_a_what_if_tells_what_it_frees_whose_it_is_and_the_commands(occupancy):
     ]
 
 
-def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own():
+def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own() -> None:
     brokers = [BrokerExpiration(1, DAY_MS, WEEK_MS, False), BrokerExpiration(7, DAY_MS, WEEK_MS, True)]
     first, second = change_commands(brokers, 1_800_000, "a:1,b:2")
     assert "--entity-default" in first
@@ -173,15 +195,15 @@ def test_a_broker_with_a_setting_of_its_own_needs_a_command_of_its_own():
     ("given", "least"), [((), 120_000), (("--delivery-timeout-ms", 600_000, "--delivery-timeout-ms", 1000), 600_000)]
 )
 def test_an_expiration_below_the_largest_delivery_timeout_is_refused_before_any_broker_is_asked(
-    pid_quota, occupancy, given, least
-):
+    pid_quota: PidQuota, occupancy: Told, given: tuple[object, ...], least: int
+) -> None:
     code, out, err = pid_quota("occupancy", "--bootstrap-servers", "127.0.0.1:1", "--expiration-ms", least - 1, *given)
     assert (code, out) == (2, "")
     assert f"--expiration-ms {least - 1} is below delivery.timeout.ms {least}" in err
     assert "what_if" in occupancy(two_brokers(), "--json", "--expiration-ms", least, *given)
 
 
-def test_people_read_the_same(occupancy):
+def test_people_read_the_same(occupancy: Told) -> None:
     found = two_brokers()
     missing = [Unanswered(2, "audit", number, "TopicAuthorizationFailedError") for number in range(9)]
     found = TakenCensus(found.census, found.expirations, tuple(missing), 3, found.is_tapped)
@@ -200,13 +222,13 @@ def test_people_read_the_same(occupancy):
         assert words in said
 
 
-def test_names_of_strangers_do_not_steer_the_terminal(occupancy):
+def test_names_of_strangers_do_not_steer_the_terminal(occupancy: Told) -> None:
     said = occupancy(taken(replica(1, [0.1], topic="a\x1b[2Jb[red]")))
     assert "\x1b" not in said
     assert "[red]" in said
 
 
-def test_without_a_tap_it_says_why_nobody_is_named(occupancy):
+def test_without_a_tap_it_says_why_nobody_is_named(occupancy: Told) -> None:
     said = occupancy(taken(replica(1, [0.1]), tapped=False))
     assert "unknown" in said
     assert "Start `pid-quota tap`" in said
@@ -215,7 +237,7 @@ def test_without_a_tap_it_says_why_nobody_is_named(occupancy):
 # What it keeps
 
 
-def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupancy, tmp_path):
+def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupancy: Told, tmp_path: Path) -> None:
     long_ago = taken(replica(1, [0.5] * 8), replica(2, [0.5] * 3), brokers=(1, 2), now=NOON - timedelta(hours=5))
     occupancy(long_ago, "--tables", tmp_path)
     occupancy(taken(replica(1, [0.1, 3.0], opened=[1])), "--tables", tmp_path)
@@ -234,13 +256,17 @@ def test_a_sweep_is_appended_and_the_view_shows_the_newest_of_each_broker(occupa
     assert {row["age_seconds"] for row in rows if row["broker_id"] == 2} == {5 * 3600 + 60}
 
 
-def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_before(occupancy, tmp_path):
+def test_a_broker_that_holds_nothing_any_more_is_not_shown_with_what_it_held_before(
+    occupancy: Told, tmp_path: Path
+) -> None:
     occupancy(taken(replica(1, [0.5] * 8), now=NOON - timedelta(hours=5)), "--tables", tmp_path)
     occupancy(taken(replica(1, [])), "--tables", tmp_path)
     assert query(str(tmp_path), "TABLE occupancy_now", NOON).rows == ()
 
 
-def test_earlier_sweeps_tell_the_rate_of_what_no_tap_saw(occupancy, tmp_path, monkeypatch):
+def test_earlier_sweeps_tell_the_rate_of_what_no_tap_saw(
+    occupancy: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = taken(replica(1, [0.5] * 10), tapped=False, now=NOON - timedelta(hours=2))
     occupancy(before, "--tables", tmp_path)
     monkeypatch.setattr(command, "datetime", FixedClock)
@@ -253,11 +279,11 @@ def test_earlier_sweeps_tell_the_rate_of_what_no_tap_saw(occupancy, tmp_path, mo
 
 class FixedClock:
     @staticmethod
-    def now(_zone):
+    def now(_zone: object) -> datetime:
         return NOON
 
 
-def test_a_sweep_with_gaps_is_kept_but_tells_no_rate(tmp_path):
+def test_a_sweep_with_gaps_is_kept_but_tells_no_rate(tmp_path: Path) -> None:
     whole, gap = taken(replica(1, [0.5] * 10)), Unanswered(1, "audit", 0, "broker gone")
     for found in (whole, TakenCensus(whole.census, whole.expirations, (gap,), 3, True)):
         rows = rows_of(found.census, count_occupancy(found.census), found.missing, found.brokers)
@@ -269,13 +295,13 @@ def test_a_sweep_with_gaps_is_kept_but_tells_no_rate(tmp_path):
     assert read_earlier(str(tmp_path), NOON + timedelta(hours=25)) == {}
 
 
-def test_a_broker_that_did_not_answer_at_all_gets_no_row_and_keeps_its_last_one():
+def test_a_broker_that_did_not_answer_at_all_gets_no_row_and_keeps_its_last_one() -> None:
     gone = taken(brokers=(1, 2), unanswered=[Unanswered(2, "orders", 0, "no broker answers")])
     rows = rows_of(gone.census, [], gone.missing, gone.brokers)
     assert [(row["broker_id"], row["topic"], row["held_pids"]) for row in rows] == [(1, None, 0)]
 
 
-def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatch):
+def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse = use(monkeypatch)
     found = taken(*(replica(broker, [0.5, 1.5]) for broker in range(1, 31)), brokers=tuple(range(1, 31)))
     tables = f"{CATALOG}.{SCHEMA}"
@@ -290,6 +316,6 @@ def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatc
     }
 
 
-def test_a_report_of_nothing_is_a_report():
+def test_a_report_of_nothing_is_a_report() -> None:
     report = make_report(taken(brokers=(1,)), {}, expiration_ms=HOUR_MS, limit=1)
     assert report_dict(report)["brokers"][0]["held_pids"] == 0

@@ -1,6 +1,7 @@
 """Another library's package of our name is named, not run into."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,11 +10,11 @@ from jobs.errors import ForeignPackageError
 from jobs.own_packages import OWN, require_own_packages
 
 
-def test_ours_are_ours():
+def test_ours_are_ours() -> None:
     require_own_packages()
 
 
-def test_another_s_is_named_with_where_it_is(tmp_path, monkeypatch):
+def test_another_s_is_named_with_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in OWN:
         monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "streaming").mkdir()
@@ -23,8 +24,8 @@ def test_another_s_is_named_with_where_it_is(tmp_path, monkeypatch):
         require_own_packages()
 
 
-def test_a_command_says_it_in_one_line(monkeypatch, capsys):
-    def refuse():
+def test_a_command_says_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> None:
         msg = "the package 'streaming' found first is another's"
         raise ForeignPackageError(msg)
 

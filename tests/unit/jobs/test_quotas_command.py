@@ -1,8 +1,10 @@
 """`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and two admins at once."""
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,21 +13,23 @@ from deltalake import DeltaTable, write_deltalake
 from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
+from tests.unit.jobs.command_kit import PidQuota
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+Described = Callable[..., dict[str | None, float]]
 
 
 @pytest.fixture
-def quotas(pid_quota, tmp_path):
-    def run(*arguments):
+def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+    def run(*arguments: object) -> tuple[int, str, str]:
         return pid_quota("quotas", "--tables", tmp_path / "tables", *arguments)
 
     return run
 
 
 @pytest.fixture
-def described(quotas):
-    def read(*arguments):
+def described(quotas: PidQuota) -> Described:
+    def read(*arguments: object) -> dict[str | None, float]:
         code, out, err = quotas("--describe", "--json", *arguments)
         assert (code, err) == (0, "")
         return {entry["entity_name"]: entry["producer_ids_rate"] for entry in json.loads(out)}
@@ -36,7 +40,9 @@ def described(quotas):
 @pytest.mark.parametrize(
     "name", ["user1", "CN=a,O=b c", "two  spaces", "łódź 🚚", "*", "it's", 'a"b', "%_\\", "x" * 500]
 )
-def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(quotas, described, name):
+def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(
+    quotas: PidQuota, described: Described, name: str
+) -> None:
     entity = ("--entity-type", "users", "--entity-name", name)
 
     assert quotas("--alter", "--add-config", "producer_ids_rate=50", *entity)[0] == 0
@@ -47,7 +53,7 @@ def test_a_user_s_quota_is_set_changed_and_deleted_whatever_the_name(quotas, des
     assert described() == {}
 
 
-def test_the_default_is_apart_from_the_users(quotas, described):
+def test_the_default_is_apart_from_the_users(quotas: PidQuota, described: Described) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     quotas("--alter", "--add-config", "producer_ids_rate=50", "--entity-name", "user1")
     assert described() == {None: 20, "user1": 50}
@@ -60,7 +66,7 @@ def test_the_default_is_apart_from_the_users(quotas, described):
     assert described() == {"user1": 50}
 
 
-def test_describe_for_people_names_entity_and_rate(quotas):
+def test_describe_for_people_names_entity_and_rate(quotas: PidQuota) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default", "--updated-by", "ops")
     quotas("--alter", "--add-config", "producer_ids_rate=999999999999", "--entity-name", "big\x1b[2J")
     code, out, _ = quotas("--describe")
@@ -72,7 +78,7 @@ def test_describe_for_people_names_entity_and_rate(quotas):
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf", "-inf", "1e12", "many", "", "1,5"])
-def test_a_rate_that_is_no_quota_is_refused_in_one_line(quotas, described, rate):
+def test_a_rate_that_is_no_quota_is_refused_in_one_line(quotas: PidQuota, described: Described, rate: str) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     code, out, err = quotas("--alter", "--add-config", f"producer_ids_rate={rate}", "--entity-default")
     assert (code, out) == (1, "")
@@ -100,14 +106,16 @@ def test_a_rate_that_is_no_quota_is_refused_in_one_line(quotas, described, rate)
         (("--alter", "--add-config", "producer_ids_rate=5", "--entity-name", "\udcff"), 2, "UTF-8"),
     ],
 )
-def test_what_can_t_be_done_is_said_in_one_line(quotas, arguments, code, said):
+def test_what_can_t_be_done_is_said_in_one_line(
+    quotas: PidQuota, arguments: tuple[str, ...], code: int, said: str
+) -> None:
     result = quotas(*arguments)
     assert result[:2] == (code, "")
     assert said in result[2]
     assert result[2].count("\n") == 1
 
 
-def test_an_unknown_user_is_one_line_that_tells_what_holds(quotas):
+def test_an_unknown_user_is_one_line_that_tells_what_holds(quotas: PidQuota) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     code, out, err = quotas("--describe", "--entity-name", "nobody")
     assert (code, out) == (1, "")
@@ -115,20 +123,20 @@ def test_an_unknown_user_is_one_line_that_tells_what_holds(quotas):
     assert "20" in err
 
 
-def test_a_quota_that_is_not_there_can_t_be_deleted(quotas):
+def test_a_quota_that_is_not_there_can_t_be_deleted(quotas: PidQuota) -> None:
     quotas("--alter", "--add-config", "producer_ids_rate=20", "--entity-default")
     code, _, err = quotas("--alter", "--delete-config", "producer_ids_rate", "--entity-name", "nobody")
     assert code == 1
     assert "nobody" in err
 
 
-def test_a_missing_table_is_one_line(quotas):
+def test_a_missing_table_is_one_line(quotas: PidQuota) -> None:
     code, _, err = quotas("--describe")
     assert code == 1
     assert "no table producer_id_quotas" in err
 
 
-def test_a_path_that_is_not_writable_is_one_line(pid_quota, tmp_path):
+def test_a_path_that_is_not_writable_is_one_line(pid_quota: PidQuota, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, _, err = pid_quota(
         *("quotas", "--tables", tmp_path / "file" / "tables"),
@@ -139,7 +147,7 @@ def test_a_path_that_is_not_writable_is_one_line(pid_quota, tmp_path):
     assert err.count("\n") == 1
 
 
-def test_of_duplicate_rows_the_newest_holds(tmp_path):
+def test_of_duplicate_rows_the_newest_holds(tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     rows = [("a", 1.0, NOON.replace(hour=13)), ("a", 2.0, NOON), (None, 3.0, NOON)]
     row_dicts = [
@@ -155,12 +163,12 @@ def test_of_duplicate_rows_the_newest_holds(tmp_path):
     ]
 
 
-def test_admins_at_once_lose_no_update(tmp_path):
+def test_admins_at_once_lose_no_update(tmp_path: Path) -> None:
     tables = str(tmp_path)
     set_quota(tables, QuotaEntry("shared", 1.0, NOON, "before"))
     set_quota(tables, QuotaEntry("to delete", 1.0, NOON, "before"))
 
-    def admin(number):
+    def admin(number: int) -> None:
         for turn in range(4):
             set_quota(tables, QuotaEntry(f"user {number}.{turn}", number + 1.0, NOON, f"admin {number}"))
             set_quota(tables, QuotaEntry("shared", number + 1.0, NOON, f"admin {number}"))
@@ -175,7 +183,7 @@ def test_admins_at_once_lose_no_update(tmp_path):
     assert found == {f"user {number}.{turn}": number + 1.0 for number in range(3) for turn in range(4)}
 
 
-def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path):
+def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path: Path) -> None:
     # As another version of us made it.
     schema = pa.schema([field.with_metadata({"comment": "old words"}) for field in TABLES["producer_id_quotas"].schema])
     DeltaTable.create(tmp_path / "producer_id_quotas", schema)
@@ -185,7 +193,7 @@ def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path):
     assert [entry.producer_ids_rate for entry in quotas_in_force(str(tmp_path))] == [5.0]
 
 
-def test_rows_that_can_be_no_quotas_are_warned_of_and_can_be_deleted(quotas, tmp_path):
+def test_rows_that_can_be_no_quotas_are_warned_of_and_can_be_deleted(quotas: PidQuota, tmp_path: Path) -> None:
     # Given a table without our constraints, made by hand.
     good = {"entity_type": "user", "updated_at": NOON, "updated_by": None, "producer_ids_rate": 5.0, "entity_name": "a"}
     bad = [{"entity_name": f"b{number}", "producer_ids_rate": rate} for number, rate in enumerate((-5.0, 1e300))]

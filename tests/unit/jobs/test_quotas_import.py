@@ -1,14 +1,18 @@
 """`pid-quota quotas --import`: many quotas at once, all or nothing."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from tables.delta import open_table
 from tables.quotas.quota_table import quotas_in_force
+from tests.unit.jobs.command_kit import PidQuota
 
 
 @pytest.fixture
-def imported(pid_quota, tmp_path):
-    def run(name, text):
+def imported(pid_quota: PidQuota, tmp_path: Path) -> Callable[[str, str], tuple[int, str, str]]:
+    def run(name: str, text: str) -> tuple[int, str, str]:
         file = tmp_path / name
         file.write_text(text, encoding="utf-8")
         return pid_quota("quotas", "--tables", tmp_path / "tables", "--import", file)
@@ -16,11 +20,13 @@ def imported(pid_quota, tmp_path):
     return run
 
 
-def in_force(folder):
+def in_force(folder: Path) -> dict[str | None, float]:
     return {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(str(folder / "tables"))}
 
 
-def test_a_csv_file_sets_users_and_the_default_in_one_commit(imported, tmp_path):
+def test_a_csv_file_sets_users_and_the_default_in_one_commit(
+    imported: Callable[[str, str], tuple[int, str, str]], tmp_path: Path
+) -> None:
     imported("first.csv", "entity_name,producer_ids_rate\nalice,10\n")
     before = open_table(str(tmp_path / "tables"), "producer_id_quotas").version()
 
@@ -32,7 +38,9 @@ def test_a_csv_file_sets_users_and_the_default_in_one_commit(imported, tmp_path)
     assert open_table(str(tmp_path / "tables"), "producer_id_quotas").version() == before + 1
 
 
-def test_what_describe_writes_can_be_imported(imported, pid_quota, tmp_path):
+def test_what_describe_writes_can_be_imported(
+    imported: Callable[[str, str], tuple[int, str, str]], pid_quota: PidQuota, tmp_path: Path
+) -> None:
     imported("a.yaml", "- {entity_name: alice, producer_ids_rate: 5}\n- {entity_name: null, producer_ids_rate: 7}\n")
     _, described, _ = pid_quota("quotas", "--tables", tmp_path / "tables", "--describe", "--json")
 
@@ -57,7 +65,9 @@ def test_what_describe_writes_can_be_imported(imported, pid_quota, tmp_path):
         ("a.txt", "alice=5", "neither CSV nor YAML"),
     ],
 )
-def test_a_file_with_one_mistake_sets_nothing_and_says_where(imported, tmp_path, name, text, said):
+def test_a_file_with_one_mistake_sets_nothing_and_says_where(
+    imported: Callable[[str, str], tuple[int, str, str]], tmp_path: Path, name: str, text: str, said: str
+) -> None:
     assert imported("before.csv", "entity_name,producer_ids_rate\ncarol,1\n")[0] == 0
 
     code, out, err = imported(name, text)
@@ -68,7 +78,7 @@ def test_a_file_with_one_mistake_sets_nothing_and_says_where(imported, tmp_path,
     assert in_force(tmp_path) == {"carol": 1.0}
 
 
-def test_a_missing_file_is_one_line(pid_quota, tmp_path):
+def test_a_missing_file_is_one_line(pid_quota: PidQuota, tmp_path: Path) -> None:
     code, _, err = pid_quota("quotas", "--tables", tmp_path / "tables", "--import", tmp_path / "nowhere.csv")
 
     assert code == 1

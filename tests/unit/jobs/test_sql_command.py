@@ -10,18 +10,19 @@ from deltalake import write_deltalake
 
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.views import views
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
 @pytest.fixture
-def ask(pid_quota, tmp_path):
-    def run(*arguments):
+def ask(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+    def run(*arguments: object) -> tuple[int, str, str]:
         return pid_quota("sql", "--tables", tmp_path, *arguments)
 
     return run
 
 
-def test_a_table_for_people(ask, tmp_path):
+def test_a_table_for_people(ask: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "throttle_decisions", decision("User:mallory", NOON, refused_pids=33))
     code, out, err = ask("SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions")
     assert (code, err) == (0, "")
@@ -30,7 +31,7 @@ def test_a_table_for_people(ask, tmp_path):
     assert row.split() == ["User:mallory", "THROTTLE", "33", "60000"]
 
 
-def test_json_holds_every_type_of_the_tables(ask, tmp_path):
+def test_json_holds_every_type_of_the_tables(ask: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "throttle_decisions", decision("User:ł\x1b", NOON, tokens=float("nan"), quota=float("inf")))
     value = {"value": b"\xff{", "reason": "bad", "topic": "t", "partition": 0, "offset": 2**60}
     append(tmp_path, "quarantined_events", value | {"record_timestamp": None, "batch_id": 0})
@@ -46,44 +47,46 @@ def test_json_holds_every_type_of_the_tables(ask, tmp_path):
     assert (row["value"], row["offset"]) == ("ff7b", 2**60)
 
 
-def test_an_empty_table_is_an_empty_answer(ask, tmp_path):
+def test_an_empty_table_is_an_empty_answer(ask: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     assert json.loads(ask("--json", "SELECT * FROM throttle_decisions")[1]) == []
     assert ask("SELECT principal FROM throttle_decisions")[:2] == (0, "principal\n")
 
 
-def test_names_are_known_in_any_case_and_quoted(ask, tmp_path):
+def test_names_are_known_in_any_case_and_quoted(ask: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     assert ask('SELECT * FROM Throttle_Decisions, "producer_id_quotas"')[0] == 0
 
 
-def test_show_tables_names_tables_and_views(ask, tmp_path):
+def test_show_tables_names_tables_and_views(ask: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     code, out, _ = ask("SHOW TABLES")
     assert code == 0
     assert {"producer_id_quotas", "quarantined_events", "current_throttles"} <= set(out.split())
 
 
-def test_the_tables_come_from_the_environment_too(pid_quota, monkeypatch, tmp_path):
+def test_the_tables_come_from_the_environment_too(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     create_missing(str(tmp_path))
     monkeypatch.setenv("PID_QUOTA_TABLES", str(tmp_path))
     assert pid_quota("sql", "SELECT * FROM throttle_decisions")[0] == 0
 
 
-def test_only_the_tables_named_have_to_be_there(ask, tmp_path):
+def test_only_the_tables_named_have_to_be_there(ask: PidQuota, tmp_path: Path) -> None:
     write_deltalake(table_path(str(tmp_path), "producer_id_quotas"), pa.table({"entity_name": ["a"]}))
     assert ask("SELECT entity_name FROM producer_id_quotas WHERE entity_name <> 'throttle_decisions'")[0] == 0
 
 
 @pytest.mark.parametrize("relation", ["throttle_decisions", "current_throttles", "top_offenders"])
-def test_a_missing_table_is_one_line(ask, relation):
+def test_a_missing_table_is_one_line(ask: PidQuota, relation: str) -> None:
     code, out, err = ask(f"TABLE {relation}")
     assert (code, out) == (1, "")
     assert err.startswith("error: no table ")
     assert err.count("\n") == 1
 
 
-def test_a_folder_that_is_no_delta_table_is_one_line(ask, tmp_path):
+def test_a_folder_that_is_no_delta_table_is_one_line(ask: PidQuota, tmp_path: Path) -> None:
     (tmp_path / "throttle_decisions" / "_delta_log").mkdir(parents=True)
     (tmp_path / "throttle_decisions" / "_delta_log" / f"{0:020}.json").write_text("garbage\n", encoding="utf-8")
     code, _, err = ask("SELECT * FROM throttle_decisions")
@@ -108,7 +111,7 @@ def test_a_folder_that_is_no_delta_table_is_one_line(ask, tmp_path):
         "PRAGMA enable_profiling",
     ],
 )
-def test_what_is_no_answerable_select_is_one_line(ask, tmp_path, sql):
+def test_what_is_no_answerable_select_is_one_line(ask: PidQuota, tmp_path: Path, sql: str) -> None:
     create_missing(str(tmp_path))
     code, out, err = ask(sql)
     assert (code, out) == (1, "")
@@ -130,7 +133,7 @@ def test_what_is_no_answerable_select_is_one_line(ask, tmp_path, sql):
         "SELECT * FROM sys",
     ],
 )
-def test_a_query_reaches_no_file_and_no_python_object(ask, tmp_path, sql):
+def test_a_query_reaches_no_file_and_no_python_object(ask: PidQuota, tmp_path: Path, sql: str) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("hunter2\n", encoding="utf-8")
     code, out, err = ask(sql.format(secret=secret, folder=tmp_path))
@@ -139,19 +142,19 @@ def test_a_query_reaches_no_file_and_no_python_object(ask, tmp_path, sql):
     assert not list(tmp_path.glob("written*"))
 
 
-def test_text_from_strangers_can_t_steer_the_terminal(ask, tmp_path):
+def test_text_from_strangers_can_t_steer_the_terminal(ask: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "throttle_decisions", decision("User:\x1b[2J[red]", NOON, client_ids=[("\x1b]0;x\x07", 1)]))
     _, out, _ = ask("SELECT principal, client_ids FROM throttle_decisions")
     assert "\x1b" not in out
     assert "[red]" in out
 
 
-def test_wide_answers_are_not_cut_in_a_pipe(ask, tmp_path):
+def test_wide_answers_are_not_cut_in_a_pipe(ask: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:" + "x" * 300, NOON))
     assert "x" * 300 in ask("SELECT * FROM producer_id_metrics")[1]
 
 
-def test_a_view_is_shown_by_its_name(pid_quota, tmp_path):
+def test_a_view_is_shown_by_its_name(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "throttle_decisions", decision("User:m", NOON))
     code, out, _ = pid_quota("sql", "--tables", tmp_path, "--view", "current_throttles", "--json")
     assert code == 0
@@ -166,14 +169,16 @@ def test_a_view_is_shown_by_its_name(pid_quota, tmp_path):
         ((), "either a SELECT or --view"),
     ],
 )
-def test_it_takes_one_query_or_one_view_that_exists(pid_quota, tmp_path, arguments, said):
+def test_it_takes_one_query_or_one_view_that_exists(
+    pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
     code, _, err = pid_quota("sql", "--tables", tmp_path, *arguments)
     assert code == 2
     assert said in err
 
 
 @pytest.mark.parametrize("view", sorted(views()))
-def test_each_view_reads_tables_of_an_earlier_version(pid_quota, tmp_path, view):
+def test_each_view_reads_tables_of_an_earlier_version(pid_quota: PidQuota, tmp_path: Path, view: str) -> None:
     with tarfile.open(Path(__file__).parents[2] / "golden" / "golden-0.1.0-state-1.tar.gz") as content:
         content.extractall(tmp_path, filter="data")
     # Its columns are of then, and tables that came later are not there.

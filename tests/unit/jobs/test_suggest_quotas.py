@@ -2,15 +2,18 @@
 
 import csv
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> Path:
     rows = [metrics("User:busy", NOON + seconds(3600 * hour), admitted_pids=60, refused_pids=10) for hour in range(5)]
     rows += [metrics("User:busy", NOON + seconds(3600 * hour - 60), admitted_pids=30) for hour in range(5)]
     rows += [
@@ -23,13 +26,14 @@ def tables(tmp_path):
     return tmp_path
 
 
-def suggest(pid_quota, tables, *arguments):
+def suggest(pid_quota: PidQuota, tables: Path, *arguments: object) -> list[dict[str, Any]]:
     code, out, err = pid_quota("suggest-quotas", "--tables", tables, "--json", *arguments)
     assert (code, err) == (0, "")
-    return json.loads(out)
+    rows: list[dict[str, Any]] = json.loads(out)
+    return rows
 
 
-def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota, tables):
+def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota: PidQuota, tables: Path) -> None:
     busy, calm = suggest(pid_quota, tables)
 
     # A row belongs to the window that its interval lies in, not to the one that begins at its end.
@@ -38,7 +42,7 @@ def test_a_quota_fits_the_new_pids_of_a_window_refused_ones_too(pid_quota, table
     assert (calm["principal"], calm["suggested"]) == ("User:calm", 10.0)
 
 
-def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_quota, tables):
+def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_quota: PidQuota, tables: Path) -> None:
     rows = [init(ago(3600 - number), number, principal="User:busy") for number in range(300)]
     # Pods of three roll-outs, and one that lives.
     rows += [
@@ -58,13 +62,13 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     assert "User:busy: likely producer per message/batch, else leak. Mend that first (pid-quota why User:busy)" in said
 
 
-def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota, tables):
+def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota, tables: Path) -> None:
     busy, calm = suggest(pid_quota, tables, "--headroom", "2", "--at-least", "25")
 
     assert (busy["suggested"], calm["suggested"]) == (200.0, 25.0)
 
 
-def test_the_csv_is_what_import_takes(pid_quota, tables, tmp_path):
+def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
     file = tmp_path / "quotas.csv"
     suggest(pid_quota, tables, "--csv", str(file))
 
@@ -74,7 +78,7 @@ def test_the_csv_is_what_import_takes(pid_quota, tables, tmp_path):
     assert [row["quota_now"] for row in suggest(pid_quota, tables)] == [150.0, 10.0]
 
 
-def test_without_history_it_says_what_to_do(pid_quota, tmp_path):
+def test_without_history_it_says_what_to_do(pid_quota: PidQuota, tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:new", NOON, phase="learning"))
 
     code, _, err = pid_quota("suggest-quotas", "--tables", tmp_path)
@@ -83,7 +87,7 @@ def test_without_history_it_says_what_to_do(pid_quota, tmp_path):
     assert "past its learning time" in err
 
 
-def test_a_csv_that_can_not_be_written_is_one_line(pid_quota, tables, tmp_path):
+def test_a_csv_that_can_not_be_written_is_one_line(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
     code, _, err = pid_quota("suggest-quotas", "--tables", tables, "--csv", tmp_path / "none" / "quotas.csv")
 
     assert code == 1

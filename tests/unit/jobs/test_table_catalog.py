@@ -1,39 +1,41 @@
 """Tables of a catalog made, described and kept up by SQL: on a FAKE warehouse, see `warehouse_kit`."""
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tables.ddl import catalog_table
 from tables.delta import TABLES
-from tests.unit.jobs.table_rows import decision, metrics
-from tests.unit.jobs.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, days_ago, lease, use_catalog
+from tests.unit.jobs.command_kit import PidQuota
+from tests.unit.jobs.table_rows import Row, decision, metrics
+from tests.unit.jobs.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, FakeCatalog, days_ago, lease, use_catalog
 
 TABLES_OF = "prod.pid_quota"
 
 
 @pytest.fixture
-def warehouse(monkeypatch):
+def warehouse(monkeypatch: pytest.MonkeyPatch) -> FakeCatalog:
     return use_catalog(monkeypatch)
 
 
-def asked(pid_quota, *arguments):
+def asked(pid_quota: PidQuota, *arguments: object) -> dict[str, Any]:
     code, out, err = pid_quota(*arguments, "--tables", TABLES_OF, "--json")
     assert (code, err) == (0, "")
     return {row["table"]: row for row in json.loads(out)}
 
 
-def insert(warehouse, name, *rows):
+def insert(warehouse: FakeCatalog, name: str, *rows: Row) -> None:
     warehouse.insert(name, pa.Table.from_pylist(list(rows), schema=TABLES[name].schema))
 
 
-def changes_of(warehouse, name):
+def changes_of(warehouse: FakeCatalog, name: str) -> list[str]:
     table = catalog_table(TABLES_OF, name)
     return [statement for statement in warehouse.changes if table in statement]
 
 
-def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota, warehouse):
+def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)), metrics("User:young", days_ago(1)))
 
     done = asked(pid_quota, "maintain")
@@ -49,7 +51,7 @@ def test_each_table_is_deleted_from_merged_vacuumed_and_analysed(pid_quota, ware
     assert not any(statement.startswith("DELETE") for statement in changes_of(warehouse, QUOTAS))
 
 
-def test_what_is_in_force_stays_there_too(pid_quota, warehouse):
+def test_what_is_in_force_stays_there_too(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     old = days_ago(200)
     insert(
         warehouse, DECISIONS, decision("User:in-force", old, throttled_until=days_ago(-1)), decision("User:past", old)
@@ -64,7 +66,7 @@ def test_what_is_in_force_stays_there_too(pid_quota, warehouse):
     assert (done[DECISIONS]["rows"], done[ACTIONS]["rows"], done[QUOTAS]["rows"]) == (1, 3, 1)
 
 
-def test_a_dry_run_tells_and_changes_nothing(pid_quota, warehouse):
+def test_a_dry_run_tells_and_changes_nothing(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     insert(warehouse, METRICS, metrics("User:old", days_ago(40)))
 
     done = asked(pid_quota, "maintain", "--dry-run")
@@ -73,7 +75,7 @@ def test_a_dry_run_tells_and_changes_nothing(pid_quota, warehouse):
     assert (done[METRICS]["deleted_rows"], done[METRICS]["vacuumed_files"], done[METRICS]["rows"]) == (1, 1, 1)
 
 
-def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota, warehouse):
+def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     warehouse.hidden = set(TABLES)
 
     done = asked(pid_quota, "tables", "create")
@@ -85,7 +87,7 @@ def test_tables_that_are_not_there_are_made_with_their_constraints(pid_quota, wa
     assert all("ADD CONSTRAINT" in statement for statement in others)
 
 
-def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota, warehouse):
+def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     for name, spec in TABLES.items():
         has = [(f"delta.constraints.{constraint}", "…") for constraint in spec.constraints]
         warehouse.properties[catalog_table(TABLES_OF, name)] = has
@@ -94,7 +96,7 @@ def test_tables_that_are_there_and_lack_nothing_stay_as_they_are(pid_quota, ware
     assert {row["done"] for row in done.values()} == {"unchanged"}
 
 
-def test_tables_of_a_newer_version_are_refused(pid_quota, warehouse):
+def test_tables_of_a_newer_version_are_refused(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     warehouse.properties[catalog_table(TABLES_OF, QUOTAS)] = [("pidQuota.tablesVersion", "99")]
     code, out, err = pid_quota("tables", "create", "--tables", TABLES_OF)
     assert (code, out) == (1, "")
@@ -102,7 +104,7 @@ def test_tables_of_a_newer_version_are_refused(pid_quota, warehouse):
     assert warehouse.changes == []
 
 
-def test_they_are_described(pid_quota, warehouse):
+def test_they_are_described(pid_quota: PidQuota, warehouse: FakeCatalog) -> None:
     insert(warehouse, DECISIONS, decision("User:m", days_ago(1)))
     every = asked(pid_quota, "tables", "describe")
     one = asked(pid_quota, "tables", "describe", DECISIONS)[DECISIONS]
@@ -112,7 +114,9 @@ def test_they_are_described(pid_quota, warehouse):
 
 
 @pytest.mark.parametrize("command", [("maintain",), ("tables", "describe")])
-def test_a_schema_without_tables_is_one_clear_line(pid_quota, warehouse, command):
+def test_a_schema_without_tables_is_one_clear_line(
+    pid_quota: PidQuota, warehouse: FakeCatalog, command: tuple[str, ...]
+) -> None:
     warehouse.hidden = set(TABLES)
     code, out, err = pid_quota(*command, "--tables", TABLES_OF)
     assert (code, out) == (1, "")

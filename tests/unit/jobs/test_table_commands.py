@@ -1,23 +1,26 @@
 """`pid-quota tables`: made once, told in words and in JSON, brought up to date."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tables.delta import TABLES, create_missing, open_table
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 from tests.unit.jobs.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 
 
-def asked(pid_quota, *arguments):
+def asked(pid_quota: PidQuota, *arguments: object) -> Any:
     code, out, err = pid_quota("tables", *arguments, "--json")
     assert (code, err) == (0, "")
     return json.loads(out)
 
 
-def test_tables_are_made_once(pid_quota, tmp_path):
+def test_tables_are_made_once(pid_quota: PidQuota, tmp_path: Path) -> None:
     first = asked(pid_quota, "create", "--tables", tmp_path / "new")
     made = versions(tmp_path / "new")
 
@@ -28,7 +31,7 @@ def test_tables_are_made_once(pid_quota, tmp_path):
     assert versions(tmp_path / "new") == made
 
 
-def test_a_table_that_lacks_a_column_is_brought_up_to_date(pid_quota, tmp_path):
+def test_a_table_that_lacks_a_column_is_brought_up_to_date(pid_quota: PidQuota, tmp_path: Path) -> None:
     schema = TABLES[DECISIONS].schema
     older = schema.remove(schema.get_field_index("client_ids"))
     create_missing(str(tmp_path / "now"))
@@ -42,7 +45,7 @@ def test_a_table_that_lacks_a_column_is_brought_up_to_date(pid_quota, tmp_path):
     assert columns == new
 
 
-def test_each_table_says_what_it_holds(pid_quota, tmp_path):
+def test_each_table_says_what_it_holds(pid_quota: PidQuota, tmp_path: Path) -> None:
     rows = [decision("User:m", NOON + seconds(number)) for number in (0, 30, 60)]
     append(tmp_path, DECISIONS, *rows)
 
@@ -56,7 +59,7 @@ def test_each_table_says_what_it_holds(pid_quota, tmp_path):
     assert (told[METRICS]["rows"], told[METRICS]["oldest"], told[QUOTAS]["newest"]) == (0, None, None)
 
 
-def test_rows_without_statistics_are_counted(pid_quota, tmp_path):
+def test_rows_without_statistics_are_counted(pid_quota: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     table = open_table(str(tmp_path), QUOTAS)
     table.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "0"})
@@ -67,7 +70,7 @@ def test_rows_without_statistics_are_counted(pid_quota, tmp_path):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_says_what_its_columns_mean(pid_quota, tmp_path, name):
+def test_a_table_says_what_its_columns_mean(pid_quota: PidQuota, tmp_path: Path, name: str) -> None:
     create_missing(str(tmp_path))
 
     (told,) = asked(pid_quota, "describe", name, "--tables", tmp_path)
@@ -79,7 +82,7 @@ def test_a_table_says_what_its_columns_mean(pid_quota, tmp_path, name):
     assert [column["nullable"] for column in told["columns"]] == [field.nullable for field in TABLES[name].schema]
 
 
-def test_people_get_tables(pid_quota, tmp_path):
+def test_people_get_tables(pid_quota: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     _, every, _ = pid_quota("tables", "describe", "--tables", tmp_path)
     _, one, _ = pid_quota("tables", "describe", DECISIONS, "--tables", tmp_path)
@@ -88,19 +91,23 @@ def test_people_get_tables(pid_quota, tmp_path):
     assert TABLES[DECISIONS].comment in one
 
 
-def test_tables_of_an_earlier_version_are_described_without_those_it_did_not_have(pid_quota, tmp_path):
+def test_tables_of_an_earlier_version_are_described_without_those_it_did_not_have(
+    pid_quota: PidQuota, tmp_path: Path
+) -> None:
     DeltaTable.create(str(tmp_path / METRICS), TABLES[METRICS].schema)
     assert [row["table"] for row in asked(pid_quota, "describe", "--tables", tmp_path)] == [METRICS]
 
 
 @pytest.mark.parametrize("arguments", [(), (DECISIONS,)])
-def test_a_folder_without_tables_is_one_clear_line(pid_quota, tmp_path, arguments):
+def test_a_folder_without_tables_is_one_clear_line(
+    pid_quota: PidQuota, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     code, out, err = pid_quota("tables", "describe", *arguments, "--tables", tmp_path)
     assert (code, out) == (1, "")
     assert "pid-quota tables create" in err
 
 
-def test_a_table_that_nobody_knows_is_named(pid_quota, tmp_path):
+def test_a_table_that_nobody_knows_is_named(pid_quota: PidQuota, tmp_path: Path) -> None:
     code, _, err = pid_quota("tables", "describe", "decisions", "--tables", tmp_path)
     assert code == 1
     assert "'decisions'" in err

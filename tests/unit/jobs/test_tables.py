@@ -3,6 +3,8 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,12 +18,12 @@ from tests.unit.jobs.table_rows import NOON
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> str:
     create_missing(str(tmp_path / "tables"))
     return str(tmp_path / "tables")
 
 
-def quota_row(rate=5.0, **values):
+def quota_row(rate: float = 5.0, **values: Any) -> Any:
     row = {
         "entity_type": "user",
         "entity_name": None,
@@ -33,7 +35,7 @@ def quota_row(rate=5.0, **values):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_has_the_columns_types_and_comments_of_its_schema(tables, name):
+def test_a_table_has_the_columns_types_and_comments_of_its_schema(tables: str, name: str) -> None:
     made = open_table(tables, name)
     assert made.to_pyarrow_table().schema.names == TABLES[name].schema.names
     for column, field in zip(TABLES[name].schema, made.schema().fields, strict=True):
@@ -43,38 +45,38 @@ def test_a_table_has_the_columns_types_and_comments_of_its_schema(tables, name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_needs_no_feature_that_only_newer_writers_know(tables, name):
+def test_a_table_needs_no_feature_that_only_newer_writers_know(tables: str, name: str) -> None:
     protocol = open_table(tables, name).protocol()
     assert protocol.min_reader_version == 1
     assert protocol.min_writer_version <= 3
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_what_is_written_is_read_back(tables, name):
+def test_what_is_written_is_read_back(tables: str, name: str) -> None:
     empty = TABLES[name].schema.empty_table()
     write_deltalake(table_path(tables, name), empty, mode="append")
     assert open_table(tables, name).to_pyarrow_table().num_rows == 0
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), -float("inf"), MAX_PRODUCER_IDS_RATE])
-def test_a_quota_out_of_range_is_refused_by_the_table_itself(tables, rate):
+def test_a_quota_out_of_range_is_refused_by_the_table_itself(tables: str, rate: float) -> None:
     with pytest.raises(DeltaError, match="validation check"):
         write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(rate), mode="append")
 
 
-def test_a_quota_of_another_entity_type_is_refused_by_the_table_itself(tables):
+def test_a_quota_of_another_entity_type_is_refused_by_the_table_itself(tables: str) -> None:
     with pytest.raises(DeltaError, match="validation check"):
         write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(entity_type="client-id"), mode="append")
 
 
-def test_tables_that_are_there_stay_as_they_are(tables):
+def test_tables_that_are_there_stay_as_they_are(tables: str) -> None:
     write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(), mode="append")
     versions = {name: open_table(tables, name).version() for name in TABLES}
     create_missing(tables)
     assert {name: open_table(tables, name).version() for name in TABLES} == versions
 
 
-def test_constraints_lost_to_a_crash_are_put_back(tmp_path):
+def test_constraints_lost_to_a_crash_are_put_back(tmp_path: Path) -> None:
     spec = TABLES["producer_id_quotas"]
     DeltaTable.create(table_path(str(tmp_path), spec.name), spec.schema)
     create_missing(str(tmp_path))
@@ -82,7 +84,7 @@ def test_constraints_lost_to_a_crash_are_put_back(tmp_path):
     assert set(configuration) >= {f"delta.constraints.{name}" for name in spec.constraints}
 
 
-def test_processes_that_make_the_tables_at_once_do_not_disturb_each_other(tmp_path):
+def test_processes_that_make_the_tables_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(create_missing, [str(tmp_path)] * 4))
     assert all(open_table(str(tmp_path), name).version() >= 0 for name in TABLES)
@@ -91,7 +93,7 @@ def test_processes_that_make_the_tables_at_once_do_not_disturb_each_other(tmp_pa
 
 
 @pytest.mark.parametrize("place", ["file/tables", "file"])
-def test_a_path_that_is_not_writable_is_one_clear_line(tmp_path, place):
+def test_a_path_that_is_not_writable_is_one_clear_line(tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TableError, match="not writable") as raised:
         create_missing(str(tmp_path / place))
@@ -99,40 +101,41 @@ def test_a_path_that_is_not_writable_is_one_clear_line(tmp_path, place):
     assert "\n" not in str(raised.value)
 
 
-def test_tables_of_a_catalog_are_not_made_as_files(tmp_path, monkeypatch):
+def test_tables_of_a_catalog_are_not_made_as_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(TableError, match="catalog"):
         create_missing("main.pid_quota")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_table_that_is_not_there_is_named(tmp_path):
+def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="no table throttle_decisions"):
         open_table(str(tmp_path), "throttle_decisions")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_spark_s_words_cover_every_column(name):
+def test_spark_s_words_cover_every_column(name: str) -> None:
     columns = [column.split(" ", 1) for column in spark_ddl(name).replace("MAP<STRING, BIGINT>", "MAP").split(", ")]
     assert [column[0] for column in columns] == TABLES[name].schema.names
 
 
-def test_the_constraint_is_that_of_the_rules():
+def test_the_constraint_is_that_of_the_rules() -> None:
     (bound,) = [text for text in TABLES["producer_id_quotas"].constraints.values() if "<" in text]
     assert bound.endswith(f"< {MAX_PRODUCER_IDS_RATE:.0f}")
 
 
-def test_specs_are_values():
+def test_specs_are_values() -> None:
+    spec: Any = TABLES["producer_id_quotas"]
     with pytest.raises(FrozenInstanceError):
-        TABLES["producer_id_quotas"].name = "other"
+        spec.name = "other"
 
 
 @pytest.mark.parametrize("tables", ["tables", ".", "..", "./a.b", "/a.b", "a.b.c", "s3://a.b", "a.b/", "dbfs:/a.b"])
-def test_what_is_not_catalog_dot_schema_is_a_path(tables):
+def test_what_is_not_catalog_dot_schema_is_a_path(tables: str) -> None:
     assert not is_catalog(tables)
 
 
-def test_comments_are_json_safe():
+def test_comments_are_json_safe() -> None:
     for spec in TABLES.values():
         assert json.loads(json.dumps(spec.comment)) == spec.comment
         assert all(column.metadata[b"comment"] for column in spec.schema)

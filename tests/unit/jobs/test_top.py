@@ -12,22 +12,27 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
+from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
 from jobs.top.app import DetailScreen, TopApp
 from jobs.top.screen import detail_view, rows_table
 from quota.config import QuotaConfig
-from tables.query.top_rows import SORTS, arranged, read_detail, read_rows
+from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds
 
 CONFIG = QuotaConfig()
 
 
-def write(tables, now=NOON):
+def write(tables: Path, now: datetime = NOON) -> str:
     """Mallory over her quota and throttled, etl near its own, alice well, carol without one."""
     minute = timedelta(minutes=1)
     mallory = [
@@ -64,21 +69,21 @@ def write(tables, now=NOON):
 
 
 @pytest.fixture
-def tables(tmp_path):
+def tables(tmp_path: Path) -> str:
     return write(tmp_path / "tables")
 
 
-def names(rows):
+def names(rows: Iterable[TopRow]) -> list[str]:
     return [row.principal.removeprefix("User:") for row in rows]
 
 
-def in_80_columns(renderable):
+def in_80_columns(renderable: RenderableType) -> str:
     console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
     console.print(renderable)
     return console.export_text()
 
 
-def test_a_principal_is_shown_as_of_now(tables):
+def test_a_principal_is_shown_as_of_now(tables: str) -> None:
     rows = {row.principal: row for row in read_rows(tables, NOON, CONFIG)}
 
     assert rows["User:mallory"].throttled_until == NOON + seconds(600)
@@ -88,7 +93,7 @@ def test_a_principal_is_shown_as_of_now(tables):
     assert "User:past" not in rows
 
 
-def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tables):
+def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tables: str) -> None:
     append(tables, "throttle_decisions", decision("User:slow", NOON - seconds(9000), throttled_until=NOON + seconds(1)))
 
     (row,) = [row for row in read_rows(tables, NOON, CONFIG) if row.principal == "User:slow"]
@@ -107,15 +112,15 @@ def test_a_throttle_that_is_longer_than_the_window_is_shown_without_metrics(tabl
         ("name", ["alice", "carol", "etl", "mallory"]),
     ],
 )
-def test_each_order_has_its_first(tables, sort, expected):
+def test_each_order_has_its_first(tables: str, sort: str, expected: list[str]) -> None:
     assert names(arranged(read_rows(tables, NOON, CONFIG), sort)) == expected
 
 
-def test_a_filter_finds_a_part_of_a_name_in_any_case(tables):
+def test_a_filter_finds_a_part_of_a_name_in_any_case(tables: str) -> None:
     assert names(arranged(read_rows(tables, NOON, CONFIG), "used", "AL")) == ["mallory", "alice"]
 
 
-def test_the_table_fits_80_columns_whatever_is_in_it(tables):
+def test_the_table_fits_80_columns_whatever_is_in_it(tables: str) -> None:
     append(
         tables,
         "producer_id_metrics",
@@ -140,7 +145,7 @@ def test_the_table_fits_80_columns_whatever_is_in_it(tables):
     assert "…" in text
 
 
-def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables):
+def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables: str) -> None:
     text = in_80_columns(detail_view(read_detail(tables, "User:mallory", NOON, CONFIG)))
 
     assert "▇▇████ top 500, quota 100" in text
@@ -149,7 +154,7 @@ def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables):
     assert "in_force: m request_percentage 0.01, 60 s left" in text
 
 
-def test_a_name_can_not_steer_the_terminal(tables):
+def test_a_name_can_not_steer_the_terminal(tables: str) -> None:
     evil = "User:\x1b[2J[bold]o'hara{x}"
     append(tables, "producer_id_metrics", metrics(evil, NOON))
     append(tables, "throttle_decisions", decision(evil, NOON, client_ids=[("\x1b]0;pwned\x07", 1)]))
@@ -164,7 +169,7 @@ def test_a_name_can_not_steer_the_terminal(tables):
     assert "\x1b" not in text
 
 
-def test_once_prints_the_principals_and_json_their_values(tmp_path, pid_quota):
+def test_once_prints_the_principals_and_json_their_values(tmp_path: Path, pid_quota: PidQuota) -> None:
     tables = write(tmp_path / "tables", datetime.now(timezone.utc))
 
     code, out, err = pid_quota("top", "--tables", tables, "--once", "--filter", "a")
@@ -179,42 +184,42 @@ def test_once_prints_the_principals_and_json_their_values(tmp_path, pid_quota):
     assert json.loads(out)["decisions"][0]["client_ids"] == {"mallory-app": 19, "other": 1}
 
 
-def test_tables_that_are_not_there_are_one_line(tmp_path, pid_quota):
+def test_tables_that_are_not_there_are_one_line(tmp_path: Path, pid_quota: PidQuota) -> None:
     code, out, err = pid_quota("top", "--tables", tmp_path / "nothing", "--once")
 
     assert (code, out, err.count("\n")) == (1, "", 1)
 
 
-def app(tables, **options):
+def app(tables: str, **options: Any) -> TopApp:
     return TopApp(tables, CONFIG, clock=lambda: NOON, seconds=0.2, **options)
 
 
-def drive(running, steps):
+def drive(running: TopApp, steps: Callable[[Pilot[None]], Awaitable[None]]) -> None:
     """Run the screens without a terminal, 80 columns wide, and do some steps."""
 
-    async def run():
+    async def run() -> None:
         async with running.run_test(size=(80, 24)) as pilot:
             await steps(pilot)
 
     asyncio.run(run())
 
 
-async def until(pilot, condition):
+async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     give_up_at = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up_at
         await pilot.pause(0.05)
 
 
-def shown(running):
+def shown(running: TopApp) -> list[str]:
     table = running.screen_stack[0].query_one(DataTable)
     return [str(table.get_row_at(at)[0]).strip().removeprefix("User:") for at in range(table.row_count)]
 
 
-def test_keys_sort_filter_and_open(tables):
+def test_keys_sort_filter_and_open(tables: str) -> None:
     running = app(tables)
 
-    async def steps(pilot):
+    async def steps(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: shown(running) == ["mallory", "etl", "alice", "carol"])
         await pilot.press("s")
         assert (running.sort, shown(running)) == ("new", ["mallory", "etl", "carol", "alice"])
@@ -229,7 +234,7 @@ def test_keys_sort_filter_and_open(tables):
         await pilot.press("slash", *"mall", "enter", "enter")
         await until(pilot, lambda: isinstance(running.screen, DetailScreen))
         detail = running.screen.query_one("#detail", Static)
-        await until(pilot, lambda: "mallory-app" in in_80_columns(detail.content))
+        await until(pilot, lambda: "mallory-app" in in_80_columns(cast("RenderableType", detail.content)))
         await pilot.press("escape")
         assert not isinstance(running.screen, DetailScreen)
         await pilot.press("q")
@@ -237,24 +242,28 @@ def test_keys_sort_filter_and_open(tables):
     drive(running, steps)
 
 
-def test_new_rows_appear_by_themselves_and_the_cursor_stays_with_its_principal(tables):
+def chosen(running: TopApp) -> str | None:
+    return running.chosen.principal if running.chosen else None
+
+
+def test_new_rows_appear_by_themselves_and_the_cursor_stays_with_its_principal(tables: str) -> None:
     running = app(tables, sort="new")
 
-    async def steps(pilot):
+    async def steps(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(shown(running)) == 4)
         await pilot.press("down")
-        assert running.chosen.principal == "User:etl"
+        assert chosen(running) == "User:etl"
         append(tables, "producer_id_metrics", metrics("User:newcomer", NOON, new_pids_window=9_000))
         await until(pilot, lambda: shown(running)[0] == "newcomer")
-        assert running.chosen.principal == "User:etl"
+        assert chosen(running) == "User:etl"
 
     drive(running, steps)
 
 
-def test_tables_that_can_not_be_read_for_a_while_are_waited_for(tables, tmp_path):
+def test_tables_that_can_not_be_read_for_a_while_are_waited_for(tables: str, tmp_path: Path) -> None:
     running = app(tables)
 
-    async def steps(pilot):
+    async def steps(pilot: Pilot[None]) -> None:
         await until(pilot, lambda: len(shown(running)) == 4)
         os.rename(tables, tmp_path / "away")
         status = running.query_one("#status", Static)
@@ -268,7 +277,7 @@ def test_tables_that_can_not_be_read_for_a_while_are_waited_for(tables, tmp_path
 class Terminal:
     """A process on a pseudo terminal of 80 columns."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: str) -> None:
         self._side, other = pty.openpty()
         fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         environment = {**os.environ, "TERM": "xterm-256color"}
@@ -278,11 +287,11 @@ class Terminal:
         os.close(other)
         self.text = ""
 
-    def wait_for(self, text):
+    def wait_for(self, text: str) -> None:
         while text not in self.text:
             assert self._read(), self.text
 
-    def _read(self):
+    def _read(self) -> bool:
         """Whether more came; the end of the other side is no error."""
         assert select.select([self._side], [], [], 120)[0], self.text
         try:
@@ -292,10 +301,10 @@ class Terminal:
         self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", came)
         return bool(came)
 
-    def press(self, keys):
+    def press(self, keys: str) -> None:
         os.write(self._side, keys.encode())
 
-    def end(self):
+    def end(self) -> int:
         """Read what is left, so that nobody waits for us, and return the exit code."""
         while self._read():
             pass
@@ -303,7 +312,7 @@ class Terminal:
         return self.process.wait()
 
 
-def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path):
+def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path: Path) -> None:
     terminal = Terminal("top", "--tables", write(tmp_path / "tables", datetime.now(timezone.utc)))
     try:
         terminal.wait_for("User:mallory")
@@ -317,7 +326,7 @@ def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path):
             terminal.process.wait()
 
 
-def test_every_order_has_a_name_for_the_command_line():
+def test_every_order_has_a_name_for_the_command_line() -> None:
     from typing import get_args
 
     from jobs.top.command import Sort

@@ -6,7 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import httpx2
@@ -18,32 +21,38 @@ from jobs.web.command import application
 from jobs.web.databricks_app import ForwardedUser
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, host_name, is_loopback, own_names
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
 TOKEN = "-".join(["an", "operator", "told", "me"])
 OURS = "http://localhost:8080"
 EVERYWHERE = str(ipaddress.IPv4Address(0))
 STATIC = files("jobs.web") / "static"
+Printed = tuple[int, str, str, list[Any]]
+"""Exit code, standard output, standard error, and the application that would be served."""
+Started = Callable[..., Printed]
 
 
-def client(tables, token=None, names=(), fresh_s=0, **more):
+def client(
+    tables: Path, token: str | None = None, names: Sequence[str] = (), fresh_s: float = 0, **more: Any
+) -> TestClient:
     access = Access(token, own_names("127.0.0.1", names))
     app = application(ConsoleData(str(tables)), access, lambda: NOON, fresh_s)
     return TestClient(app, base_url=OURS, follow_redirects=False, **more)
 
 
 @pytest.fixture
-def visitor(tmp_path):
+def visitor(tmp_path: Path) -> TestClient:
     return client(tmp_path)
 
 
 @pytest.fixture
-def stranger(tmp_path):
+def stranger(tmp_path: Path) -> TestClient:
     return client(tmp_path, TOKEN)
 
 
 class TestReading:
-    def test_the_page_and_its_files_are_served(self, visitor):
+    def test_the_page_and_its_files_are_served(self, visitor: TestClient) -> None:
         page = visitor.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         wanted = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
@@ -51,37 +60,37 @@ class TestReading:
         for address in wanted:
             assert visitor.get(address).status_code == 200, address
 
-    def test_every_module_that_a_module_imports_is_there(self):
+    def test_every_module_that_a_module_imports_is_there(self) -> None:
         for module in STATIC.iterdir():
             if module.name.endswith(".js"):
                 for name in re.findall(r'from "\./([^"]+)"', module.read_text(encoding="utf-8")):
                     assert (STATIC / name).is_file(), f"{module.name} imports {name}"
 
     @pytest.mark.parametrize(("fresh_s", "seen"), [(3600, []), (0, ["User:a"])])
-    def test_an_answer_is_given_again_while_it_is_fresh(self, tmp_path, fresh_s, seen):
+    def test_an_answer_is_given_again_while_it_is_fresh(self, tmp_path: Path, fresh_s: int, seen: list[str]) -> None:
         visitor = client(tmp_path, fresh_s=fresh_s)
         assert visitor.get("/api/headroom").json()["principals"] == []
         append(tmp_path, "producer_id_metrics", metrics("User:a", NOON))
         assert [row["principal"] for row in visitor.get("/api/headroom").json()["principals"]] == seen
 
-    def test_questions_do_not_share_an_answer(self, tmp_path):
+    def test_questions_do_not_share_an_answer(self, tmp_path: Path) -> None:
         visitor = client(tmp_path, fresh_s=3600)
         for name in ("User:a", "User:b", "User:a"):
             assert visitor.get("/api/principal", params={"name": name}).json()["principal"] == name
 
-    def test_a_head_has_no_body(self, visitor):
+    def test_a_head_has_no_body(self, visitor: TestClient) -> None:
         answer = visitor.head("/api/headroom")
         assert (answer.status_code, answer.content) == (200, b"")
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
-    def test_nothing_but_reading_is_answered(self, visitor, method):
+    def test_nothing_but_reading_is_answered(self, visitor: TestClient, method: str) -> None:
         answer = visitor.request(method, "/api/headroom")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
 class TestHeaders:
     @pytest.mark.parametrize("path", ["/", "/api/overview", "/static/app.js", "/nowhere"])
-    def test_browsers_are_told_to_be_careful(self, visitor, path):
+    def test_browsers_are_told_to_be_careful(self, visitor: TestClient, path: str) -> None:
         headers = visitor.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'self'" in policy
@@ -92,15 +101,15 @@ class TestHeaders:
         assert headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in headers
 
-    def test_answers_are_not_stored(self, visitor):
+    def test_answers_are_not_stored(self, visitor: TestClient) -> None:
         assert visitor.get("/api/overview").headers["cache-control"] == "no-store"
 
-    def test_pages_have_no_inline_script_or_style(self):
+    def test_pages_have_no_inline_script_or_style(self) -> None:
         for page in ("index.html", "signin.html"):
             text = (STATIC / page).read_text(encoding="utf-8")
             assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=|javascript:", text) == []
 
-    def test_no_module_makes_markup_of_text(self):
+    def test_no_module_makes_markup_of_text(self) -> None:
         for module in STATIC.iterdir():
             if module.name.endswith(".js"):
                 text = module.read_text(encoding="utf-8")
@@ -109,7 +118,7 @@ class TestHeaders:
 
 
 class TestToken:
-    def test_without_it_there_is_only_the_way_in(self, stranger):
+    def test_without_it_there_is_only_the_way_in(self, stranger: TestClient) -> None:
         page = stranger.get("/")
         assert page.status_code == 401
         assert 'name="token"' in page.text
@@ -119,7 +128,7 @@ class TestToken:
             assert answer.status_code == 401
             assert answer.json()["remedy"]
 
-    def test_with_it_a_browser_gets_a_cookie_and_an_address_without_it(self, stranger):
+    def test_with_it_a_browser_gets_a_cookie_and_an_address_without_it(self, stranger: TestClient) -> None:
         answer = stranger.get("/", params={"token": TOKEN})
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"]
@@ -129,40 +138,40 @@ class TestToken:
         assert stranger.get("/").status_code == 200
         assert stranger.get("/api/overview").status_code == 200
 
-    def test_a_program_shows_it_in_a_header(self, stranger):
+    def test_a_program_shows_it_in_a_header(self, stranger: TestClient) -> None:
         assert stranger.get("/api/overview", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
 
     @pytest.mark.parametrize("shown", ["", "wrong", TOKEN[:-1], f"{TOKEN}x", "ł", "%ff"])
-    def test_a_wrong_one_opens_nothing(self, stranger, shown):
+    def test_a_wrong_one_opens_nothing(self, stranger: TestClient, shown: str) -> None:
         assert stranger.get("/", params={"token": shown}).status_code == 401
         header = f"Bearer {shown}".encode()
-        assert stranger.get("/api/overview", headers={"Authorization": header}).status_code == 401
+        assert stranger.get("/api/overview", headers={b"Authorization": header}).status_code == 401
         for value in (shown, TOKEN):
             cookie = f"pid_quota_console={value}".encode()
-            assert stranger.get("/api/overview", headers={"Cookie": cookie}).status_code == 401
+            assert stranger.get("/api/overview", headers={b"Cookie": cookie}).status_code == 401
 
-    def test_it_is_taken_at_the_front_door_alone(self, stranger):
+    def test_it_is_taken_at_the_front_door_alone(self, stranger: TestClient) -> None:
         assert stranger.get("/api/overview", params={"token": TOKEN}).status_code == 401
 
-    def test_it_never_prints(self):
+    def test_it_never_prints(self) -> None:
         assert TOKEN not in repr(Access(TOKEN))
 
 
 class TestHostNames:
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "[::1]:8080", "10.1.2.3"])
-    def test_addresses_and_our_own_names_are_answered(self, visitor, host):
+    def test_addresses_and_our_own_names_are_answered(self, visitor: TestClient, host: str) -> None:
         assert visitor.get("/", headers={"Host": host}).status_code == 200
 
     @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example", "x@y"])
-    def test_a_foreign_name_that_points_here_is_not(self, visitor, host):
+    def test_a_foreign_name_that_points_here_is_not(self, visitor: TestClient, host: str) -> None:
         for path in ("/", "/api/overview", "/static/app.js"):
             assert visitor.get(path, headers={"Host": host}).status_code == 421
 
-    def test_a_proxys_name_can_be_allowed(self, tmp_path):
+    def test_a_proxys_name_can_be_allowed(self, tmp_path: Path) -> None:
         behind = client(tmp_path, names=["Quota.example.com"])
         assert behind.get("/", headers={"Host": "quota.example.com"}).status_code == 200
 
-    def test_parts_of_a_host_header(self):
+    def test_parts_of_a_host_header(self) -> None:
         assert [host_name(host) for host in ("[::1]", "[::1]:1", "a:1", "")] == ["::1", "::1", "a", ""]
         assert [is_loopback(host) for host in ("127.9.9.9", "::1", "localhost", EVERYWHERE, "10.0.0.1", "a")] == [
             True,
@@ -187,14 +196,14 @@ class TestErrors:
             ("/static/%2e%2e/web_console.py", 404),
         ],
     )
-    def test_a_wrong_question_is_one_line_with_a_remedy(self, visitor, path, status):
+    def test_a_wrong_question_is_one_line_with_a_remedy(self, visitor: TestClient, path: str, status: int) -> None:
         answer = visitor.get(path)
         assert answer.status_code == status
         assert answer.text.count("\n") == 1
         assert answer.json()["error"]
         assert answer.json()["remedy"]
 
-    def test_a_table_that_cannot_be_read_is_one_line(self, tmp_path):
+    def test_a_table_that_cannot_be_read_is_one_line(self, tmp_path: Path) -> None:
         log = tmp_path / "producer_id_metrics" / "_delta_log"
         log.mkdir(parents=True)
         (log / f"{0:020}.json").write_text("garbage\n", encoding="utf-8")
@@ -204,8 +213,8 @@ class TestErrors:
         assert "producer_id_metrics" in answer.json()["error"]
         assert "--tables" in answer.json()["remedy"]
 
-    def test_a_bug_tells_visitors_its_kind_alone(self, tmp_path, monkeypatch):
-        def broken(*_arguments):
+    def test_a_bug_tells_visitors_its_kind_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(*_arguments: object) -> None:
             msg = "a secret path"
             raise ZeroDivisionError(msg)
 
@@ -219,37 +228,41 @@ class TestErrors:
 
 class TestCommand:
     @pytest.fixture
-    def start(self, tmp_path, monkeypatch, pid_quota):
+    def start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid_quota: PidQuota) -> Started:
         """Run the command up to the moment where it would serve; gives what it printed and the application."""
-        served = []
+        served: list[Any] = []
         monkeypatch.setattr(web_console, "_serve", lambda app, _listener: served.append(app))
         monkeypatch.delenv("PID_QUOTA_CONSOLE_TOKEN", raising=False)
 
-        def run(*arguments):
+        def run(*arguments: object) -> Printed:
             code, out, err = pid_quota("console", "--tables", tmp_path, "--port", 0, *arguments)
             return code, out, err, served
 
         return run
 
-    def test_on_loopback_no_token_is_wanted(self, start):
+    def test_on_loopback_no_token_is_wanted(self, start: Started) -> None:
         code, out, err, (app,) = start()
         assert (code, err) == (0, "")
         assert re.search(r"http://127\.0\.0\.1:\d+/  ", out)
         assert app.access.token is None
 
-    def test_anywhere_else_a_token_is_made_up_and_printed_once(self, start):
+    def test_anywhere_else_a_token_is_made_up_and_printed_once(self, start: Started) -> None:
         _, out, err, (app,) = start("--host", EVERYWHERE)
         assert err == ""
         assert len(app.access.token) >= 32
         assert out.count(app.access.token) == 1
 
-    def test_a_token_of_the_environment_is_wanted_and_not_printed(self, start, monkeypatch):
+    def test_a_token_of_the_environment_is_wanted_and_not_printed(
+        self, start: Started, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("PID_QUOTA_CONSOLE_TOKEN", TOKEN)
         _, out, err, (app,) = start("--host", EVERYWHERE)
         assert app.access.token == TOKEN
         assert TOKEN not in out + err
 
-    def test_a_header_names_nobody_where_no_app_s_proxy_is(self, start, monkeypatch):
+    def test_a_header_names_nobody_where_no_app_s_proxy_is(
+        self, start: Started, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delenv("DATABRICKS_APP_NAME", raising=False)
         code, _, err, served = start("--databricks-app", "--host", EVERYWHERE)
         assert (code, served) == (2, [])
@@ -261,58 +274,61 @@ class TestCommand:
         assert (code, err) == (0, "")
         assert isinstance(app.access, ForwardedUser)
 
-    def test_a_short_token_is_refused(self, start):
+    def test_a_short_token_is_refused(self, start: Started) -> None:
         code, _, err, served = start("--token", "secret")
         assert (code, served) == (2, [])
         assert err.count("\n") == 1
         assert "16" in err
 
-    def test_a_port_in_use_is_one_line(self, start):
+    def test_a_port_in_use_is_one_line(self, start: Started) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             code, _, err, served = start("--port", taken.getsockname()[1])
         assert (code, served) == (2, [])
         assert err.count("\n") == 1
         assert "--port" in err
 
-    def test_it_serves_until_ctrl_c_and_that_is_no_error(self, tmp_path):
-        command = [sys.executable, "-m", "jobs.cli", "console", "--tables", tmp_path, "--port", "0"]
+    def test_it_serves_until_ctrl_c_and_that_is_no_error(self, tmp_path: Path) -> None:
+        command = [sys.executable, "-m", "jobs.cli", "console", "--tables", str(tmp_path), "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            assert process.stderr
             try:
-                address = re.search(r"http://[\d.:]+", process.stdout.readline())[0]
-                assert httpx2.get(f"{address}/api/occupancy", timeout=60).json()["rows"] == []
+                address = re.search(r"http://[\d.:]+", process.stdout.readline())
+                assert address
+                assert httpx2.get(f"{address[0]}/api/occupancy", timeout=60).json()["rows"] == []
             finally:
                 process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
             assert process.stderr.read() == ""
 
-    def test_it_needs_no_spark(self):
+    def test_it_needs_no_spark(self) -> None:
         code = "import sys, jobs.web.command; sys.exit(bool({'pyspark', 'confluent_kafka'} & set(sys.modules)))"
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class TestDatabricksApp:
     @pytest.fixture
-    def app(self, tmp_path):
+    def app(self, tmp_path: Path) -> TestClient:
         app = application(ConsoleData(str(tmp_path)), ForwardedUser(), lambda: NOON, 0)
         return TestClient(app, base_url="https://console-1.apps.example", follow_redirects=False)
 
     @pytest.mark.parametrize("header", ["X-Forwarded-Email", "X-Forwarded-User"])
-    def test_who_is_signed_in_is_told_to_the_page(self, app, header):
+    def test_who_is_signed_in_is_told_to_the_page(self, app: TestClient, header: str) -> None:
         answer = app.get("/api/overview", headers={header: "operator@example.org"})
         assert answer.status_code == 200
         assert answer.headers["x-console-user"] == "operator@example.org"
 
-    def test_a_name_of_any_letters_reaches_the_page(self, app):
+    def test_a_name_of_any_letters_reaches_the_page(self, app: TestClient) -> None:
         for name in ("jürgen@example.org", "王@example.org"):
-            answer = app.get("/api/overview", headers={"X-Forwarded-Email": name.encode()})
+            answer = app.get("/api/overview", headers={b"X-Forwarded-Email": name.encode()})
             assert unquote(answer.headers["x-console-user"]) == name
-        assert app.get("/api/overview", headers={"X-Forwarded-Email": b"\xff"}).status_code == 200
+        assert app.get("/api/overview", headers={b"X-Forwarded-Email": b"\xff"}).status_code == 200
 
     @pytest.mark.parametrize("path", ["/", "/api/overview", "/?token=anything-at-all"])
-    def test_nobody_is_let_in_unnamed(self, app, path):
+    def test_nobody_is_let_in_unnamed(self, app: TestClient, path: str) -> None:
         answer = app.get(path)
         assert answer.status_code == 401
         assert answer.json()["error"] == "no user is named"
 
-    def test_nothing_can_be_written(self, app):
+    def test_nothing_can_be_written(self, app: TestClient) -> None:
         assert app.post("/api/overview", headers={"X-Forwarded-Email": "operator@example.org"}).status_code == 405

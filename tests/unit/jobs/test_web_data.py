@@ -1,7 +1,10 @@
 """What the console's pages are made of: the right rows, of the right time, in the types of JSON."""
 
 import json
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,22 +15,32 @@ from tables.delta import create_missing
 from tables.query import relations as web_tables
 from tests.unit.jobs import warehouse_kit
 from tests.unit.jobs.kip_kit import init
-from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds, tap_report
+from tests.unit.jobs.table_rows import (
+    NOON,
+    Row,
+    append,
+    decision,
+    lease_step,
+    metrics,
+    quarantined,
+    seconds,
+    tap_report,
+)
 
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def data(tmp_path):
+def data(tmp_path: Path) -> ConsoleData:
     create_missing(str(tmp_path))
     return ConsoleData(str(tmp_path))
 
 
-def names(rows):
+def names(rows: Iterable[dict[str, Any]]) -> list[str]:
     return [row["principal"] for row in rows]
 
 
-def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path):
+def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path: Path) -> None:
     data = ConsoleData(str(tmp_path / "nowhere"))
     overview, occupancy = data.overview(NOON), data.occupancy(NOON)
     assert "pid-quota stream" in overview["missing"]["producer_id_metrics"]
@@ -36,7 +49,7 @@ def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path):
     assert (overview["throttled"], overview["intervals"]["at_ms"], occupancy["rows"]) == ([], [], [])
 
 
-def test_pages_of_empty_tables_are_json(data):
+def test_pages_of_empty_tables_are_json(data: ConsoleData) -> None:
     pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.occupancy(NOON)]
     for page in [*pages, data.principal(NOON, "User:nobody")]:
         assert json.loads(json.dumps(page, allow_nan=False)) == page
@@ -44,7 +57,9 @@ def test_pages_of_empty_tables_are_json(data):
 
 
 class TestOverview:
-    def test_new_producer_ids_are_counted_per_minute_of_the_newest_interval_that_is_over(self, data):
+    def test_new_producer_ids_are_counted_per_minute_of_the_newest_interval_that_is_over(
+        self, data: ConsoleData
+    ) -> None:
         for offset in (-120, -60, 0, 60):
             end = NOON + seconds(offset)
             append(data.tables, "producer_id_metrics", metrics("User:a", end, admitted_pids=5, refused_pids=1))
@@ -54,31 +69,31 @@ class TestOverview:
         assert page["interval_seconds"] == 60
         assert page["intervals"]["admitted_pids"] == [7, 7, 7, 5]
 
-    def test_an_interval_counts_its_final_row_alone(self, data):
+    def test_an_interval_counts_its_final_row_alone(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON, as_of=NOON - seconds(5 - n), admitted_pids=n, batch_id=n) for n in (1, 2, 3)]
         append(data.tables, "producer_id_metrics", *rows)
         assert data.overview(NOON)["intervals"]["admitted_pids"] == [3]
 
-    def test_what_is_silent_for_a_window_is_not_in_the_windows_sum(self, data):
+    def test_what_is_silent_for_a_window_is_not_in_the_windows_sum(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:old", NOON - 2 * HOUR, new_pids_window=70))
         append(data.tables, "producer_id_metrics", metrics("User:new", NOON - seconds(30), new_pids_window=90))
         totals = data.overview(NOON)["totals"]
         assert (totals["new_pids_window"], totals["near_quota"], totals["ledgers"]) == (90, 1, 2)
 
-    def test_a_throttle_of_days_ago_that_still_holds_is_throttled_now(self, data):
+    def test_a_throttle_of_days_ago_that_still_holds_is_throttled_now(self, data: ConsoleData) -> None:
         long = decision("User:slow", NOON - timedelta(days=3), throttled_until=NOON + HOUR, client_ids=[("x", 2)])
         over = decision("User:over", NOON - HOUR)
         append(data.tables, "throttle_decisions", long, over)
         (row,) = data.overview(NOON)["throttled"]
         assert (row["principal"], row["seconds_left"], row["client_ids"]) == ("User:slow", 3600, {"x": 2})
 
-    def test_a_stream_that_is_silent_for_days_says_since_when(self, data):
+    def test_a_stream_that_is_silent_for_days_says_since_when(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON - timedelta(days=3)))
         health = data.overview(NOON)["health"]
         assert health["silent_seconds"] == 3 * 86_400
         assert health["newest_row_at"] == "2026-01-12T12:00:00+00:00"
 
-    def test_health_counts_all_quarantined_records_and_the_taps(self, data):
+    def test_health_counts_all_quarantined_records_and_the_taps(self, data: ConsoleData) -> None:
         append(data.tables, "quarantined_events", quarantined(NOON - seconds(9)), quarantined(NOON - timedelta(days=9)))
         append(data.tables, "tap_status", tap_report(1, NOON - seconds(5)), tap_report(2, NOON - HOUR))
         page = data.overview(NOON)
@@ -86,7 +101,7 @@ class TestOverview:
         assert {tap["broker_id"]: tap["watched_now"] for tap in page["taps"]} == {1: True, 2: False}
 
 
-def test_offenders_are_those_of_a_day_the_most_refused_first(data):
+def test_offenders_are_those_of_a_day_the_most_refused_first(data: ConsoleData) -> None:
     append(
         data.tables,
         "producer_id_metrics",
@@ -99,7 +114,7 @@ def test_offenders_are_those_of_a_day_the_most_refused_first(data):
     assert (many["share"], few["share"]) == (0.8, 0.2)
 
 
-def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data):
+def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data: ConsoleData) -> None:
     append(
         data.tables,
         "producer_id_metrics",
@@ -116,7 +131,7 @@ def test_headroom_puts_the_nearest_first_and_marks_who_is_throttled(data):
 
 class TestPrincipal:
     @pytest.mark.parametrize("name", ["User:o'neill", "User:<script>alert(1)</script>", "User:a b; --", 'User:"ł\\'])
-    def test_any_name_finds_its_own_rows_and_no_others(self, data, name):
+    def test_any_name_finds_its_own_rows_and_no_others(self, data: ConsoleData, name: str) -> None:
         append(data.tables, "producer_id_metrics", metrics(name, NOON), metrics("User:other", NOON))
         append(data.tables, "throttle_decisions", decision(name, NOON), decision("User:other", NOON))
         append(data.tables, "enforcement_actions", lease_step("l", "in_force", NOON, principal=name))
@@ -124,12 +139,12 @@ class TestPrincipal:
         assert page["principal"] == page["now_row"]["principal"] == name
         assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
 
-    def test_a_name_cannot_reach_other_rows(self, data):
+    def test_a_name_cannot_reach_other_rows(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
         page = data.principal(NOON, "x' OR principal = 'User:a")
         assert (page["now_row"], page["timeline"]["at_ms"]) == (None, [])
 
-    def test_steps_sum_what_was_new_and_keep_the_peak(self, data):
+    def test_steps_sum_what_was_new_and_keep_the_peak(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(30 * n), new_pids_window=n, admitted_pids=1) for n in range(120)]
         append(data.tables, "producer_id_metrics", *rows)
         page = data.principal(NOON, "User:a", hours=24)
@@ -139,7 +154,7 @@ class TestPrincipal:
         assert line["new_pids_window"] == [119 - 8 * n for n in range(15)]
         assert line["quota"] == [100.0] * 15
 
-    def test_a_line_begins_at_zero_where_its_principal_began(self, data):
+    def test_a_line_begins_at_zero_where_its_principal_began(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - seconds(10 * n), new_pids_window=9 - n, admitted_pids=1) for n in range(3)]
         rows.append(metrics("User:a", NOON - seconds(30), new_pids_window=6, admitted_pids=2, refused_pids=4))
         append(data.tables, "producer_id_metrics", *rows)
@@ -147,11 +162,11 @@ class TestPrincipal:
         assert line["new_pids_window"] == [0, 6, 7, 8, 9]
         assert line["at_ms"][1] - line["at_ms"][0] == 10_000
 
-    def test_a_line_that_was_there_before_does_not(self, data):
+    def test_a_line_that_was_there_before_does_not(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON, new_pids_window=50, admitted_pids=1))
         assert data.principal(NOON, "User:a", hours=1)["timeline"]["new_pids_window"] == [50]
 
-    def test_a_long_silence_is_drawn_as_an_empty_window(self, data):
+    def test_a_long_silence_is_drawn_as_an_empty_window(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON - n * HOUR, new_pids_window=40, active_pids=9) for n in (5, 10)]
         append(data.tables, "producer_id_metrics", *rows)
         line = data.principal(NOON, "User:a", hours=24)["timeline"]
@@ -161,14 +176,16 @@ class TestPrincipal:
         assert line["new_pids_window"] == [40, 0, 0, 40, 0, 0]
         assert line["active_pids"] == [9, None, None, 9, None, None]
 
-    def test_renewals_are_one_time_under_throttle(self, data):
+    def test_renewals_are_one_time_under_throttle(self, data: ConsoleData) -> None:
         times = [NOON - seconds(n) for n in (300, 270, 100)]
         append(data.tables, "throttle_decisions", *(decision("User:a", at) for at in times))
         spans = data.principal(NOON, "User:a")["throttles"]
         noon_ms = int(NOON.timestamp() * 1000)
         assert [[start - noon_ms, end - noon_ms] for start, end in spans] == [[-300_000, -210_000], [-100_000, -40_000]]
 
-    def test_with_a_budget_per_broker_the_nearest_to_its_quota_is_shown_or_the_one_asked_for(self, data):
+    def test_with_a_budget_per_broker_the_nearest_to_its_quota_is_shown_or_the_one_asked_for(
+        self, data: ConsoleData
+    ) -> None:
         rows = [metrics("User:a", NOON, broker_id=b, new_pids_window=10 * b, layers=b) for b in (1, 2, 3)]
         append(data.tables, "producer_id_metrics", *rows)
         page = data.principal(NOON, "User:a")
@@ -176,14 +193,16 @@ class TestPrincipal:
         page = data.principal(NOON, "User:a", broker_id=1)
         assert (page["broker_id"], page["timeline"]["new_pids_window"], page["now_row"]["broker_id"]) == (1, [10], 1)
 
-    def test_the_diagnosis_comes_from_what_its_clients_asked(self, data):
+    def test_the_diagnosis_comes_from_what_its_clients_asked(self, data: ConsoleData) -> None:
         rows = [init(NOON - seconds(10 * n), n, principal="User:a", client_id="rdkafka") for n in range(60)]
         append(data.tables, "producer_inits", *rows, init(NOON, 99, principal="User:b"))
         (row,) = data.principal(NOON, "User:a")["churn"]
         assert (row["client"], row["kind"], row["new_pids"]) == ("rdkafka", "can't tell", 60)
 
 
-def occupancy_row(broker_id, topic, led, held, swept_at=NOON, principal="User:a"):
+def occupancy_row(
+    broker_id: int, topic: str, led: int, held: int, swept_at: datetime = NOON, principal: str = "User:a"
+) -> Row:
     return {
         "swept_at": swept_at,
         "broker_id": broker_id,
@@ -200,7 +219,7 @@ def occupancy_row(broker_id, topic, led, held, swept_at=NOON, principal="User:a"
 
 
 class TestOccupancy:
-    def test_brokers_are_summed_up_and_sweeps_are_columns(self, data):
+    def test_brokers_are_summed_up_and_sweeps_are_columns(self, data: ConsoleData) -> None:
         earlier = NOON - HOUR
         rows = [occupancy_row(1, "t", 5, 10), occupancy_row(1, "u", 1, 2), occupancy_row(2, "t", 5, 10)]
         append(data.tables, "producer_occupancy", *rows, occupancy_row(2, "t", 3, 3, swept_at=earlier))
@@ -212,7 +231,7 @@ class TestOccupancy:
         assert page["sweeps"]["held_pids"] == {"1": [None, 12], "2": [3, 10]}
         assert page["brokers"][0]["age_seconds"] == 0
 
-    def test_a_survivor_leads_at_most_what_it_follows_of_the_dead_ones_topics(self):
+    def test_a_survivor_leads_at_most_what_it_follows_of_the_dead_ones_topics(self) -> None:
         rows = [occupancy_row(1, "t", 6, 10), occupancy_row(1, "u", 4, 4)]
         rows += [occupancy_row(2, "t", 4, 10), occupancy_row(3, "u", 0, 1)]
         first, *_ = failover_bounds([row | {"age_seconds": 0.0} for row in rows])["failovers"]
@@ -222,17 +241,17 @@ class TestOccupancy:
             {"broker_id": 3, "led_before": 0, "led_at_most": 1},
         ]
 
-    def test_one_broker_has_no_heirs(self, data):
+    def test_one_broker_has_no_heirs(self, data: ConsoleData) -> None:
         append(data.tables, "producer_occupancy", occupancy_row(1, "t", 5, 5))
         assert data.occupancy(NOON)["failovers"] == []
 
 
-def test_times_are_pushed_below_the_views(data, monkeypatch):
+def test_times_are_pushed_below_the_views(data: ConsoleData, monkeypatch: pytest.MonkeyPatch) -> None:
     append(data.tables, "producer_id_metrics", metrics("User:old", NOON - timedelta(days=9)))
     append(data.tables, "producer_id_metrics", metrics("User:new", NOON))
     read, loaded = web_tables.read_path, {}
 
-    def counted(tables, name, rows):
+    def counted(tables: str, name: str, rows: Any) -> Any:
         loaded[name] = read(tables, name, rows)
         return loaded[name]
 
@@ -243,7 +262,7 @@ def test_times_are_pushed_below_the_views(data, monkeypatch):
     assert loaded["producer_id_metrics"].column("principal").to_pylist() == ["User:old"]
 
 
-def test_the_window_given_refills_the_tokens(tmp_path):
+def test_the_window_given_refills_the_tokens(tmp_path: Path) -> None:
     append(tmp_path, "producer_id_metrics", metrics("User:a", NOON - seconds(60), tokens=0.0))
     short = ConsoleData(str(tmp_path), QuotaConfig(window_seconds=600))
     assert short.headroom(NOON)["principals"][0]["tokens_now"] == pytest.approx(10)
@@ -251,7 +270,7 @@ def test_the_window_given_refills_the_tokens(tmp_path):
 
 
 class TestCatalog:
-    def test_pages_come_from_a_warehouse_and_name_the_rows_they_want(self, monkeypatch):
+    def test_pages_come_from_a_warehouse_and_name_the_rows_they_want(self, monkeypatch: pytest.MonkeyPatch) -> None:
         warehouse = warehouse_kit.use(monkeypatch)
         data = ConsoleData("prod.pid_quota")
         pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]

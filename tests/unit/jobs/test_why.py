@@ -1,7 +1,10 @@
 """`pid-quota why`, and the view of the diagnosis held to the pure function."""
 
 import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +16,14 @@ from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
+from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
-from tests.unit.jobs.table_rows import decision, seconds
+from tests.unit.jobs.table_rows import Row, decision, seconds
 
 
-def rows_of(times, principal="User:m", client_id="app", first=0, **values):
+def rows_of(
+    times: Iterable[float], principal: str = "User:m", client_id: str = "app", first: int = 0, **values: Any
+) -> list[Row]:
     """One new producer id at each of some times, in seconds ago."""
     return [
         init(ago(at), first + number, principal=principal, client_id=client_id, **values)
@@ -25,7 +31,7 @@ def rows_of(times, principal="User:m", client_id="app", first=0, **values):
     ]
 
 
-def every(gap_s, count, jitter=0.0, seed=1):
+def every(gap_s: float, count: int, jitter: float = 0.0, seed: int = 1) -> list[float]:
     rng = np.random.default_rng(seed)
     times, at = [], 3600.0
     for _ in range(count):
@@ -34,7 +40,7 @@ def every(gap_s, count, jitter=0.0, seed=1):
     return times
 
 
-def kinds(tables):
+def kinds(tables: Path) -> dict[tuple[str, str], str]:
     select = "SELECT principal, client, kind, could_be FROM principal_churn"
     rows = query(str(tables), select, NOW).rows
     return {
@@ -43,7 +49,7 @@ def kinds(tables):
     }
 
 
-def takes(name, rivals, count, gap_s, **values):
+def takes(name: str, rivals: Sequence[tuple[str, str]], count: int, gap_s: float, **values: Any) -> list[Row]:
     """A transactional id, taken in turn by some rivals, each a client id and an address."""
     return [
         init(
@@ -60,7 +66,7 @@ def takes(name, rivals, count, gap_s, **values):
     ]
 
 
-def test_each_kind_is_told_from_rows(tmp_path):
+def test_each_kind_is_told_from_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     arrivals = [3600.0]
     while len(arrivals) < 60:
@@ -111,7 +117,7 @@ def test_each_kind_is_told_from_rows(tmp_path):
     }
 
 
-def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path):
+def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path: Path) -> None:
     uuids = ("0b5a9dcb-8f9a-4a1c-9c55-1b9e5f7d2a01", "77aa9dcb-8f9a-4a1c-9c55-1b9e5f7d2a02")
     append_kip_tables(
         tmp_path,
@@ -131,14 +137,14 @@ def test_client_ids_that_count_up_or_end_in_a_uuid_are_one_client(tmp_path):
     }
 
 
-def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path):
+def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path: Path) -> None:
     names = [f"c{number:04d}x" for number in range(60)]
     inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
     append_kip_tables(tmp_path, inits=inits)
     assert kinds(tmp_path) == {("User:m", "*"): "producer per message/batch: leak"}
 
 
-def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path):
+def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path: Path) -> None:
     refused = {"transactional_id": "t", "producer_id": 5, "producer_epoch": 1}
     times = every(3, 30)
     append_kip_tables(
@@ -159,14 +165,14 @@ def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_onl
     assert dict(query(str(tmp_path), select, NOW).rows) == {"User:m": 1.0, "User:n": 0.0, "User:o": 0.0}
 
 
-def test_who_only_gets_errors_is_told_too(tmp_path):
+def test_who_only_gets_errors_is_told_too(tmp_path: Path) -> None:
     inits = [failed_init(ago(60 - n), "INVALID_TRANSACTION_TIMEOUT", transactional_id="t") for n in range(6)]
     append_kip_tables(tmp_path, inits=inits)
     (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
     assert (row["kind"], row["new_pids"], row["error_answers"]) == ("new producer on error", 0, 6)
 
 
-def test_epochs_are_no_producer_ids(tmp_path):
+def test_epochs_are_no_producer_ids(tmp_path: Path) -> None:
     bumps = [
         init(ago(600 - n), 7, transactional_id="pay", producer_id=7, producer_epoch=n, result_producer_epoch=n + 1)
         for n in range(50)
@@ -192,7 +198,7 @@ EVIDENCE = [
 ]
 
 
-def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
+def test_the_view_diagnoses_as_the_pure_function_does(tmp_path: Path) -> None:
     inits, first = [], 0
     for number, (count, gap, jitter, hosts, errors, client, numbered, transactional) in enumerate(EVIDENCE):
         for position, at in enumerate(every(gap, count, jitter, seed=number)):
@@ -228,11 +234,13 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path):
 
 class TestCommand:
     @pytest.fixture(autouse=True)
-    def its_clock(self, monkeypatch):
+    def its_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The command reads the clock, which goes on while tests that came before run."""
         monkeypatch.setattr(kip_kit, "NOW", datetime.now(timezone.utc).replace(microsecond=0))
 
-    def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(self, pid_quota, tmp_path):
+    def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
         append_kip_tables(
             tmp_path,
             inits=[*rows_of(every(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
@@ -260,7 +268,7 @@ class TestCommand:
             "  evidence: 1 new producer id in 24 h, no second one from any address, 0% after an error, 1 address",
         ]
 
-    def test_programs_get_json(self, pid_quota, tmp_path):
+    def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(0.4, 120), "User:mallory"))
         _, out, _ = pid_quota("why", "mallory", "--tables", tmp_path, "--json")
         found = json.loads(out)
@@ -270,14 +278,16 @@ class TestCommand:
         assert (client["could_be"], client["lives"]) == (["leak"], None)
         assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
 
-    def test_what_nobody_can_tell_has_a_fix_for_each_kind_that_fits(self, pid_quota, tmp_path):
+    def test_what_nobody_can_tell_has_a_fix_for_each_kind_that_fits(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(5, 40), "User:crash"))
         out = pid_quota("why", "crash", "--tables", tmp_path)[1]
         assert "client app: can't tell: restart loop or producer per message/batch or leak or scale-out" in out
         for kind in (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT):
             assert f"  fix if {kind.value}: {FIXES[kind].summary}" in out
 
-    def test_brokers_that_are_asked_decide(self, pid_quota, tmp_path, monkeypatch):
+    def test_brokers_that_are_asked_decide(
+        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         last = dict.fromkeys(range(120), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
@@ -285,7 +295,9 @@ class TestCommand:
         assert "client app: leak" in out
         assert "100% still in use" in out
 
-    def test_brokers_that_know_few_of_its_ids_decide_nothing(self, pid_quota, tmp_path, monkeypatch):
+    def test_brokers_that_know_few_of_its_ids_decide_nothing(
+        self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         # The others are on topics that one may not read, say.
         last = dict.fromkeys(range(50), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
@@ -293,11 +305,11 @@ class TestCommand:
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
 
-    def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota, tmp_path):
+    def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
         assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
 
-    def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota, tmp_path):
+    def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)
         assert (code, out) == (1, "")

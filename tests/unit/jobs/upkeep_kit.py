@@ -2,10 +2,13 @@
 
 import os
 import time
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 import sqlglot
 from databricks import sql
 from deltalake import CommitProperties, Transaction, write_deltalake
@@ -13,7 +16,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from tables.delta import TABLES, create_missing, open_table, table_path
 from tables.upkeep import UpkeepPlan
 from tests.unit.jobs import warehouse_kit
-from tests.unit.jobs.table_rows import metrics
+from tests.unit.jobs.table_rows import Row, metrics
 
 METRICS = "producer_id_metrics"
 DECISIONS = "throttle_decisions"
@@ -28,16 +31,18 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def days_ago(count):
+def days_ago(count: float) -> datetime:
     return now() - timedelta(days=count)
 
 
-def plan(**values) -> UpkeepPlan:
+def plan(**values: Any) -> UpkeepPlan:
     days = {name: spec.keep_days for name, spec in TABLES.items()}
-    return UpkeepPlan(**({"days": days, "vacuum_hours": 168} | values))
+    return replace(UpkeepPlan(days, vacuum_hours=168), **values)
 
 
-def write_batches(tables, count, first=0, name=METRICS, row=None, mark=True):
+def write_batches(
+    tables: str | Path, count: int, first: int = 0, name: str = METRICS, row: Row | None = None, mark: bool = True
+) -> None:
     """Append batches as the stream does, each with its number and its mark."""
     create_missing(str(tables))
     for batch_id in range(first, first + count):
@@ -50,28 +55,29 @@ def write_batches(tables, count, first=0, name=METRICS, row=None, mark=True):
         write_deltalake(table_path(str(tables), name), rows, mode="append", commit_properties=properties)
 
 
-def rows_of(tables, name):
-    return open_table(str(tables), name).to_pyarrow_table().to_pylist()
+def rows_of(tables: str | Path, name: str) -> list[Row]:
+    rows: list[Row] = open_table(str(tables), name).to_pyarrow_table().to_pylist()
+    return rows
 
 
-def versions(tables):
+def versions(tables: str | Path) -> dict[str, int]:
     return {name: open_table(str(tables), name).version() for name in TABLES}
 
 
-def lease(lease_id, state, recorded_at, until=None):
+def lease(lease_id: str | None, state: str, recorded_at: datetime, until: datetime | None = None) -> Row:
     row = dict.fromkeys(TABLES[ACTIONS].schema.names)
     return row | {"lease_id": lease_id, "state": state, "recorded_at": recorded_at, "until": until or recorded_at}
 
 
-def files_on_disk(tables, name):
+def files_on_disk(tables: str | Path, name: str) -> list[str]:
     return sorted(path.name for path in Path(tables, name).glob("*.parquet"))
 
 
-def log_names(tables, name):
+def log_names(tables: str | Path, name: str) -> set[str]:
     return {path.name for path in Path(tables, name, "_delta_log").iterdir()}
 
 
-def make_old(folder):
+def make_old(folder: str | Path) -> None:
     """Let all files below a folder look as if they were written long ago."""
     past = time.time() - LONG_AGO_S
     for path in Path(folder).rglob("*"):
@@ -81,11 +87,13 @@ def make_old(folder):
 class FakeCatalog(warehouse_kit.FakeWarehouse):
     """A fake warehouse with the statements of upkeep; the tables in `hidden` are not there."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.hidden, self.properties, self.changes = set(), {}, []
+        self.hidden: set[str] = set()
+        self.properties: dict[str, list[tuple[str, str]]] = {}
+        self.changes: list[str] = []
 
-    def run(self, statement, parameters):
+    def run(self, statement: str, parameters: object) -> warehouse_kit.Said:
         words = statement.split()
         if words[0] in ("OPTIMIZE", "VACUUM", "ANALYZE", "ALTER", "CREATE"):
             # What it can't parse is refused, as by a warehouse; OPTIMIZE and VACUUM it takes for plain commands.
@@ -109,7 +117,7 @@ class FakeCatalog(warehouse_kit.FakeWarehouse):
         return super().run(statement, parameters)
 
 
-def use_catalog(monkeypatch):
+def use_catalog(monkeypatch: pytest.MonkeyPatch) -> FakeCatalog:
     """Let commands reach a fake catalog."""
     warehouse_kit.use(monkeypatch)
     fake = FakeCatalog()

@@ -34,7 +34,7 @@ class FakeWarehouse:
 
     def __init__(self) -> None:
         self.statements: list[str] = []
-        self.connected_with: dict[str, Any] | None = None
+        self.connected_with: dict[str, Any] = {}
         self.open_connections = 0
         self._duck = duckdb.connect(":memory:")
         self._duck.execute("SET TimeZone = 'UTC'")

@@ -23,12 +23,14 @@ DAY = DEFAULT_EXPIRATION_MS
         (-HOUR, False, False),
     ],
 )
-def test_a_producer_expires_at_the_full_time_unless_its_transaction_is_open(idle_ms, in_transaction, gone):
+def test_a_producer_expires_at_the_full_time_unless_its_transaction_is_open(
+    idle_ms: int, in_transaction: bool, gone: bool
+) -> None:
     assert is_expired(-idle_ms, in_transaction, 0, DAY) is gone
     assert expired(np.array([-idle_ms]), np.array([in_transaction]), 0, DAY).tolist() == [gone]
 
 
-def test_the_broker_looks_every_ten_minutes_only():
+def test_the_broker_looks_every_ten_minutes_only() -> None:
     partition = PartitionProducers(loaded_at_ms=0)
     partition.append(7, 3 * MINUTE)
 
@@ -38,7 +40,7 @@ def test_the_broker_looks_every_ten_minutes_only():
     assert len(partition) == 0
 
 
-def test_a_batch_makes_a_producer_young_again():
+def test_a_batch_makes_a_producer_young_again() -> None:
     partition = PartitionProducers(loaded_at_ms=0, expiration_ms=HOUR)
     partition.append(1, 0)
     partition.append(2, 0)
@@ -49,7 +51,7 @@ def test_a_batch_makes_a_producer_young_again():
     assert partition.advance(110 * MINUTE) == [1]
 
 
-def test_an_open_transaction_keeps_a_producer_and_its_end_begins_its_age_anew():
+def test_an_open_transaction_keeps_a_producer_and_its_end_begins_its_age_anew() -> None:
     partition = PartitionProducers(loaded_at_ms=0, expiration_ms=HOUR)
     partition.append(1, 0, transactional=True)
 
@@ -60,7 +62,7 @@ def test_an_open_transaction_keeps_a_producer_and_its_end_begins_its_age_anew():
     assert partition.advance(21 * HOUR) == [1]
 
 
-def test_a_lower_expiration_bites_at_the_next_check_and_a_higher_one_keeps_what_is_there():
+def test_a_lower_expiration_bites_at_the_next_check_and_a_higher_one_keeps_what_is_there() -> None:
     partition = PartitionProducers(loaded_at_ms=0)
     partition.append(1, 0)
     partition.append(2, 5 * HOUR)
@@ -78,10 +80,13 @@ def test_a_lower_expiration_bites_at_the_next_check_and_a_higher_one_keeps_what_
     expiration_ms=st.integers(1, 3 * HOUR),
     steps=st.lists(st.integers(1, HOUR), max_size=20),
 )
-def test_a_silent_producer_goes_exactly_when_foretold_however_often_one_looks(loaded_ms, last_ms, expiration_ms, steps):
+def test_a_silent_producer_goes_exactly_when_foretold_however_often_one_looks(
+    loaded_ms: int, last_ms: int, expiration_ms: int, steps: list[int]
+) -> None:
     partition = PartitionProducers(loaded_ms, expiration_ms)
     partition.append(1, last_ms)
     foretold_ms = partition.forgotten_at_ms(1)
+    assert foretold_ms is not None
 
     now_ms = loaded_ms
     for step in steps:

@@ -1,6 +1,10 @@
 """What brokers hold, will hold, would forget, and who leads it after a death: on a census made by hand."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
@@ -26,7 +30,14 @@ DAY = 24 * HOUR
 NOW = 1_000 * DAY
 
 
-def replica(entries, *, broker=1, topic="orders", partition=0, leads=True):
+def replica(
+    entries: Sequence[tuple[float, ...]],
+    *,
+    broker: int = 1,
+    topic: str = "orders",
+    partition: int = 0,
+    leads: bool = True,
+) -> ReplicaProducers:
     """Entries are (producer id, hours idle) or (producer id, hours idle, in transaction)."""
     rows = [(*entry, False)[:3] for entry in entries]
     return ReplicaProducers(
@@ -40,7 +51,14 @@ def replica(entries, *, broker=1, topic="orders", partition=0, leads=True):
     )
 
 
-def census(*replicas, bound=None, placements=(), expiration_ms=DAY, brokers=(), check_ms=0):
+def census(
+    *replicas: ReplicaProducers,
+    bound: Mapping[int, tuple[str, float]] | None = None,
+    placements: Sequence[Placement] = (),
+    expiration_ms: int = DAY,
+    brokers: Sequence[int] = (),
+    check_ms: int = 0,
+) -> Census:
     """`bound` is the principal and the hours since the hand-out, by producer id.
 
     Unless a test is about that, brokers look for expired producers all the time.
@@ -52,7 +70,7 @@ def census(*replicas, bound=None, placements=(), expiration_ms=DAY, brokers=(), 
     return Census(NOW, replicas, tuple(placements), owners, expirations_ms, checks_ms)
 
 
-def of_flood(pids_per_hour, hours=24, **more):
+def of_flood(pids_per_hour: int, hours: int = 24, **more: Any) -> ReplicaProducers:
     """One batch per producer id, at a steady rate."""
     count = pids_per_hour * hours
     return replica([(pid, (pid + 0.5) / pids_per_hour) for pid in range(count)], **more)
@@ -61,7 +79,7 @@ def of_flood(pids_per_hour, hours=24, **more):
 # Counting
 
 
-def test_led_and_held_are_apart_and_owners_are_named():
+def test_led_and_held_are_apart_and_owners_are_named() -> None:
     found = count_occupancy(
         census(
             replica([(1, 0), (2, 0), (3, 0)]),
@@ -80,7 +98,7 @@ def test_led_and_held_are_apart_and_owners_are_named():
     assert found[0].held_pids == 3
 
 
-def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted():
+def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted() -> None:
     rows = count_occupancy(
         census(
             replica([(1, 0.5), (2, 2.5, True), (3, 2.1)], topic="orders"),
@@ -95,7 +113,7 @@ def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted():
     assert (audit.idle_hours[0], audit.idle_hours[-1], len(audit.idle_hours)) == (1, 1, MAX_IDLE_HOURS + 1)
 
 
-def test_a_broker_without_producers_has_no_rows():
+def test_a_broker_without_producers_has_no_rows() -> None:
     assert count_occupancy(census(replica([]), brokers=[1, 2])) == []
     assert estimated_bytes(1000) == 1000 * BYTES_PER_PID
 
@@ -103,7 +121,7 @@ def test_a_broker_without_producers_has_no_rows():
 # Rates
 
 
-def test_the_rate_is_that_of_the_hand_outs_where_they_are_known():
+def test_the_rate_is_that_of_the_hand_outs_where_they_are_known() -> None:
     flood = of_flood(100, hours=3)
     old = replica([(pid, 0.1) for pid in range(1000, 1050)], partition=1)
     bound = {pid: ("User:m", (pid + 0.5) / 100) for pid in range(300)} | dict.fromkeys(
@@ -113,104 +131,121 @@ def test_the_rate_is_that_of_the_hand_outs_where_they_are_known():
     rate = rates_of(census(flood, old, bound=bound), 1).today
 
     # 300 in the last day; long-lived producers are not new, however lately they produced.
-    assert (rate.source, rate.pids_per_hour) == ("hand-out times", pytest.approx(300 / 24))
+    assert rate.source == "hand-out times"
+    assert rate.pids_per_hour == pytest.approx(300 / 24)
 
 
-def test_today_s_rate_is_never_of_less_than_an_hour():
+def test_today_s_rate_is_never_of_less_than_an_hour() -> None:
     flood = replica([(pid, 0.01) for pid in range(60)])
     assert rates_of(census(flood, bound=dict.fromkeys(range(60), ("User:m", 0.02))), 1).today.pids_per_hour == 60
 
 
-def of_seconds(seconds_ago, first_pid=0):
+def of_seconds(
+    seconds_ago: Sequence[float] | npt.NDArray[Any], first_pid: int = 0
+) -> tuple[list[tuple[int, float]], dict[int, tuple[str, float]]]:
     """One producer id per time, handed out and used then: its entries, and who got them."""
     pids = range(first_pid, first_pid + len(seconds_ago))
     entries = [(pid, at / 3600) for pid, at in zip(pids, seconds_ago, strict=True)]
     return entries, {pid: ("User:m", hours) for pid, hours in entries}
 
 
-def lately_of(seconds_ago, *, beside=(), expiration_ms=DAY):
+def lately_of(
+    seconds_ago: Sequence[float] | npt.NDArray[Any],
+    *,
+    beside: Sequence[float] | npt.NDArray[Any] = (),
+    expiration_ms: int = DAY,
+) -> Rate | None:
     entries, bound = of_seconds(seconds_ago)
     others, theirs = of_seconds(beside, first_pid=1_000_000)
     found = census(replica([*entries, *others]), bound=bound | theirs, expiration_ms=expiration_ms)
     return rates_of(found, 1).lately
 
 
+def known(rate: Rate | None) -> Rate:
+    assert rate is not None
+    return rate
+
+
 @pytest.mark.parametrize("minutes", [1, 2, 10, 50])
-def test_a_flood_tells_its_rate_from_its_first_minute_on(minutes):
+def test_a_flood_tells_its_rate_from_its_first_minute_on(minutes: int) -> None:
     others = np.linspace(0, 23 * 3600, 40)
-    lately = lately_of(np.arange(minutes * 60) + 0.5, beside=others)
+    lately = known(lately_of(np.arange(minutes * 60) + 0.5, beside=others))
     assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
-    assert (lately.source, lately.counted) == ("hand-out times", pytest.approx(60 * minutes, abs=5))
+    assert lately.source == "hand-out times"
+    assert lately.counted == pytest.approx(60 * minutes, abs=5)
     assert lately.error_share == pytest.approx(1 / np.sqrt(60 * minutes), rel=0.1)
 
 
-def test_floods_at_random_are_told_without_a_bias():
+def test_floods_at_random_are_told_without_a_bias() -> None:
     rng = np.random.default_rng(3)
-    found = [lately_of(np.cumsum(rng.exponential(1.0, 300))).pids_per_hour for _ in range(100)]
+    found = [known(lately_of(np.cumsum(rng.exponential(1.0, 300)))).pids_per_hour for _ in range(100)]
     assert np.mean(found) == pytest.approx(3600, rel=0.1)
     assert np.std(found) < 0.1 * 3600
 
 
-def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later():
+def test_what_opens_its_producers_at_once_is_no_flood_a_moment_later() -> None:
     at_once = np.linspace(0, 3, 100)
     assert lately_of(at_once + 70) is None
     # As it happens nobody can tell.
-    assert lately_of(at_once).pids_per_hour == 100 * 60
+    assert known(lately_of(at_once)).pids_per_hour == 100 * 60
 
 
-def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster():
-    assert lately_of(np.arange(120) + 0.5, beside=[120.0] * 60).pids_per_hour == pytest.approx(3600, rel=0.05)
+def test_what_opened_at_once_as_a_flood_began_does_not_make_the_flood_faster() -> None:
+    lately = known(lately_of(np.arange(120) + 0.5, beside=[120.0] * 60))
+    assert lately.pids_per_hour == pytest.approx(3600, rel=0.05)
 
 
-def test_a_day_as_every_day_has_no_rate_of_its_own_lately():
+def test_a_day_as_every_day_has_no_rate_of_its_own_lately() -> None:
     rng = np.random.default_rng(4)
     assert [lately_of(rng.uniform(0, DAY / 1000, 2400)) for _ in range(20)] == [None] * 20
     assert lately_of(np.linspace(0, 59, 19)) is None
 
 
-def test_a_sweep_finds_what_was_handed_out_while_it_asked():
+def test_a_sweep_finds_what_was_handed_out_while_it_asked() -> None:
     # It began 20 s before the last of them.
-    assert lately_of(np.arange(-20, 100)).pids_per_hour == pytest.approx(3600, rel=0.05)
+    assert known(lately_of(np.arange(-20, 100))).pids_per_hour == pytest.approx(3600, rel=0.05)
 
 
-def test_without_a_tap_two_sweeps_tell_what_came_lately():
+def test_without_a_tap_two_sweeps_tell_what_came_lately() -> None:
     now = census(replica([(pid, 0.01) for pid in range(300)]))
     sweeps = [EarlierCensus(2 * MINUTE, 180, 0, (180,)), EarlierCensus(30 * MINUTE, 170, 0, (170,))]
-    lately = rates_of(now, 1, sweeps).lately
+    lately = known(rates_of(now, 1, sweeps).lately)
     assert (lately.source, lately.pids_per_hour, lately.counted) == ("earlier sweep", 3600, 120)
     assert rates_of(now, 1, [EarlierCensus(20_000, 180, 0, (180,))]).lately is None
 
 
-def test_an_earlier_census_tells_the_rate_also_of_what_expired_since():
+def test_an_earlier_census_tells_the_rate_also_of_what_expired_since() -> None:
     now = census(of_flood(100, hours=24))
     ten_hours_ago = EarlierCensus(10 * HOUR, 2400, 0, (100,) * 24)
     too_old = EarlierCensus(24 * HOUR, 1, 0, (1,))
 
     rate = rates_of(now, 1, [ten_hours_ago, too_old]).today
 
-    assert (rate.source, rate.pids_per_hour) == ("earlier sweep", pytest.approx(100))
+    assert rate.source == "earlier sweep"
+    assert rate.pids_per_hour == pytest.approx(100)
 
 
-def test_a_census_of_moments_ago_tells_no_rate():
+def test_a_census_of_moments_ago_tells_no_rate() -> None:
     assert (
         rates_of(census(of_flood(100)), 1, [EarlierCensus(9 * MINUTE, 2400, 0, (2400,))]).today.source == "idle times"
     )
 
 
-def test_an_earlier_census_does_not_take_open_transactions_for_expired():
+def test_an_earlier_census_does_not_take_open_transactions_for_expired() -> None:
     now = census(replica([(pid, 30, True) for pid in range(50)]))
     earlier = EarlierCensus(10 * HOUR, 50, 50, (*[0] * 20, 50))
     assert rates_of(now, 1, [earlier]).today.pids_per_hour == 0
 
 
 @pytest.mark.parametrize("pids_per_hour", [10, 500])
-def test_idle_times_alone_tell_a_steady_rate_beside_long_lived_producers(pids_per_hour):
+def test_idle_times_alone_tell_a_steady_rate_beside_long_lived_producers(pids_per_hour: int) -> None:
     steady = replica([(pid, 0.2) for pid in range(100_000, 100_700)], partition=1)
     rate = rates_of(census(of_flood(pids_per_hour), steady), 1).today
-    assert (rate.source, rate.pids_per_hour) == ("idle times", pytest.approx(pids_per_hour, rel=0.01))
+    assert rate.source == "idle times"
+    assert rate.pids_per_hour == pytest.approx(pids_per_hour, rel=0.01)
 
 
-def test_a_broker_without_producers_has_no_rate():
+def test_a_broker_without_producers_has_no_rate() -> None:
     assert rates_of(census(replica([])), 1).today.pids_per_hour == 0
     assert Outlook(census(brokers=[1]), 1, Rate(0, "idle times")).held_in(DAY) == 0
 
@@ -218,16 +253,16 @@ def test_a_broker_without_producers_has_no_rate():
 # Forecast
 
 
-def outlook(*replicas, pids_per_hour, **more):
+def outlook(*replicas: ReplicaProducers, pids_per_hour: float, **more: Any) -> Outlook:
     return Outlook(census(*replicas, **more), 1, Rate(pids_per_hour, "told"))
 
 
-def test_a_steady_flood_is_in_balance():
+def test_a_steady_flood_is_in_balance() -> None:
     steady = outlook(of_flood(100), pids_per_hour=100)
     assert [steady.held_in(hours * HOUR) for hours in (1, 24, 100)] == [2400, 2400, 2400]
 
 
-def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire():
+def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire() -> None:
     young = outlook(of_flood(100, hours=2), pids_per_hour=100)
     assert [young.held_in(hours * HOUR) for hours in (1, 10, 22, 24, 50)] == [300, 1200, 2400, 2400, 2400]
     assert young.settles_at == 2400
@@ -235,12 +270,12 @@ def test_a_flood_that_began_lately_fills_the_broker_until_the_first_ones_expire(
     assert young.reaches(2401) is None
 
 
-def test_what_stays_in_use_does_not_expire():
+def test_what_stays_in_use_does_not_expire() -> None:
     living = outlook(replica([(pid, 0.1) for pid in range(50)]), pids_per_hour=0)
     assert living.held_in(24 * HOUR) == living.settles_at == 50
 
 
-def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on():
+def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on() -> None:
     living, flood = [(pid, 1 / 3600) for pid in range(45)], [(pid, (pid - 100) / 3600) for pid in range(100, 160)]
     bound = dict.fromkeys(range(45), ("User:a", 0.5)) | {pid: ("User:m", hours) for pid, hours in flood}
     found = census(replica([*living, *flood]), bound=bound, expiration_ms=MINUTE, check_ms=1000)
@@ -253,24 +288,24 @@ def test_by_hand_out_times_what_was_used_for_longer_than_it_is_silent_goes_on():
     assert ahead.settles_at == pytest.approx(105, rel=0.02)
 
 
-def test_until_the_next_check_the_expired_are_held_too():
+def test_until_the_next_check_the_expired_are_held_too() -> None:
     flood = of_flood(3600, hours=1)
     found = outlook(flood, pids_per_hour=3600, expiration_ms=MINUTE, check_ms=10 * MINUTE)
     # 1 min to 11 min of what comes.
     assert (found.settles_at, found.swing) == (360, 600)
 
 
-def test_what_is_silent_goes_when_its_time_has_come():
+def test_what_is_silent_goes_when_its_time_has_come() -> None:
     silent = outlook(replica([(1, 2), (2, 10), (3, 23.5)]), pids_per_hour=0)
     assert [silent.held_in(hours * HOUR) for hours in (0, 0.4, 0.5, 14, 22)] == [3, 3, 2, 1, 0]
 
 
-def test_an_open_transaction_stays():
+def test_an_open_transaction_stays() -> None:
     stuck = outlook(replica([(1, 20, True), (2, 20)]), pids_per_hour=0)
     assert stuck.held_in(DAY) == 1
 
 
-def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check():
+def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check() -> None:
     rng = np.random.default_rng(9)
     idle_ms = rng.integers(0, DAY, 500)
     model = PartitionProducers(loaded_at_ms=NOW - 3 * MINUTE)
@@ -291,7 +326,7 @@ def test_the_forecast_agrees_with_the_model_of_the_broker_to_a_check():
 # Another expiration
 
 
-def test_what_a_shorter_expiration_frees_is_what_lies_between_both():
+def test_what_a_shorter_expiration_frees_is_what_lies_between_both() -> None:
     found = census(
         replica([(1, 0.5), (2, 2), (3, 30), (4, 5, True)]), replica([(2, 2)], broker=2, leads=False), brokers=[1, 2]
     )
@@ -300,13 +335,13 @@ def test_what_a_shorter_expiration_frees_is_what_lies_between_both():
     assert [each.freed_pids for each in freed_by(found, 2 * DAY)] == [0, 0]
 
 
-def test_each_broker_is_judged_by_its_own_expiration():
+def test_each_broker_is_judged_by_its_own_expiration() -> None:
     now = census(replica([(1, 3)]), replica([(1, 3)], broker=2, leads=False))
     own = Census(now.taken_at_ms, now.replicas, (), now.owners, {1: DAY, 2: 2 * HOUR})
     assert [each.freed_pids for each in freed_by(own, HOUR)] == [1, 0]
 
 
-def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them():
+def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them() -> None:
     found = census(
         replica([(1, 3), (2, 3), (3, 3), (4, 0.1), (5, 3), (6, 3)]),
         replica([(1, 0.1), (6, 4, True)], partition=1),
@@ -333,7 +368,7 @@ def test_those_who_would_lose_dedup_are_told_by_what_is_known_of_them():
 # Failover
 
 
-def cluster():
+def cluster() -> Census:
     """Three brokers with everything; 1 leads two partitions, 2 one, 3 none; 3 is not in sync with partition 2."""
     sizes = {0: 10, 1: 20, 2: 40}
     leaders = {0: 1, 1: 1, 2: 2}
@@ -355,7 +390,7 @@ def cluster():
     return census(*replicas, placements=placements)
 
 
-def test_the_first_living_replica_in_sync_leads_and_nobody_holds_more():
+def test_the_first_living_replica_in_sync_leads_and_nobody_holds_more() -> None:
     death = failover(cluster(), 1)
 
     assert {each.broker_id: (each.led_before, each.led_pids) for each in death.survivors} == {2: (40, 50), 3: (0, 20)}
@@ -363,17 +398,17 @@ def test_the_first_living_replica_in_sync_leads_and_nobody_holds_more():
     assert death.leaderless == ()
 
 
-def test_a_replica_out_of_sync_is_passed_over():
+def test_a_replica_out_of_sync_is_passed_over() -> None:
     death = failover(cluster(), 2)
     assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 70, 3: 0}
 
 
-def test_the_death_of_a_follower_moves_nothing():
+def test_the_death_of_a_follower_moves_nothing() -> None:
     death = failover(cluster(), 3)
     assert {each.broker_id: each.led_pids - each.led_before for each in death.survivors} == {1: 0, 2: 0}
 
 
-def test_a_living_leader_goes_on_though_another_one_is_preferred():
+def test_a_living_leader_goes_on_though_another_one_is_preferred() -> None:
     found = census(replica([(1, 0)], broker=2), brokers=[1, 2, 3])
     moved = Placement("orders", 0, 2, (1, 2, 3), frozenset({1, 2, 3}))
 
@@ -382,7 +417,7 @@ def test_a_living_leader_goes_on_though_another_one_is_preferred():
     assert {each.broker_id: each.led_pids for each in death.survivors} == {1: 0, 2: 1}
 
 
-def test_a_partition_without_another_replica_in_sync_has_no_leader():
+def test_a_partition_without_another_replica_in_sync_has_no_leader() -> None:
     alone = Placement("logs", 5, 1, (1, 2), frozenset({1}))
     headless = Placement("logs", 6, None, (3,), frozenset({3}))
     found = census(replica([(1, 0)], topic="logs", partition=5), placements=[alone, headless], brokers=[1, 2])
@@ -394,17 +429,20 @@ def test_a_partition_without_another_replica_in_sync_has_no_leader():
     assert (second.dead, second.leaderless) == (2, (("logs", 6),))
 
 
+Moves = Callable[[int, int, dict[int, int]], dict[int, int]]
+"""Who gets how many producers, of the dead broker's id, how many moved, and who is alive with how many."""
 KIP_936 = {1: 100, 2: 150, 3: 100, 4: 120, 5: 100, 6: 90}
 """Active producers of the KIP's example; 200 is what a broker can hold."""
 
 
-def kip_936_cascade(producers, capacity, first, moves):
+def kip_936_cascade(producers: dict[int, int], capacity: int, first: int, moves: Moves) -> list[dict[int, int]]:
     """Follow the cascade of KIP-936 (rejected alternative 4), where a broker's producers move with its leaderships.
 
     This is the KIP's arithmetic, not Kafka's: there, followers hold the producers already.
     """
-    alive, steps = dict(producers), []
-    dead = first
+    alive = dict(producers)
+    steps: list[dict[int, int]] = []
+    dead: int | None = first
     while dead is not None:
         moved = alive.pop(dead)
         for broker, count in moves(dead, moved, alive).items():
@@ -414,18 +452,18 @@ def kip_936_cascade(producers, capacity, first, moves):
     return steps
 
 
-def spread_evenly(_dead, moved, alive):
+def spread_evenly(_dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
     share, rest = divmod(moved, len(alive))
     return {broker: share + (number < rest) for number, broker in enumerate(alive)}
 
 
-def to_the_next(dead, moved, alive):
+def to_the_next(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
     """The broker with the next higher id gets them all; after the last one, the first."""
     brokers = sorted(alive)
     return {next((broker for broker in brokers if broker > dead), brokers[0]): moved} if brokers else {}
 
 
-def as_the_kip_moves(dead, moved, alive):
+def as_the_kip_moves(dead: int, moved: int, alive: dict[int, int]) -> dict[int, int]:
     """Of broker 1's 100 producers, 60 go to broker 2; of where all others go the KIP says nothing."""
     if dead != 1:
         return to_the_next(dead, moved, alive)
@@ -433,7 +471,7 @@ def as_the_kip_moves(dead, moved, alive):
     return {2: 60} | spread_evenly(dead, moved - 60, dict.fromkeys(others, 0))
 
 
-def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster():
+def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster() -> None:
     steps = kip_936_cascade(KIP_936, 200, 1, as_the_kip_moves)
 
     assert steps[0] == {2: 210, 3: 110, 4: 130, 5: 110, 6: 100}
@@ -441,11 +479,11 @@ def test_kip_936_s_own_arithmetic_kills_the_second_broker_and_then_the_cluster()
     assert [len(step) for step in steps] == [5, 4, 3, 2, 1, 0]
 
 
-def test_kip_936_s_brokers_survive_if_leadership_spreads_evenly():
+def test_kip_936_s_brokers_survive_if_leadership_spreads_evenly() -> None:
     assert kip_936_cascade(KIP_936, 200, 1, spread_evenly) == [{2: 170, 3: 120, 4: 140, 5: 120, 6: 110}]
 
 
-def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before():
+def test_in_kafka_the_same_six_brokers_hold_as_much_after_a_death_as_before() -> None:
     # Each broker's partitions have a copy on the next one.
     replicas, placements = [], []
     for broker, count in KIP_936.items():

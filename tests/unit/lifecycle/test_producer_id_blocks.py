@@ -1,6 +1,7 @@
 """The allocator of producer id blocks (KIP-730), and the promises that its blocks are held to."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -24,13 +25,15 @@ from tests.unit.lifecycle.allocator_kit import Allocator
 HOUR_MS = 3_600_000
 
 
-def block(number, broker_id=1, broker_epoch=5, hour=None, length=BLOCK_LENGTH):
+def block(
+    number: int, broker_id: int = 1, broker_epoch: int = 5, hour: int | None = None, length: int = BLOCK_LENGTH
+) -> Block:
     at_ms = (number if hour is None else hour) * HOUR_MS
     return Block(number * BLOCK_LENGTH, length, broker_id, broker_epoch, at_ms)
 
 
 class TestAllocator:
-    def test_blocks_follow_each_other_whoever_asks(self):
+    def test_blocks_follow_each_other_whoever_asks(self) -> None:
         allocator = Allocator(brokers={1: 7, 2: 8})
         answers = [allocator.allocate(1, 7), allocator.allocate(2, 8), allocator.allocate(1, 7)]
         assert [(answer.error, answer.first, answer.length) for answer in answers] == [
@@ -48,27 +51,29 @@ class TestAllocator:
             ({"broker_id": 1, "broker_epoch": 7, "authorized": False}, "CLUSTER_AUTHORIZATION_FAILED"),
         ],
     )
-    def test_an_error_gives_no_block_and_uses_none_up(self, asked, error):
+    def test_an_error_gives_no_block_and_uses_none_up(
+        self, asked: dict[str, int] | dict[str, int | bool], error: str
+    ) -> None:
         allocator = Allocator(next_producer_id=5000, brokers={1: 7})
         answer = allocator.allocate(**asked)
         assert (answer.error, answer.first, answer.length) == (error, -1, 0)
         assert allocator.allocate(1, 7).first == 5000
 
-    def test_the_last_block_is_the_one_that_still_fits(self):
+    def test_the_last_block_is_the_one_that_still_fits(self) -> None:
         allocator = Allocator(next_producer_id=MAX_PRODUCER_ID - BLOCK_LENGTH, brokers={1: 7})
         assert allocator.allocate(1, 7).error == "NONE"
         assert allocator.allocate(1, 7).error == "UNKNOWN_SERVER_ERROR"
 
-    def test_kraft_goes_on_behind_the_latest_block_of_zookeeper(self):
+    def test_kraft_goes_on_behind_the_latest_block_of_zookeeper(self) -> None:
         allocator = Allocator.after_zookeeper(block_start=41_000, block_end=41_999)
         allocator.brokers[3] = 1
         assert allocator.allocate(3, 1).first == 42_000
 
-    def test_a_znode_that_ends_before_it_starts_is_refused(self):
+    def test_a_znode_that_ends_before_it_starts_is_refused(self) -> None:
         with pytest.raises(ValueError, match="41000"):
             Allocator.after_zookeeper(block_start=41_000, block_end=40_999)
 
-    def test_only_a_missing_right_ends_a_broker(self):
+    def test_only_a_missing_right_ends_a_broker(self) -> None:
         errors = (
             "NONE",
             "CLUSTER_AUTHORIZATION_FAILED",
@@ -87,9 +92,12 @@ class TestPromises:
         st.integers(0, 10**6),
         st.randoms(),
     )
-    def test_whatever_the_allocator_gives_keeps_them(self, steps, zookeeper_end, random):
+    def test_whatever_the_allocator_gives_keeps_them(
+        self, steps: list[tuple[int, bool, int]], zookeeper_end: int, random: Random
+    ) -> None:
         allocator = Allocator.after_zookeeper(0, zookeeper_end)
-        given_out, now_ms = [], 0
+        given_out: list[Block] = []
+        now_ms = 0
         for broker_id, restarts, passed_ms in steps:
             now_ms += passed_ms
             if restarts or broker_id not in allocator.brokers:
@@ -100,62 +108,62 @@ class TestPromises:
         assert find_violations(given_out) == []
         assert all(block.first > zookeeper_end for block in given_out)
 
-    def test_two_blocks_of_the_same_ids_overlap_whenever_they_were_given(self):
+    def test_two_blocks_of_the_same_ids_overlap_whenever_they_were_given(self) -> None:
         first, second = block(4), replace(block(4), broker_id=2, allocated_at_ms=block(4).allocated_at_ms + 1)
         (found,) = find_violations([second, first])
         assert (found.promise, found.block, found.other) == ("no overlap", second, 5000)
 
-    def test_a_block_that_lies_in_a_gap_before_earlier_ones_is_too_low(self):
+    def test_a_block_that_lies_in_a_gap_before_earlier_ones_is_too_low(self) -> None:
         (found,) = find_violations([block(1), block(9, hour=2), block(5, hour=3)])
         assert (found.promise, found.block.first, found.other) == ("start >= last end", 5000, 10_000)
 
-    def test_order_within_the_tolerance_of_clocks_says_nothing(self):
+    def test_order_within_the_tolerance_of_clocks_says_nothing(self) -> None:
         early = replace(block(9), allocated_at_ms=0)
         late = replace(block(5), allocated_at_ms=CLOCK_TOLERANCE_MS - 1)
         assert find_violations([early, late]) == []
         assert len(find_violations([early, replace(late, allocated_at_ms=CLOCK_TOLERANCE_MS)])) == 1
 
-    def test_a_block_for_an_epoch_that_was_over_is_stale(self):
+    def test_a_block_for_an_epoch_that_was_over_is_stale(self) -> None:
         blocks = [block(1, broker_epoch=5), block(2, broker_epoch=9), block(3, broker_epoch=5)]
         (found,) = find_violations(blocks)
         assert (found.promise, found.block.first, found.other) == ("epoch not stale", 3000, 9)
 
-    def test_epochs_of_other_brokers_and_unknown_ones_make_nothing_stale(self):
+    def test_epochs_of_other_brokers_and_unknown_ones_make_nothing_stale(self) -> None:
         assert find_violations([block(1, 1, 50), block(2, 2, 5), block(3, 1, -1)]) == []
 
 
 class TestLostAtRestarts:
-    def test_the_rest_of_the_block_in_use_is_lost(self):
+    def test_the_rest_of_the_block_in_use_is_lost(self) -> None:
         blocks = [block(0, broker_epoch=5), block(1, broker_epoch=5), block(2, broker_epoch=9)]
         assert lost_at_restarts(blocks, {1000: 1249}) == [BlockLoss(blocks[1], 750, is_exact=True)]
 
-    def test_a_block_that_was_fetched_ahead_is_lost_whole_with_the_rest_of_the_one_in_use(self):
+    def test_a_block_that_was_fetched_ahead_is_lost_whole_with_the_rest_of_the_one_in_use(self) -> None:
         blocks = [block(0, broker_epoch=5), block(1, broker_epoch=5), block(2, broker_epoch=9)]
         assert lost_at_restarts(blocks, {0: 949}) == [
             BlockLoss(blocks[0], 50, is_exact=True),
             BlockLoss(blocks[1], 1000, is_exact=False),
         ]
 
-    def test_without_any_id_seen_it_is_the_most_that_it_can_be(self):
+    def test_without_any_id_seen_it_is_the_most_that_it_can_be(self) -> None:
         blocks = [block(0), block(1), block(2), block(3, broker_epoch=9)]
         assert [(loss.block.first, loss.pids) for loss in lost_at_restarts(blocks, {})] == [(1000, 100), (2000, 1000)]
 
-    def test_a_block_used_up_and_the_newest_life_of_a_broker_lose_nothing(self):
+    def test_a_block_used_up_and_the_newest_life_of_a_broker_lose_nothing(self) -> None:
         assert lost_at_restarts([block(0), block(1, broker_epoch=9)], {0: 999}) == []
         assert lost_at_restarts([block(0, 1), block(1, 2, 9)], {}) == []
 
 
-def test_who_hands_out_nothing_never_ends():
+def test_who_hands_out_nothing_never_ends() -> None:
     assert hours_left(0, 0) is None
     assert hours_left(MAX_PRODUCER_ID - 100, 50) == 2
 
 
-def test_a_block_holds_its_ids_and_no_other():
+def test_a_block_holds_its_ids_and_no_other() -> None:
     held = block(4)
     assert [pid in held for pid in (3999, 4000, 4999, 5000)] == [False, True, True, False]
 
 
-def test_the_rate_is_of_the_last_day_or_of_as_long_as_blocks_are_known():
+def test_the_rate_is_of_the_last_day_or_of_as_long_as_blocks_are_known() -> None:
     blocks = [block(0, 1), block(1, 2), block(2, 1)]
     assert pids_per_hour(blocks, 4 * HOUR_MS) == {1: 500, 2: 250}
     assert pids_per_hour(blocks, 25 * HOUR_MS) == {1: 1000 / 24, 2: 0}

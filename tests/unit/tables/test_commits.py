@@ -1,5 +1,7 @@
 """Commits that conflict with another writer's: retried with growing pauses, and only then."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -11,10 +13,10 @@ from tables.commits import ATTEMPTS, is_conflict, retry_conflicts
 class Commit:
     """Fails so many times, then returns how often it was called."""
 
-    def __init__(self, failures, error):
+    def __init__(self, failures: int, error: Exception) -> None:
         self.failures, self.error, self.calls = failures, error, 0
 
-    def __call__(self):
+    def __call__(self) -> int:
         self.calls += 1
         if self.calls <= self.failures:
             raise self.error
@@ -24,26 +26,26 @@ class Commit:
 CONFLICT = CommitFailedError("Metadata changed since last commit.")
 
 
-def test_a_commit_is_retried_until_no_other_writer_is_first():
+def test_a_commit_is_retried_until_no_other_writer_is_first() -> None:
     assert retry_conflicts(Commit(3, CONFLICT), sleep=lambda _: None) == 4
 
 
-def test_a_commit_that_always_conflicts_raises_its_conflict_after_the_last_attempt():
+def test_a_commit_that_always_conflicts_raises_its_conflict_after_the_last_attempt() -> None:
     commit = Commit(ATTEMPTS, CONFLICT)
     with pytest.raises(CommitFailedError, match="Metadata changed"):
         retry_conflicts(commit, sleep=lambda _: None)
     assert commit.calls == ATTEMPTS
 
 
-def test_an_error_that_is_no_conflict_is_raised_at_once():
+def test_an_error_that_is_no_conflict_is_raised_at_once() -> None:
     commit = Commit(1, OSError("disk full"))
     with pytest.raises(OSError, match="disk full"):
         retry_conflicts(commit, sleep=lambda _: pytest.fail("slept"))
     assert commit.calls == 1
 
 
-def test_the_pauses_grow_to_a_second_and_differ_from_writer_to_writer():
-    pauses = []
+def test_the_pauses_grow_to_a_second_and_differ_from_writer_to_writer() -> None:
+    pauses: list[list[float]] = []
     for writer in range(50):
         pauses.append([])
         retry_conflicts(Commit(10, CONFLICT), sleep=pauses[writer].append)
@@ -54,7 +56,7 @@ def test_the_pauses_grow_to_a_second_and_differ_from_writer_to_writer():
     assert len({pause[0] for pause in pauses}) > 40
 
 
-def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path):
+def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path: Path) -> None:
     # Given two who opened the same version.
     write_deltalake(tmp_path, pa.table({"a": [1]}))
     mine, theirs = DeltaTable(tmp_path), DeltaTable(tmp_path)
@@ -76,5 +78,5 @@ def test_deltalake_reports_a_lost_race_as_a_conflict(tmp_path):
         ("", False),
     ],
 )
-def test_spark_and_a_warehouse_are_understood_by_the_text_of_their_errors(text, conflict):
+def test_spark_and_a_warehouse_are_understood_by_the_text_of_their_errors(text: str, conflict: bool) -> None:
     assert is_conflict(RuntimeError(text)) is conflict

@@ -1,17 +1,21 @@
 """The views that show the cluster as a whole and a principal over time, on rows made by hand."""
 
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tables.query.sql_query import query
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, quarantined, seconds
 
 
-def ask(tables, view, now=NOON):
+def ask(tables: Path, view: str, now: datetime = NOON) -> list[dict[str, Any]]:
     return query(str(tables), f"TABLE {view}", now).records()
 
 
 class TestPrincipalTimeline:
-    def test_an_interval_is_throttled_if_a_throttle_held_at_its_last_change(self, tmp_path):
+    def test_an_interval_is_throttled_if_a_throttle_held_at_its_last_change(self, tmp_path: Path) -> None:
         rows = [metrics("User:m", NOON + seconds(60 * minute), admitted_pids=minute) for minute in range(4)]
         append(tmp_path, "producer_id_metrics", *rows, metrics("User:a", NOON + seconds(60)))
         held = decision("User:m", NOON + seconds(30), throttled_until=NOON + seconds(150))
@@ -28,21 +32,21 @@ class TestPrincipalTimeline:
             ("User:m", 3, False),
         ]
 
-    def test_a_throttle_that_began_in_the_tick_of_the_last_change_holds(self, tmp_path):
+    def test_a_throttle_that_began_in_the_tick_of_the_last_change_holds(self, tmp_path: Path) -> None:
         row = metrics("User:m", NOON + seconds(60), as_of=NOON + seconds(20), refused_pids=6)
         append(tmp_path, "producer_id_metrics", row, metrics("User:m", NOON))
         append(tmp_path, "throttle_decisions", decision("User:m", NOON + seconds(24)))
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [False, True]
 
-    def test_a_throttle_renewed_meanwhile_makes_no_second_row(self, tmp_path):
+    def test_a_throttle_renewed_meanwhile_makes_no_second_row(self, tmp_path: Path) -> None:
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON + seconds(60)))
         renewals = [decision("User:m", NOON + seconds(10 * number)) for number in range(3)]
         append(tmp_path, "throttle_decisions", *renewals)
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True]
 
-    def test_a_throttle_that_a_raised_quota_ended_sooner_holds_no_longer(self, tmp_path):
+    def test_a_throttle_that_a_raised_quota_ended_sooner_holds_no_longer(self, tmp_path: Path) -> None:
         rows = [metrics("User:m", NOON + seconds(60 * minute)) for minute in range(1, 4)]
         append(tmp_path, "producer_id_metrics", *rows)
         append(
@@ -54,7 +58,7 @@ class TestPrincipalTimeline:
 
         assert [row["throttled"] for row in ask(tmp_path, "principal_timeline")] == [True, True, False]
 
-    def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path):
+    def test_a_throttle_on_one_broker_is_not_one_on_another(self, tmp_path: Path) -> None:
         rows = [metrics("User:m", NOON, broker_id=broker) for broker in (1, 2)]
         append(tmp_path, "producer_id_metrics", *rows)
         append(tmp_path, "throttle_decisions", decision("User:m", NOON - seconds(1), broker_id=2))
@@ -66,7 +70,7 @@ class TestPrincipalTimeline:
 
 
 class TestPidBudget:
-    def test_shares_are_of_all_new_pids_of_a_day_and_the_greatest_comes_first(self, tmp_path):
+    def test_shares_are_of_all_new_pids_of_a_day_and_the_greatest_comes_first(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "producer_id_metrics",
@@ -84,7 +88,7 @@ class TestPidBudget:
         assert (worst["active_pids"], worst["quota"], worst["quota_source"]) == (4, 20.0, "user")
         assert (other["principal"], other["share"]) == ("User:a", 0.25)
 
-    def test_active_pids_of_several_brokers_add_up(self, tmp_path):
+    def test_active_pids_of_several_brokers_add_up(self, tmp_path: Path) -> None:
         rows = [metrics("User:a", NOON, broker_id=broker, active_pids=broker) for broker in (1, 2)]
         append(tmp_path, "producer_id_metrics", *rows)
 
@@ -93,18 +97,18 @@ class TestPidBudget:
 
 class TestStreamHealth:
     @pytest.fixture
-    def tables(self, tmp_path):
+    def tables(self, tmp_path: Path) -> Path:
         for name in ("producer_id_metrics", "throttle_decisions", "quarantined_events"):
             append(tmp_path, name)
         return tmp_path
 
-    def test_of_empty_tables_it_is_one_row_of_nothing(self, tables):
+    def test_of_empty_tables_it_is_one_row_of_nothing(self, tables: Path) -> None:
         (row,) = ask(tables, "stream_health")
 
         assert row["newest_row_at"] is row["silent_seconds"] is row["newest_batch_id"] is None
         assert {name: row[name] for name in row if row[name]} == {}
 
-    def test_it_counts_the_last_hour_and_says_how_long_the_stream_has_been_silent(self, tables):
+    def test_it_counts_the_last_hour_and_says_how_long_the_stream_has_been_silent(self, tables: Path) -> None:
         append(
             tables,
             "producer_id_metrics",
@@ -128,7 +132,7 @@ class TestStreamHealth:
 
 
 class TestEnforcement:
-    def test_a_lease_is_what_its_newest_row_says(self, tmp_path):
+    def test_a_lease_is_what_its_newest_row_says(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "enforcement_actions",

@@ -6,33 +6,39 @@ from sqlglot import expressions as exp
 
 from tables.ddl import catalog_ddl, column_statements, constraint_statements, create_statement
 from tables.delta import TABLES, spark_type
+from tables.specs import TableSpec
 
 TABLES_OF = "my-catalog.pid_quota"
 
 
-def parsed(statement: str) -> exp.Expression:
+def parsed(statement: str) -> exp.Expr:
     return sqlglot.parse_one(statement, read="databricks", error_level=sqlglot.ErrorLevel.RAISE)
 
 
 @pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
-def test_a_table_gets_its_columns_types_and_comments(spec) -> None:
+def test_a_table_gets_its_columns_types_and_comments(spec: TableSpec) -> None:
     made = parsed(create_statement(spec, TABLES_OF))
 
     assert isinstance(made, exp.Create)
     assert made.args["exists"]
     table = made.find(exp.Table)
+    assert table
     assert (table.catalog, table.db, table.name) == ("my-catalog", "pid_quota", spec.name)
     columns = list(made.this.find_all(exp.ColumnDef))
     assert [column.name for column in columns] == spec.schema.names
     for column, field in zip(columns, spec.schema, strict=True):
         assert column.kind == exp.DataType.build(spark_type(field.type), dialect="databricks")
-        assert column.find(exp.CommentColumnConstraint).this.this == field.metadata[b"comment"].decode()
+        comment = column.find(exp.CommentColumnConstraint)
+        assert comment
+        assert comment.this.this == field.metadata[b"comment"].decode()
         assert (column.find(exp.NotNullColumnConstraint) is None) == field.nullable
-    assert made.find(exp.SchemaCommentProperty).this.this == spec.comment
+    comment = made.find(exp.SchemaCommentProperty)
+    assert comment
+    assert comment.this.this == spec.comment
 
 
 @pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
-def test_a_table_is_clustered_by_columns_that_it_has_statistics_of(spec) -> None:
+def test_a_table_is_clustered_by_columns_that_it_has_statistics_of(spec: TableSpec) -> None:
     clustered = parsed(create_statement(spec, TABLES_OF)).find(exp.ClusterProperty)
     names = [column.name for column in clustered.expressions] if clustered else []
     assert names == list(spec.cluster_by)

@@ -3,6 +3,8 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,11 +18,11 @@ from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 DECISIONS = "throttle_decisions"
 
 
-def asked(tables, sql):
+def asked(tables: Path | str, sql: str) -> list[dict[str, Any]]:
     return query(str(tables), sql, NOON).records()
 
 
-def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path):
+def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path: Path) -> None:
     schema = TABLES[DECISIONS].schema
     later = ("client_ids", "quota_updated_at", "sample_pids")
     older = pa.schema([column for column in schema if column.name not in later])
@@ -37,14 +39,14 @@ def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_an_empty_table_has_its_columns(tmp_path, name):
+def test_an_empty_table_has_its_columns(tmp_path: Path, name: str) -> None:
     create_missing(str(tmp_path))
     answer = query(str(tmp_path), " ".join(("SELECT * FROM", name)), NOON)
     assert (answer.columns, answer.rows) == (tuple(TABLES[name].schema.names), ())
 
 
 @pytest.mark.parametrize("folder", ["plain", "with space", "o'neill", "a[b]", "ümlaut"])
-def test_whatever_the_folder_is_called_the_values_are_the_same(tmp_path, folder):
+def test_whatever_the_folder_is_called_the_values_are_the_same(tmp_path: Path, folder: str) -> None:
     append(tmp_path / "first", DECISIONS, *[decision("User:m", NOON + seconds(number)) for number in range(3)])
     # deltalake makes no table in a folder with brackets, but it reads one.
     (tmp_path / "first").rename(tmp_path / folder)
@@ -53,20 +55,20 @@ def test_whatever_the_folder_is_called_the_values_are_the_same(tmp_path, folder)
     assert rows[0] == decision("User:m", NOON) | {"client_ids": {"rdkafka": 1}}
 
 
-def test_a_table_that_is_more_than_its_files_is_read_too(tmp_path):
+def test_a_table_that_is_more_than_its_files_is_read_too(tmp_path: Path) -> None:
     rows = pa.Table.from_pylist([decision("User:m", NOON)], schema=TABLES[DECISIONS].schema)
     write_deltalake(tmp_path / DECISIONS, rows, partition_by=["action"])
     assert asked(tmp_path, "SELECT action FROM throttle_decisions") == [{"action": "THROTTLE"}]
 
 
-def test_what_was_deleted_is_not_there_though_its_file_is(tmp_path):
+def test_what_was_deleted_is_not_there_though_its_file_is(tmp_path: Path) -> None:
     append(tmp_path, DECISIONS, decision("User:a", NOON))
     append(tmp_path, DECISIONS, decision("User:b", NOON))
     DeltaTable(tmp_path / DECISIONS).delete("principal = 'User:a'")
     assert asked(tmp_path, "SELECT principal FROM throttle_decisions") == [{"principal": "User:b"}]
 
 
-def test_no_file_beside_those_of_the_table_can_be_read(tmp_path):
+def test_no_file_beside_those_of_the_table_can_be_read(tmp_path: Path) -> None:
     append(tmp_path, DECISIONS, decision("User:m", NOON))
     (file,) = (tmp_path / DECISIONS).glob("*.parquet")
     shutil.copy(file, tmp_path / DECISIONS / "secret.parquet")
@@ -76,7 +78,7 @@ def test_no_file_beside_those_of_the_table_can_be_read(tmp_path):
             asked(tmp_path, f"FROM {source}, throttle_decisions")
 
 
-def test_a_query_does_not_wait_for_pandas_to_load(tmp_path):
+def test_a_query_does_not_wait_for_pandas_to_load(tmp_path: Path) -> None:
     append(tmp_path, DECISIONS, decision("User:m", NOON))
     code = (
         "import sys; from jobs import cli; "

@@ -1,7 +1,11 @@
 """The views of `sql/views` on rows made by hand, at a time of the test's choice."""
 
 import re
+from collections.abc import Sequence
+from datetime import datetime
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +13,7 @@ from quota.config import QuotaConfig
 from tables.delta import TABLES
 from tables.query.sql_query import query
 from tables.query.views import needed_views, view_statements, views
-from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds, tap_report
+from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
     "classified_inits",
@@ -36,15 +40,15 @@ VIEWS = {
 ONE_ROW = {"stream_health"}
 
 
-def ask(tables, sql, now=NOON, **config):
+def ask(tables: Path, sql: str, now: datetime = NOON, **config: Any) -> list[dict[str, Any]]:
     return query(str(tables), sql, now, QuotaConfig(**config)).records()
 
 
-def test_all_views_are_shipped():
+def test_all_views_are_shipped() -> None:
     assert set(views()) == VIEWS
 
 
-def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads():
+def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -> None:
     text = (files("sql") / "views.sql").read_text(encoding="utf-8")
     statements = view_statements(QuotaConfig())
 
@@ -57,12 +61,12 @@ def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads():
 
 
 @pytest.mark.parametrize("view", sorted(VIEWS - ONE_ROW))
-def test_a_view_of_empty_tables_is_empty(tmp_path, view):
+def test_a_view_of_empty_tables_is_empty(tmp_path: Path, view: str) -> None:
     append(tmp_path, "throttle_decisions")
     assert ask(tmp_path, f"TABLE {view}") == []
 
 
-def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path):
+def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path: Path) -> None:
     append(
         tmp_path,
         "producer_id_metrics",
@@ -77,10 +81,10 @@ def test_of_an_interval_s_rows_the_newest_by_time_then_by_batch_holds(tmp_path):
 
 
 class TestCurrentThrottles:
-    def test_a_throttle_holds_until_its_time_has_passed_and_needs_no_release_row(self, tmp_path):
+    def test_a_throttle_holds_until_its_time_has_passed_and_needs_no_release_row(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON))
 
-        def at(passed):
+        def at(passed: float) -> tuple[bool, float]:
             (row,) = ask(tmp_path, "SELECT * FROM current_throttles", NOON + seconds(passed))
             return row["throttled_now"], row["seconds_left"]
 
@@ -89,7 +93,7 @@ class TestCurrentThrottles:
         assert at(60) == (False, 0)
         assert at(86_400) == (False, 0)
 
-    def test_the_latest_decision_counts(self, tmp_path):
+    def test_the_latest_decision_counts(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "throttle_decisions",
@@ -104,7 +108,7 @@ class TestCurrentThrottles:
             ("User:released", False, 1),
         ]
 
-    def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path):
+    def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path: Path) -> None:
         until = NOON + seconds(60)
         append(
             tmp_path,
@@ -115,7 +119,7 @@ class TestCurrentThrottles:
         (row,) = ask(tmp_path, "SELECT * FROM current_throttles", until)
         assert (row["action"], row["throttled_now"]) == ("THROTTLE", True)
 
-    def test_brokers_are_apart(self, tmp_path):
+    def test_brokers_are_apart(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "throttle_decisions",
@@ -125,12 +129,12 @@ class TestCurrentThrottles:
         rows = ask(tmp_path, "SELECT broker_id, throttled_now FROM current_throttles ORDER BY broker_id")
         assert [row["throttled_now"] for row in rows] == [True, False]
 
-    def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path):
+    def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
 
-        def tokens(passed, **config):
+        def tokens(passed: float, **config: Any) -> float:
             sql = "SELECT tokens_now FROM current_throttles"
-            return ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"]
+            return float(ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"])
 
         assert tokens(0) == -2
         assert tokens(120) == 0
@@ -138,7 +142,7 @@ class TestCurrentThrottles:
         assert tokens(1_000_000) == 60
         assert tokens(1_000_000, burst_windows=2.0) == 120
 
-    def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path):
+    def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
         spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON + seconds(200)}
         rows = (metrics("User:m", NOON, tokens=9.0), metrics("User:m", NOON + seconds(240), **spent))
@@ -149,7 +153,7 @@ class TestCurrentThrottles:
 
         assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 20 / 60)
 
-    def test_the_metrics_row_of_the_decisions_own_batch_is_as_of_the_begin_of_its_tick(self, tmp_path):
+    def test_the_metrics_row_of_the_decisions_own_batch_is_as_of_the_begin_of_its_tick(self, tmp_path: Path) -> None:
         released = decision("User:m", NOON + seconds(5), action="RELEASE", quota=60.0, tokens=0.5, batch_id=7)
         append(tmp_path, "throttle_decisions", released | {"reason": "quota_changed"})
         spent = {"quota": 60.0, "tokens": -0.5, "as_of": NOON, "batch_id": 7}
@@ -160,7 +164,7 @@ class TestCurrentThrottles:
 
         assert throttle["tokens_now"] == headroom["tokens_now"] == pytest.approx(-0.5 + 15 / 60)
 
-    def test_a_metrics_row_of_before_the_decision_says_nothing_of_its_tokens(self, tmp_path):
+    def test_a_metrics_row_of_before_the_decision_says_nothing_of_its_tokens(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON - seconds(60), tokens=9.0, batch_id=-1))
         (throttle,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(30))
@@ -168,7 +172,7 @@ class TestCurrentThrottles:
 
 
 class TestQuotaHeadroom:
-    def test_a_silent_principal_s_tokens_and_window_are_brought_to_now(self, tmp_path):
+    def test_a_silent_principal_s_tokens_and_window_are_brought_to_now(self, tmp_path: Path) -> None:
         row = metrics("User:a", NOON, as_of=NOON, quota=100.0, tokens=-1.0, new_pids_window=80)
         append(tmp_path, "producer_id_metrics", row)
 
@@ -180,7 +184,7 @@ class TestQuotaHeadroom:
         assert (silent["tokens_now"], silent["headroom_pids"], silent["used_share"]) == (99, 100, 0)
         assert (silent["throttle_time_ms_now"], silent["age_seconds"]) == (0, 3600)
 
-    def test_without_a_quota_there_is_no_headroom_to_tell(self, tmp_path):
+    def test_without_a_quota_there_is_no_headroom_to_tell(self, tmp_path: Path) -> None:
         row = metrics("User:a", NOON, quota=None, tokens=None, quota_source="none", new_pids_window=80)
         append(tmp_path, "producer_id_metrics", row, metrics("User:b", NOON, new_pids_window=1))
         rows = ask(tmp_path, "SELECT * FROM quota_headroom")
@@ -188,7 +192,7 @@ class TestQuotaHeadroom:
         assert rows[1]["headroom_pids"] is rows[1]["tokens_now"] is rows[1]["used_share"] is None
         assert rows[1]["new_pids_window"] == 80
 
-    def test_only_the_newest_interval_counts(self, tmp_path):
+    def test_only_the_newest_interval_counts(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "producer_id_metrics",
@@ -199,7 +203,7 @@ class TestQuotaHeadroom:
 
 
 class TestTopOffenders:
-    def test_counts_of_the_intervals_add_up_and_the_worst_comes_first(self, tmp_path):
+    def test_counts_of_the_intervals_add_up_and_the_worst_comes_first(self, tmp_path: Path) -> None:
         # Twelve were refused in two quanta of a window, none of them twice.
         append(
             tmp_path,
@@ -217,7 +221,7 @@ class TestTopOffenders:
         ]
         assert [(row["throttles"], row["throttled_now"]) for row in rows] == [(2, True), (0, False)]
 
-    def test_nobody_is_throttled_by_what_a_removed_quota_has_ended(self, tmp_path):
+    def test_nobody_is_throttled_by_what_a_removed_quota_has_ended(self, tmp_path: Path) -> None:
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, refused_pids=5))
         append(
             tmp_path,
@@ -236,7 +240,7 @@ class TestTopOffenders:
             (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(11))
             assert (row["throttled_now"], row.get("throttles", 1)) == (False, 1)
 
-    def test_what_is_older_than_brokers_keep_producer_ids_is_left_out(self, tmp_path):
+    def test_what_is_older_than_brokers_keep_producer_ids_is_left_out(self, tmp_path: Path) -> None:
         append(tmp_path, "producer_id_metrics", metrics("User:old", NOON - seconds(86_400), refused_pids=5))
         append(tmp_path, "throttle_decisions")
         assert ask(tmp_path, "SELECT * FROM top_offenders") == []
@@ -249,7 +253,7 @@ class TestNewPids:
     """Who is refused tries again, and counts in each quantum's row again."""
 
     @staticmethod
-    def rows_of_quanta(principal, quanta):
+    def rows_of_quanta(principal: str, quanta: Sequence[tuple[int, int, int]]) -> list[Row]:
         """A row for each quantum since some hours ago: admitted, refused in it, distinct new ones of its window."""
         begin = NOON - seconds(len(quanta) * QUANTUM_S)
         return [
@@ -263,9 +267,10 @@ class TestNewPids:
             for number, (admitted, refused, window) in enumerate(quanta)
         ]
 
-    def test_twenty_that_a_quota_of_five_holds_back_for_hours_are_twenty(self, tmp_path):
+    def test_twenty_that_a_quota_of_five_holds_back_for_hours_are_twenty(self, tmp_path: Path) -> None:
         # Given 20 producers that try all the time: 6 get in at once, the rest one by one, every 12 minutes.
-        quanta, left, admitted = [], 14, 6
+        quanta: list[tuple[int, int, int]] = []
+        left, admitted = 14, 6
         for number in range(12):
             in_window = sum(each[0] for each in quanta[-3:]) + admitted
             quanta.append((admitted, left, in_window + (14 if number < 4 else quanta[-3][1])))
@@ -282,7 +287,7 @@ class TestNewPids:
         assert 14 <= offender["refused_pids"] <= 17
         assert 20 <= budget["new_pids"] <= 24
 
-    def test_a_flood_of_ever_new_ones_counts_in_full(self, tmp_path):
+    def test_a_flood_of_ever_new_ones_counts_in_full(self, tmp_path: Path) -> None:
         # Given 900 a quantum on a quota of 100, none twice.
         quanta = [(125 if number == 0 else 25, 775 if number == 0 else 875, 0) for number in range(16)]
         sums = [sum(map(sum, quanta[max(0, number - 3) : number + 1])) for number in range(16)]
@@ -299,14 +304,14 @@ class TestNewPids:
             pytest.approx(3600, rel=0.03)
         ] * 4
 
-    def test_who_was_never_refused_is_counted_as_ever(self, tmp_path):
+    def test_who_was_never_refused_is_counted_as_ever(self, tmp_path: Path) -> None:
         append(tmp_path, "producer_id_metrics", *self.rows_of_quanta("User:a", [(3, 0, 3), (4, 0, 7), (0, 0, 7)]))
         (row,) = ask(tmp_path, "TABLE new_pids_per_window")
         assert (row["new_pids"], row["refused_pids"], row["refusals"]) == (7, 0, 0)
 
 
 class TestTapCoverage:
-    def test_a_broker_is_watched_while_its_tap_reports_and_has_not_stopped(self, tmp_path):
+    def test_a_broker_is_watched_while_its_tap_reports_and_has_not_stopped(self, tmp_path: Path) -> None:
         append(
             tmp_path,
             "tap_status",
@@ -324,7 +329,7 @@ class TestTapCoverage:
             (1, True, 30),
         ]
 
-    def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path):
+    def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path: Path) -> None:
         append(tmp_path, "tap_status", tap_report(1, NOON), tap_report(4, None, seen_at=NOON))
 
         (unseen, _) = ask(tmp_path, "SELECT * FROM tap_coverage")
@@ -332,7 +337,7 @@ class TestTapCoverage:
         assert (unseen["broker_id"], unseen["watched_now"], unseen["reported_at"]) == (4, False, None)
 
 
-def test_principal_metrics_has_every_column_of_its_table():
+def test_principal_metrics_has_every_column_of_its_table() -> None:
     # Named one by one, since DuckDB and Spark leave a column out of `*` by different words.
     text = (files("sql") / "views" / "principal_metrics.sql").read_text(encoding="utf-8")
 

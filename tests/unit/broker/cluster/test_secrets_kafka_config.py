@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from kafka import KafkaAdminClient
+from kafka.admin import KafkaAdminClient
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import KafkaConfigError

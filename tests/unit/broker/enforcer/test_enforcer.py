@@ -1,5 +1,7 @@
 """The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
 
+from unittest.mock import patch
+
 import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
@@ -11,12 +13,12 @@ APP = QuotaEntity("mallory", "mallory-app")
 
 
 @pytest.fixture
-def world():
+def world() -> World:
     return World(narrow=False)
 
 
 class TestALease:
-    def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world):
+    def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world: World) -> None:
         world.decide(seconds=60)
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
@@ -27,7 +29,7 @@ class TestALease:
         assert world.broker.quotas == {}
         assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
 
-    def test_goes_back_to_the_value_before_and_leaves_other_quotas_alone(self, world):
+    def test_goes_back_to_the_value_before_and_leaves_other_quotas_alone(self, world: World) -> None:
         world.broker.set(MALLORY, 50.0)
         world.broker.set(MALLORY, 1e6, "producer_byte_rate")
         world.decide()
@@ -36,7 +38,7 @@ class TestALease:
         world.reconcile(60)
         assert world.broker.quotas == {MALLORY: {KEY: 50.0, "producer_byte_rate": 1e6}}
 
-    def test_is_written_down_before_the_broker_hears_of_it(self, world):
+    def test_is_written_down_before_the_broker_hears_of_it(self, world: World) -> None:
         world.decide()
         world.log.broken = OSError("disk full")
         with pytest.raises(OSError, match="disk full"):
@@ -47,7 +49,7 @@ class TestALease:
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-    def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world):
+    def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         world.reconcile(10)
@@ -58,7 +60,7 @@ class TestALease:
         assert world.broker.quotas == {}
         assert [notice.why for notice in world.said("shortened")] == ["its quota was raised or removed"]
 
-    def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world):
+    def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         world.now_ms += 10_000
@@ -70,7 +72,7 @@ class TestALease:
         assert world.broker.quotas == {}
         assert world.log.states()[-1] == "restored"
 
-    def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world):
+    def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         world.now_ms += 10_000
@@ -81,7 +83,7 @@ class TestALease:
         assert world.broker.quotas == {}
 
     @pytest.mark.parametrize("throttled_s", [{1: 600, 2: 300}, {2: 300, 1: 600}])
-    def test_stays_while_a_throttle_of_another_broker_holds(self, world, throttled_s):
+    def test_stays_while_a_throttle_of_another_broker_holds(self, world: World, throttled_s: dict[int, int]) -> None:
         for broker_id, seconds in throttled_s.items():
             world.decide(seconds=seconds, broker_id=broker_id)
         world.reconcile()
@@ -91,7 +93,7 @@ class TestALease:
         world.reconcile(0.001)
         assert world.broker.quotas == {}
 
-    def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self):
+    def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self) -> None:
         world = World(narrow=False, max_principals=1)
         world.decide("User:eve", seconds=60)
         world.reconcile()
@@ -102,7 +104,7 @@ class TestALease:
         world.reconcile(1)
         assert world.broker.quotas == {}
 
-    def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world):
+    def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         world.decide(seconds=0, reason="quota_changed")
@@ -113,7 +115,7 @@ class TestALease:
         world.reconcile(60)
         assert world.broker.quotas == {}
 
-    def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world):
+    def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world: World) -> None:
         world.decide(seconds=600)
         world.reconcile()
         late_by_ms = 30_000
@@ -123,7 +125,7 @@ class TestALease:
         world.reconcile(1)
         assert world.broker.quotas == {}
 
-    def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world):
+    def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world: World) -> None:
         world.decide()
         world.reconcile()
         world.reconcile(50)
@@ -134,7 +136,7 @@ class TestALease:
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
-    def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world):
+    def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world: World) -> None:
         world.decide()
         world.reconcile()
         world.now_ms += 60_000
@@ -143,7 +145,7 @@ class TestALease:
         assert world.broker.writes() == [0.01]
         assert [notice.kind for notice in world.notices] == ["lock", "throttled", "extended"]
 
-    def test_is_never_longer_than_the_decision_was_although_our_clock_is_behind(self, world):
+    def test_is_never_longer_than_the_decision_was_although_our_clock_is_behind(self, world: World) -> None:
         world.decide(seconds=60)
         world.now_ms -= 3_600_000
         world.reconcile()
@@ -155,20 +157,20 @@ class TestALease:
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
-    def test_of_a_past_decision_is_never_taken(self, world):
+    def test_of_a_past_decision_is_never_taken(self, world: World) -> None:
         world.decide(seconds=60)
         world.now_ms += 60_000
         world.reconcile()
         assert world.log.actions == []
 
-    def test_is_not_taken_where_the_quota_is_tighter_already(self, world):
+    def test_is_not_taken_where_the_quota_is_tighter_already(self, world: World) -> None:
         world.broker.set(MALLORY, 0.005)
         world.decide()
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert world.log.actions == []
 
-    def test_ends_at_the_longest_time_allowed(self):
+    def test_ends_at_the_longest_time_allowed(self) -> None:
         world = World(narrow=False, max_lease_ms=10_000)
         world.decide(seconds=36_000)
         world.reconcile()
@@ -179,7 +181,7 @@ class TestALease:
 
 class TestSomebodyElse:
     @pytest.mark.parametrize("value", [7.0, None])
-    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world, value):
+    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world: World, value: float | None) -> None:
         world.broker.set(MALLORY, 50.0)
         world.decide()
         world.reconcile()
@@ -190,7 +192,7 @@ class TestSomebodyElse:
         assert world.log.states()[-1] == "relinquished"
         assert "someone else" in world.said("relinquished")[0].why
 
-    def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self):
+    def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self) -> None:
         world = World(narrow=False, hands_off_ms=600_000)
         world.decide()
         world.reconcile()
@@ -208,7 +210,7 @@ class TestSomebodyElse:
         world.reconcile()
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world):
+    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world: World) -> None:
         world.decide()
         world.faults.crash_at = 3  # describe, append the intent to the table, append it to the brokers' topic
         with pytest.raises(Crash):
@@ -222,14 +224,14 @@ class TestSomebodyElse:
 
 class TestLimits:
     @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:tap", "no-principal"])
-    def test_some_principals_are_never_touched(self, principal):
+    def test_some_principals_are_never_touched(self, principal: str) -> None:
         world = World(narrow=False, never=frozenset({"User:etl", "tap"}))
         world.decide(principal)
         world.reconcile()
         world.reconcile()
         assert (world.log.actions, len(world.said("skipped"))) == ([], 1)
 
-    def test_at_most_so_many_principals_are_throttled_at_once(self):
+    def test_at_most_so_many_principals_are_throttled_at_once(self) -> None:
         world = World(narrow=False, max_principals=2)
         for number in range(3):
             world.decide(f"User:u{number}", seconds=60 + number)
@@ -240,14 +242,14 @@ class TestLimits:
         world.reconcile()
         assert set(world.broker.quotas) == {QuotaEntity("u1"), QuotaEntity("u2")}
 
-    def test_at_most_so_many_quotas_are_in_force_at_once(self):
+    def test_at_most_so_many_quotas_are_in_force_at_once(self) -> None:
         world = World(max_entities=2)
         world.decide(client_ids={"a": 10, "b": 10, "c": 10})
         world.reconcile()
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.said("skipped")[0].why
 
-    def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self):
+    def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self) -> None:
         world = World()
         for number in range(20):
             world.decide(client_ids={f"app-{number}": 10})
@@ -258,7 +260,7 @@ class TestLimits:
         assert len({change.entity for change in world.broker.altered}) == 6
         assert MALLORY in {change.entity for change in world.broker.altered}
 
-    def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world):
+    def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world: World) -> None:
         world.decide(seconds=600)
         world.decide("User:eve", seconds=600)
         world.reconcile()
@@ -272,7 +274,7 @@ class TestLimits:
         world.reconcile(120)
         assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
 
-    def test_an_order_for_all_releases_all(self, world):
+    def test_an_order_for_all_releases_all(self, world: World) -> None:
         world.decide(seconds=600)
         world.decide("User:eve", seconds=600)
         world.reconcile()
@@ -280,7 +282,7 @@ class TestLimits:
         world.reconcile()
         assert world.broker.quotas == {}
 
-    def test_an_orderly_stop_restores_all(self, world):
+    def test_an_orderly_stop_restores_all(self, world: World) -> None:
         world.decide()
         world.reconcile()
         assert world.enforcer.end_all("the enforcer is stopped") == []
@@ -291,7 +293,7 @@ class TestLimits:
 
 
 class TestErrors:
-    def test_of_one_entity_do_not_stop_the_others(self, world):
+    def test_of_one_entity_do_not_stop_the_others(self, world: World) -> None:
         world.broker.errors[MALLORY] = ClientQuotaRefusedError("not a valid quota")
         world.decide()
         world.decide("User:eve")
@@ -300,7 +302,7 @@ class TestErrors:
         assert world.log.states() == ["applying", "failed"]
         assert "not a valid quota" in world.said("failed")[0].why
 
-    def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world):
+    def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world: World) -> None:
         world.broker.errors[MALLORY] = unavailable()
         world.decide()
         for _ in range(40):
@@ -310,7 +312,7 @@ class TestErrors:
         world.reconcile(5)
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
 
-    def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world):
+    def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world: World) -> None:
         world.decide()
         world.reconcile()
         world.broker.errors[MALLORY] = unavailable()
@@ -320,7 +322,7 @@ class TestErrors:
         world.reconcile(60)
         assert world.broker.quotas == {}
 
-    def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world):
+    def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world: World) -> None:
         world.decide()
         world.broker.errors[MALLORY] = unavailable()
         world.reconcile()
@@ -334,7 +336,7 @@ class TestTablesThatFail:
     """A lease ends with the brokers alone."""
 
     @pytest.fixture(params=["decisions", "log", "both"])
-    def broken(self, request, world):
+    def broken(self, request: pytest.FixtureRequest, world: World) -> World:
         world.broker.set(MALLORY, 50.0)
         world.decide(seconds=60)
         world.reconcile()
@@ -344,31 +346,31 @@ class TestTablesThatFail:
             world.log.broken = OSError("torn commit")
         return world
 
-    def reconcile(self, world, after_seconds=0.0):
+    def reconcile(self, world: World, after_seconds: float = 0.0) -> None:
         with pytest.raises(OSError, match="torn commit"):
             world.reconcile(after_seconds)
 
-    def test_keep_no_lease_from_its_end(self, broken):
+    def test_keep_no_lease_from_its_end(self, broken: World) -> None:
         self.reconcile(broken, 59)
         assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
         self.reconcile(broken, 1)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_keep_no_lease_from_its_end_after_a_restart(self, broken):
+    def test_keep_no_lease_from_its_end_after_a_restart(self, broken: World) -> None:
         broken.restart()
         self.reconcile(broken, 60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_keep_no_quota_over_an_orderly_stop(self, broken):
+    def test_keep_no_quota_over_an_orderly_stop(self, broken: World) -> None:
         assert broken.enforcer.end_all("the enforcer is stopped") == []
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_obey_an_order_that_came_by_the_brokers(self, broken):
+    def test_obey_an_order_that_came_by_the_brokers(self, broken: World) -> None:
         broken.store.append([Action(broken.now_ms, "hold", None, broken.now_ms + 120_000, "")])
         self.reconcile(broken)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_get_their_rows_when_they_can_be_read_again_also_by_the_next_enforcer(self, broken):
+    def test_get_their_rows_when_they_can_be_read_again_also_by_the_next_enforcer(self, broken: World) -> None:
         self.reconcile(broken, 60)
         broken.restart()
         self.reconcile(broken)
@@ -380,14 +382,14 @@ class TestTablesThatFail:
         )
         assert broken.store.kept == {}
 
-    def test_let_no_new_lease_be_taken_or_made_longer(self, broken):
+    def test_let_no_new_lease_be_taken_or_made_longer(self, broken: World) -> None:
         broken.decide("User:eve")
         broken.decide(seconds=600)
         self.reconcile(broken)
         self.reconcile(broken, 60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_that_come_back_empty_lose_no_value_of_before(self, broken):
+    def test_that_come_back_empty_lose_no_value_of_before(self, broken: World) -> None:
         broken.restart()
         broken.decisions.broken = broken.log.broken = None
         broken.log.actions, broken.decisions.rows = [], []
@@ -395,7 +397,7 @@ class TestTablesThatFail:
         broken.reconcile(60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
-    def test_do_not_hide_a_lease_that_only_they_know(self, world):
+    def test_do_not_hide_a_lease_that_only_they_know(self, world: World) -> None:
         world.decide()
         world.reconcile()
         world.store.kept.clear()
@@ -410,7 +412,7 @@ class TestAClockThatIsSetBack:
     DAY_MS = 86_400_000
 
     @pytest.mark.parametrize("back_ms", [1_000, 40_000, DAY_MS])
-    def test_makes_no_lease_longer(self, world, back_ms):
+    def test_makes_no_lease_longer(self, world: World, back_ms: int) -> None:
         world.decide(seconds=60)
         world.reconcile()
         world.reconcile(50)
@@ -424,7 +426,7 @@ class TestAClockThatIsSetBack:
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
-    def test_while_no_enforcer_ran_ends_its_leases(self, world):
+    def test_while_no_enforcer_ran_ends_its_leases(self, world: World) -> None:
         world.decide(seconds=60)
         world.reconcile()
         world.now_ms -= self.DAY_MS
@@ -432,7 +434,7 @@ class TestAClockThatIsSetBack:
         world.reconcile()
         assert world.broker.quotas == {}
 
-    def test_does_not_put_off_a_retry(self, world):
+    def test_does_not_put_off_a_retry(self, world: World) -> None:
         world.decide(seconds=60)
         world.reconcile()
         world.broker.errors[MALLORY] = unavailable()
@@ -444,7 +446,7 @@ class TestAClockThatIsSetBack:
 
 
 class TestAQuotaThatIsTighter:
-    def test_of_the_user_is_not_loosened_by_a_lease_on_a_client_id(self):
+    def test_of_the_user_is_not_loosened_by_a_lease_on_a_client_id(self) -> None:
         world = World()
         world.broker.set(MALLORY, 0.005)
         world.decide(client_ids={"mallory-app": 10})
@@ -452,13 +454,13 @@ class TestAQuotaThatIsTighter:
         assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
         assert "already 0.005" in world.said("skipped")[0].why
 
-    def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world):
+    def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world: World) -> None:
         world.broker.wider = 0.005
         world.decide()
         world.reconcile()
         assert world.broker.quotas == {}
 
-    def test_that_comes_during_a_lease_ends_it_at_its_renewal(self):
+    def test_that_comes_during_a_lease_ends_it_at_its_renewal(self) -> None:
         world = World()
         world.decide(client_ids={"mallory-app": 10})
         world.reconcile()
@@ -471,7 +473,7 @@ class TestAQuotaThatIsTighter:
 
 
 class TestAValueOfOursWithoutALease:
-    def test_is_said_at_the_start_with_the_way_to_clear_it(self, world):
+    def test_is_said_at_the_start_with_the_way_to_clear_it(self, world: World) -> None:
         world.broker.set(APP, 0.01)
         world.broker.set(QuotaEntity("bob"), 0.02)
         world.reconcile()
@@ -480,7 +482,7 @@ class TestAValueOfOursWithoutALease:
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
         assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
 
-    def test_is_not_said_of_leases(self, world):
+    def test_is_not_said_of_leases(self, world: World) -> None:
         world.decide()
         world.reconcile()
         world.restart()
@@ -489,7 +491,7 @@ class TestAValueOfOursWithoutALease:
 
 
 class TestTheLock:
-    def test_who_does_not_hold_it_only_waits(self, world):
+    def test_who_does_not_hold_it_only_waits(self, world: World) -> None:
         waiting = MemoryLock()
         waiting.held = False
         second = world.another(waiting)
@@ -505,14 +507,14 @@ class TestTheLock:
         world.reconcile()
         assert world.broker.writes() == [0.01, None]
 
-    def test_who_lost_it_without_knowing_changes_nothing(self, world):
+    def test_who_lost_it_without_knowing_changes_nothing(self, world: World) -> None:
         world.decide()
-        world.lock.confirm = lambda: False
-        world.reconcile()
+        with patch.object(world.lock, "confirm", return_value=False):
+            world.reconcile()
         assert (world.log.actions, world.broker.altered) == ([], [])
 
 
-def scenario(world):
+def scenario(world: World) -> None:
     """Two principals, one with a quota of its own, one of them renewed, until all is over."""
     world.decide(client_ids={"mallory-app": 10})
     world.decide("User:eve", seconds=90)
@@ -524,7 +526,7 @@ def scenario(world):
     world.reconcile(1)
 
 
-def calls_of_the_scenario():
+def calls_of_the_scenario() -> int:
     world = World()
     scenario(world)
     return world.faults.calls
@@ -532,7 +534,7 @@ def calls_of_the_scenario():
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("crash_at", range(1, calls_of_the_scenario() + 1))
-def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
+def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at: int, after: bool) -> None:
     world = World()
     world.broker.set(QuotaEntity("eve"), 50.0)
     world.broker.set(QuotaEntity("bob"), 0.01)
@@ -552,7 +554,7 @@ def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at, after):
     assert all(action.lease.previous in (None, 50.0) for action in world.log.actions if action.lease)
 
 
-def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world):
+def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world: World) -> None:
     world.decide()
     world.reconcile()
     world.restart()
@@ -561,7 +563,7 @@ def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world):
     assert world.broker.writes() == [0.01, None]
 
 
-def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world):
+def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: World) -> None:
     world.decide()
     world.reconcile()
     world.broker.set(MALLORY, 7.0)
@@ -570,7 +572,7 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world):
     assert [notice.entity for notice in world.said("relinquished")] == [MALLORY]
 
 
-def test_a_restart_does_not_make_a_lease_longer_than_allowed():
+def test_a_restart_does_not_make_a_lease_longer_than_allowed() -> None:
     world = World(narrow=False, max_lease_ms=10_000)
     world.decide(seconds=3600)
     world.reconcile()

@@ -2,11 +2,11 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.enforcer.notices import Notice
+from broker.enforcer.notices import Notice, NoticeKind
 from broker.enforcer.webhook import Webhook
 from broker.errors import WebhookError
 from tests.webhook_kit import Endpoint
@@ -30,18 +30,18 @@ def hook(url: str, warnings: list[str]) -> Webhook:
     return Webhook(url, KEY, warn=warnings.append, pause_s=0.01, retry_s=(0.01, 0.01))
 
 
-def notice(kind: str = "throttled", principal: str = "User:mallory") -> Notice:
+def notice(kind: NoticeKind = "throttled", principal: str = "User:mallory") -> Notice:
     return Notice(0, kind, "3 PIDs refused", principal)
 
 
-def wait_until(condition) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     give_up_at = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < give_up_at
         time.sleep(0.01)
 
 
-def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint, warnings):
+def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint: Endpoint, warnings: list[str]) -> None:
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice())
         webhook.enqueue(notice("restored"))
@@ -55,21 +55,25 @@ def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint, warnings):
 
 
 @pytest.mark.parametrize(("kind", "event"), [("failed", "FAIL_OPEN"), ("skipped", "FAIL_OPEN"), ("alert", "ALERT")])
-def test_what_is_not_carried_out_and_what_is_warned_of_is_sent_too(endpoint, warnings, kind, event):
+def test_what_is_not_carried_out_and_what_is_warned_of_is_sent_too(
+    endpoint: Endpoint, warnings: list[str], kind: NoticeKind, event: str
+) -> None:
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice(kind))
 
     assert [each["event"] for each in endpoint.events()] == [event]
 
 
-def test_an_extended_lease_is_no_news(endpoint, warnings):
+def test_an_extended_lease_is_no_news(endpoint: Endpoint, warnings: list[str]) -> None:
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice("extended"))
 
     assert endpoint.posts == []
 
 
-def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_were_sent(endpoint, warnings):
+def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_were_sent(
+    endpoint: Endpoint, warnings: list[str]
+) -> None:
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice(principal="User:jürgen"))
 
@@ -80,7 +84,7 @@ def test_a_receiver_can_check_the_signature_of_the_very_bytes_and_of_when_they_w
     assert sent_at.isdecimal()
 
 
-def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint, warnings):
+def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint: Endpoint, warnings: list[str]) -> None:
     endpoint.answers = [503, 429]
 
     with hook(endpoint.url, warnings) as webhook:
@@ -91,32 +95,32 @@ def test_an_endpoint_in_trouble_gets_the_same_bytes_again(endpoint, warnings):
     assert (webhook.dropped, warnings) == (0, [])
 
 
-def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint, warnings):
+def test_what_an_endpoint_refuses_is_dropped_and_said_without_the_path(endpoint: Endpoint, warnings: list[str]) -> None:
     endpoint.answers = [404]
 
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice())
-        wait_until(lambda: webhook.dropped)
+        wait_until(lambda: webhook.dropped > 0)
         webhook.enqueue(notice("restored"))
 
     assert warnings == ["webhook 127.0.0.1: it answered 404; notices dropped so far: 1"]
     assert [json.loads(body)["dropped"] for _, body in endpoint.posts] == [0, 1]
 
 
-def test_a_dead_endpoint_costs_its_notices_and_nothing_else(warnings):
+def test_a_dead_endpoint_costs_its_notices_and_nothing_else(warnings: list[str]) -> None:
     with hook("http://127.0.0.1:9/", warnings) as webhook:
         webhook.enqueue(notice())
-        wait_until(lambda: webhook.dropped)
+        wait_until(lambda: webhook.dropped > 0)
 
     assert "ConnectionRefusedError" in warnings[0]
 
 
-def test_a_slow_endpoint_never_makes_the_enforcer_wait(endpoint, warnings):
+def test_a_slow_endpoint_never_makes_the_enforcer_wait(endpoint: Endpoint, warnings: list[str]) -> None:
     endpoint.hold.clear()
 
     with hook(endpoint.url, warnings) as webhook:
         webhook.enqueue(notice())
-        wait_until(lambda: endpoint.posts)
+        wait_until(lambda: bool(endpoint.posts))
         for _ in range(1_200):
             webhook.enqueue(notice("restored"))
         assert webhook.dropped == 200
@@ -127,7 +131,7 @@ def test_a_slow_endpoint_never_makes_the_enforcer_wait(endpoint, warnings):
     assert [warning.rpartition(" ")[2] for warning in warnings] == ["1", "10", "100"]
 
 
-def test_a_redirect_is_not_followed(endpoint, warnings):
+def test_a_redirect_is_not_followed(endpoint: Endpoint, warnings: list[str]) -> None:
     endpoint.answers = [307]
 
     with hook(endpoint.url, warnings) as webhook:
@@ -137,19 +141,19 @@ def test_a_redirect_is_not_followed(endpoint, warnings):
 
 
 @pytest.mark.parametrize("url", ["ftp://host/x", "host/secret", "https:///secret", "https://host:port/secret"])
-def test_what_is_no_endpoint_is_refused_without_repeating_it(url, warnings):
+def test_what_is_no_endpoint_is_refused_without_repeating_it(url: str, warnings: list[str]) -> None:
     with pytest.raises(WebhookError, match="write https://host/path") as caught:
         hook(url, warnings)
     assert "secret" not in str(caught.value)
 
 
-def test_a_password_in_the_address_is_refused_and_not_shown(warnings):
+def test_a_password_in_the_address_is_refused_and_not_shown(warnings: list[str]) -> None:
     with pytest.raises(WebhookError, match="has user info") as caught:
         hook("https://me:hunter2@host/", warnings)
     assert "hunter2" not in str(caught.value)
 
 
-def test_without_a_secret_nothing_is_sent(monkeypatch, warnings):
+def test_without_a_secret_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
     monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
     with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
         Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False)

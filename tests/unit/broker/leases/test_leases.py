@@ -1,10 +1,12 @@
 """The rules of leases and their targets, one by one."""
 
+from collections.abc import Collection
+
 import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.notices import Notice
-from broker.leases.lease_rules import Action, Holds, Lease, action_of_lease, next_step, open_leases
+from broker.leases.lease_rules import Action, Holds, Lease, LeaseState, Step, action_of_lease, next_step, open_leases
 from broker.leases.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
 
 USER = QuotaEntity("mallory")
@@ -31,19 +33,22 @@ LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000,
         ("restoring", 7.0, 1000, "relinquish"),
     ],
 )
-def test_what_the_broker_holds_decides_the_next_step(state, found, now_ms, step):
+def test_what_the_broker_holds_decides_the_next_step(
+    state: LeaseState, found: float | None, now_ms: int, step: Step
+) -> None:
     assert next_step(LEASE.to(state), found, now_ms) == step
 
 
-def test_leases_are_open_until_a_last_row_whatever_the_clock_said():
-    rows = [action_of_lease(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(["applying", "in_force"])]
+def test_leases_are_open_until_a_last_row_whatever_the_clock_said() -> None:
+    states: list[LeaseState] = ["applying", "in_force"]
+    rows = [action_of_lease(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(states)]
     assert open_leases(rows) == {USER: LEASE.to("in_force")}
     assert open_leases(reversed(rows)) == {USER: LEASE.to("in_force")}
     assert open_leases([action_of_lease(LEASE.to("restored"), 0, "", "e"), *rows]) == {}
 
 
-def test_a_later_hold_replaces_an_earlier_one():
-    def hold(principal, until_ms):
+def test_a_later_hold_replaces_an_earlier_one() -> None:
+    def hold(principal: str | None, until_ms: int) -> Action:
         return Action(0, "hold", principal, until_ms, "")
 
     holds = Holds.of([hold("User:a", 100), hold(None, 50), hold("User:a", 10)])
@@ -51,60 +56,60 @@ def test_a_later_hold_replaces_an_earlier_one():
     assert not holds.covers("User:a", 50)
 
 
-def decision(**client_ids):
+def decision(**client_ids: int) -> ThrottleDecision:
     return ThrottleDecision("d", "User:mallory", 0, 60_000, 100.0, 10, client_ids)
 
 
-def narrowed(client_ids, **more):
+def narrowed(client_ids: dict[str, int], **more: Collection[str]) -> list[str | None]:
     targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), narrow=True, **more)
     return [entity.client_id for entity in targets.entities]
 
 
 class TestNarrowing:
-    def test_takes_the_fewest_client_ids_that_make_up_95_percent(self):
+    def test_takes_the_fewest_client_ids_that_make_up_95_percent(self) -> None:
         assert narrowed({"a": 60, "b": 36, "c": 4}) == ["a", "b"]
         assert narrowed({"a": 94, "b": 6}) == ["a", "b"]
         assert narrowed({"a": 95, "b": 5}) == ["a"]
 
-    def test_five_client_ids_are_few_and_six_are_many(self):
+    def test_five_client_ids_are_few_and_six_are_many(self) -> None:
         assert narrowed(dict.fromkeys("abcde", 1)) == list("abcde")
         assert narrowed(dict.fromkeys("abcdef", 1)) == [None]
 
     @pytest.mark.parametrize(
         "name", ["other", "rdkafka", "producer-1", "producer-42", "confluent-kafka-python", "", "sarama"]
     )
-    def test_a_name_that_anybody_may_have_is_not_taken(self, name):
+    def test_a_name_that_anybody_may_have_is_not_taken(self, name: str) -> None:
         assert narrowed({name: 50, "a": 50}) == [None]
 
-    def test_unless_it_is_among_the_last_five_percent(self):
+    def test_unless_it_is_among_the_last_five_percent(self) -> None:
         assert narrowed({"a": 95, "other": 5}) == ["a"]
 
-    def test_a_name_that_is_shared_by_the_operator_s_word_is_not_taken(self):
+    def test_a_name_that_is_shared_by_the_operator_s_word_is_not_taken(self) -> None:
         assert narrowed({"a": 1}, shared=["a"]) == [None]
 
-    def test_without_client_ids_it_is_the_user(self):
+    def test_without_client_ids_it_is_the_user(self) -> None:
         assert narrowed({}) == [None]
 
-    def test_with_five_names_used_before_a_sixth_is_not_taken_but_those_are(self):
+    def test_with_five_names_used_before_a_sixth_is_not_taken_but_those_are(self) -> None:
         assert narrowed({"f": 1}, written=list("abcde")) == [None]
         assert narrowed({"e": 1}, written=list("abcde")) == ["e"]
 
-    def test_can_be_turned_off(self):
+    def test_can_be_turned_off(self) -> None:
         assert user_targets(decision(a=1), narrow=False).entities == (USER,)
 
 
 @pytest.mark.parametrize("name", ["orders", "rdkafka-orders", "producer-app", "kafka-importer", "my-producer-1"])
-def test_a_name_somebody_chose_is_no_library_default(name):
+def test_a_name_somebody_chose_is_no_library_default(name: str) -> None:
     assert not is_library_default(name)
 
 
-def test_only_hosts_that_a_principal_has_to_itself_are_taken():
+def test_only_hosts_that_a_principal_has_to_itself_are_taken() -> None:
     hosts = {"10.0.0.1": {"User:mallory"}, "10.0.0.2": {"User:mallory", "User:alice"}, "10.0.0.3": {"User:alice"}}
     assert ip_targets(decision(), hosts).entities == (QuotaEntity(ip="10.0.0.1"),)
     assert ip_targets(decision(), {}).entities == ()
 
 
-def test_a_notice_tells_who_what_until_when_and_why():
+def test_a_notice_tells_who_what_until_when_and_why() -> None:
     notice = Notice.of(LEASE, 0, "throttled", "12 PIDs refused")
     for line in (notice.line(), notice.line(dry_run=True)):
         for part in (

@@ -1,6 +1,7 @@
 """Blocks of producer ids out of a metadata log. What a real controller writes: tests/broker/test_init_answers.py."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -12,22 +13,22 @@ from lifecycle.producer_id_blocks import Block
 OTHER_RECORD = bytes([1, 2, 3]) + bytes(30)
 
 
-def ids_record(broker_id, broker_epoch, next_producer_id):
+def ids_record(broker_id: int, broker_epoch: int, next_producer_id: int) -> bytes:
     return bytes([1, 15, 0]) + struct.pack(">iqq", broker_id, broker_epoch, next_producer_id) + b"\0"
 
 
-def batch(*values, at_ms=1000):
+def batch(*values: bytes, at_ms: int = 1000) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
     for offset, value in enumerate(values):
         builder.append(offset, at_ms, None, value, [])
     return bytes(builder.build())
 
 
-def write(folder, name, *batches):
+def write(folder: Path, name: str, *batches: bytes) -> None:
     (folder / name).write_bytes(b"".join(batches))
 
 
-def test_each_record_is_the_block_before_the_id_it_names(tmp_path):
+def test_each_record_is_the_block_before_the_id_it_names(tmp_path: Path) -> None:
     first = batch(OTHER_RECORD, ids_record(1, 30, 1000), ids_record(2, 31, 2000))
     write(tmp_path, "00000000000000000000.log", first, batch(ids_record(1, 30, 3000), at_ms=5000))
 
@@ -41,13 +42,13 @@ def test_each_record_is_the_block_before_the_id_it_names(tmp_path):
     assert (history.complete_from, history.skipped_batches) == (0, 0)
 
 
-def test_the_folder_that_holds_the_log_will_do(tmp_path):
+def test_the_folder_that_holds_the_log_will_do(tmp_path: Path) -> None:
     (tmp_path / "__cluster_metadata-0").mkdir()
     write(tmp_path / "__cluster_metadata-0", "00000000000000000000.log", batch(ids_record(1, 30, 1000)))
     assert len(read_metadata_blocks(tmp_path).blocks) == 1
 
 
-def test_where_retention_took_the_beginning_a_snapshot_says_how_far_the_ids_were(tmp_path):
+def test_where_retention_took_the_beginning_a_snapshot_says_how_far_the_ids_were(tmp_path: Path) -> None:
     write(tmp_path, "00000000000000000000-0000000001.checkpoint", batch(ids_record(-1, -1, 1000)))
     write(tmp_path, "00000000000000000500-0000000001.checkpoint", batch(OTHER_RECORD, ids_record(-1, -1, 7000)))
     write(tmp_path, "00000000000000000900-0000000001.checkpoint", batch(ids_record(-1, -1, 9000)))
@@ -59,13 +60,13 @@ def test_where_retention_took_the_beginning_a_snapshot_says_how_far_the_ids_were
     assert history.complete_from == 7000
 
 
-def test_without_a_snapshot_the_first_block_is_taken_to_be_of_the_usual_length(tmp_path):
+def test_without_a_snapshot_the_first_block_is_taken_to_be_of_the_usual_length(tmp_path: Path) -> None:
     write(tmp_path, "00000000000000000500.log", batch(ids_record(3, 40, 8000)))
     history = read_metadata_blocks(tmp_path)
     assert ([block.first for block in history.blocks], history.complete_from) == ([7000], 7000)
 
 
-def test_a_torn_end_is_not_there_yet_and_a_damaged_batch_is_counted(tmp_path):
+def test_a_torn_end_is_not_there_yet_and_a_damaged_batch_is_counted(tmp_path: Path) -> None:
     damaged = bytearray(batch(ids_record(1, 30, 2000)))
     damaged[-2] ^= 0xFF
     torn = batch(ids_record(1, 30, 4000))[:-5]
@@ -80,7 +81,7 @@ def test_a_torn_end_is_not_there_yet_and_a_damaged_batch_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nothing", "notes.txt"])
-def test_a_folder_without_a_log_is_named(tmp_path, name):
+def test_a_folder_without_a_log_is_named(tmp_path: Path, name: str) -> None:
     write(tmp_path, name, b"")
     with pytest.raises(MetadataLogError, match="__cluster_metadata-0"):
         read_metadata_blocks(tmp_path)

@@ -12,7 +12,7 @@ def taken(order: ReorderBuffer, *numbers: int, now_s: float = 0.0) -> list[int |
             order.next += 1
             out.append(number)
         else:
-            out += (line and int(line) for line in order.push(number, b"%d" % number, now_s))
+            out += (int(line) if line else None for line in order.push(number, b"%d" % number, now_s))
     return out
 
 

@@ -1,5 +1,6 @@
 """The sweep over all brokers, with brokers that are made up: how gently it asks, and what it does with no answer."""
 
+from collections.abc import Collection, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -14,10 +15,11 @@ NOT_AUTHORIZED = 29
 class MadeUpBrokers(OccupancyAdmin):
     """Each partition holds its own number as producer id; some brokers are down, some topics secret."""
 
-    def __init__(self, down=(), secret=()):
-        self.down, self.secret, self.asked = down, secret, []
+    def __init__(self, down: Collection[int] = (), secret: Collection[str] = ()) -> None:
+        self.down, self.secret = down, secret
+        self.asked: list[tuple[int, list[tuple[str, int]]]] = []
 
-    def producers(self, broker_id, partitions):
+    def producers(self, broker_id: int, partitions: Sequence[tuple[str, int]]) -> SimpleNamespace:
         self.asked.append((broker_id, list(partitions)))
         if broker_id in self.down:
             msg = "no broker answers"
@@ -28,17 +30,17 @@ class MadeUpBrokers(OccupancyAdmin):
             ]
         )
 
-    def _partition(self, topic, number):
+    def _partition(self, topic: str, number: int) -> SimpleNamespace:
         producer = SimpleNamespace(producer_id=number, last_timestamp=1000, current_txn_start_offset=number - 1)
         code = NOT_AUTHORIZED if topic in self.secret else 0
         return SimpleNamespace(partition_index=number, error_code=code, active_producers=[producer])
 
 
-def placements(count, topic="orders", replicas=(1, 2)):
+def placements(count: int, topic: str = "orders", replicas: tuple[int, ...] = (1, 2)) -> list[Placement]:
     return [Placement(topic, number, replicas[0], replicas, frozenset(replicas)) for number in range(count)]
 
 
-def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marked():
+def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marked() -> None:
     brokers = MadeUpBrokers()
 
     found = sweep(brokers, placements(5), [1, 2], partitions_per_request=2, wait=lambda _: None)
@@ -58,8 +60,9 @@ def test_leaders_and_followers_are_asked_in_portions_and_open_transactions_marke
     assert found.replicas[3].producer_ids.tolist() == [3]
 
 
-def test_it_waits_between_requests_and_tells_how_far_it_is():
-    waits, progress = [], []
+def test_it_waits_between_requests_and_tells_how_far_it_is() -> None:
+    waits: list[float] = []
+    progress: list[int] = []
 
     found = sweep(
         MadeUpBrokers(),
@@ -76,15 +79,16 @@ def test_it_waits_between_requests_and_tells_how_far_it_is():
     assert sum(progress) == replicas_to_ask(placements(50), [1, 2]) == 100
 
 
-def test_replicas_on_brokers_that_are_down_are_not_asked_about():
+def test_replicas_on_brokers_that_are_down_are_not_asked_about() -> None:
     brokers = MadeUpBrokers()
     found = sweep(brokers, placements(3), [2], wait=lambda _: None)
     assert {broker for broker, _ in brokers.asked} == {2}
     assert (len(found.replicas), found.unanswered) == (3, [])
 
 
-def test_a_broker_that_does_not_answer_is_asked_once_and_all_its_replicas_are_named():
-    brokers, progress = MadeUpBrokers(down={1}), []
+def test_a_broker_that_does_not_answer_is_asked_once_and_all_its_replicas_are_named() -> None:
+    brokers = MadeUpBrokers(down={1})
+    progress: list[int] = []
 
     found = sweep(brokers, placements(45), [1, 2], progress=progress.append, wait=lambda _: None)
 
@@ -95,7 +99,7 @@ def test_a_broker_that_does_not_answer_is_asked_once_and_all_its_replicas_are_na
     assert sum(progress) == 90
 
 
-def test_a_partition_that_is_refused_does_not_spoil_the_others():
+def test_a_partition_that_is_refused_does_not_spoil_the_others() -> None:
     brokers = MadeUpBrokers(secret={"secret"})
 
     found = sweep(brokers, [*placements(1), *placements(1, "secret")], [1], wait=lambda _: None)
@@ -105,10 +109,13 @@ def test_a_partition_that_is_refused_does_not_spoil_the_others():
 
 
 @pytest.mark.parametrize(("failures", "answer"), [(0, "told"), (5, "told"), (6, None)])
-def test_a_question_that_met_a_broker_just_dead_is_asked_again_but_not_for_ever(failures, answer):
-    attempts, waits = [], []
+def test_a_question_that_met_a_broker_just_dead_is_asked_again_but_not_for_ever(
+    failures: int, answer: str | None
+) -> None:
+    attempts: list[int] = []
+    waits: list[float] = []
 
-    def ask():
+    def ask() -> str:
         attempts.append(1)
         if len(attempts) <= failures:
             msg = "no broker answers"

@@ -1,0 +1,9 @@
+"""What running `pid-quota` in this process takes and gives."""
+
+from typing import Protocol
+
+
+class PidQuota(Protocol):
+    """Runs a command; returns exit code, standard output and standard error."""
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]: ...
