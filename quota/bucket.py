@@ -72,7 +72,7 @@ class TokenBucket:
         return cls((high << _PART_BITS) + low, tick)
 
     def to_parts(self) -> tuple[int, int, int]:
-        """Return the bucket as integers of 64 bits: a full one of a large quota has more units than those can tell."""
+        """Return the bucket as 64-bit integers: the units of a large quota may exceed 64 bits."""
         return self.units >> _PART_BITS, self.units & ((1 << _PART_BITS) - 1), self.tick
 
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:

@@ -1,4 +1,4 @@
-"""Throttle decisions: what the quota rules say about a principal that goes over its quota."""
+"""Throttle decisions about principals that exceed their quota."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from quota.limits import QuotaSource
 
 Action = Literal["THROTTLE", "RELEASE"]
 Reason = Literal["over_quota", "throttle_ended", "quota_changed"]
-"""Why: a PID was refused, the throttle's time has come, or its quota was raised or removed."""
+"""Why: a PID was refused, the throttle has ended, or the quota was raised or removed."""
 
 MAX_CLIENT_IDS = 16
 OTHER_CLIENTS = "other"
@@ -51,7 +51,7 @@ class Decision:
 
 
 def decision_id(principal: str, broker_id: int | None, episode_start_ms: int, renewal: int, action: Action) -> str:
-    """Name a decision by what it is about, never by the batch that found it: a replay gives the same id.
+    """Return the id of a decision. Independent of batches: a replay gives the same id.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

@@ -41,15 +41,15 @@ class Episode(msgspec.Struct, array_like=True):
         return cls(now_ms, now_ms, tick, _until(now_ms, throttle_time_ms, config), throttle_time_ms)
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
-        """Say whether the clock has passed `throttled_until`: that moment is the release."""
+        """Return whether the clock has passed `throttled_until`, the moment of the release."""
         return timeline.tick_start_ms(tick) > self.throttled_until_ms
 
     def renewal_is_due(self, tick: int, config: QuotaConfig, timeline: Timeline) -> bool:
-        """Say whether a PID refused in this tick renews the throttle: once per `min_throttle_seconds` at most."""
+        """Return whether a PID refused in this tick renews the throttle: at most once per `min_throttle_seconds`."""
         return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
 
     def renew(self, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> None:
-        """Hold the throttle for another while."""
+        """Renew the throttle."""
         self.renewal += 1
         self.decided_at_ms = now_ms
         self.decided_tick = tick
@@ -57,7 +57,7 @@ class Episode(msgspec.Struct, array_like=True):
         self.throttled_until_ms = _until(now_ms, throttle_time_ms, config)
 
     def shorten(self, now_ms: int, tick: int, throttle_time_ms: int) -> None:
-        """Hold the throttle no longer than it takes the bucket to recover under a quota that was raised."""
+        """Shorten the throttle to the time in which the bucket recovers under a raised quota."""
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = now_ms, tick
         self.throttle_time_ms, self.throttled_until_ms = throttle_time_ms, now_ms + throttle_time_ms

@@ -9,7 +9,7 @@ from quota.errors import InvalidQuotaError
 QuotaSource = Literal["user", "default", "none"]
 
 MAX_PRODUCER_IDS_RATE = 1e12
-"""Quotas stay below this, so that infinity never passes for a number."""
+"""Exclusive upper bound of quotas; excludes infinity."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Limit:
             validate_rate(self.producer_ids_rate)
 
     def allows_less_than(self, other: "Limit") -> bool:
-        """Say whether another quota is higher, or none at all."""
+        """Return whether another limit is higher, or unlimited."""
         mine, others = self.producer_ids_rate, other.producer_ids_rate
         return mine is not None and (others is None or others > mine)
 

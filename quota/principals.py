@@ -3,17 +3,17 @@
 from quota.errors import InvalidPrincipalError
 
 UNKNOWN_PRINCIPAL = "unknown"
-"""Stands for the owner of PIDs that the tap could not place. Reported, never enforced."""
+"""The owner of PIDs that the tap could not attribute. Reported, never enforced."""
 
 OVERFLOW_ENTRIES = 64
 OVERFLOW_PRINCIPALS = tuple(f"overflow-{number:02d}" for number in range(OVERFLOW_ENTRIES))
-"""Stand for the principals that are too many to be tracked one by one. Reported, never enforced. No record can claim
-one of these names: a principal that is not `unknown` has a colon in it."""
+"""Shared entries of principals beyond the tracked ones. Reported, never enforced. No record can claim one of these
+names: a principal other than `unknown` contains a colon."""
 
 NEVER_ENFORCED = frozenset({UNKNOWN_PRINCIPAL, "User:ANONYMOUS", *OVERFLOW_PRINCIPALS})
 
 MAX_PRINCIPAL_BYTES = 1024
-"""Longest principal that is accepted, as UTF-8. Distinguished names of certificates stay well below it."""
+"""Maximum length of a principal as UTF-8, well above the distinguished names of certificates."""
 
 _NO_ENTITY = frozenset({UNKNOWN_PRINCIPAL, *OVERFLOW_PRINCIPALS})
 

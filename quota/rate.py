@@ -57,7 +57,7 @@ class SampledRate(msgspec.Struct, array_like=True):
         if not live:
             return 0.0
         elapsed_ms = now_ms - live[0].start_ms
-        # A young sensor is measured as if it had been there for all but one of its samples.
+        # Kafka measures a young sensor as if all but one of its samples had elapsed.
         missing = config.window_num - 1 - _quotient(elapsed_ms, config.window_ms)
         if missing > 0:
             elapsed_ms += missing * config.window_ms
@@ -65,5 +65,5 @@ class SampledRate(msgspec.Struct, array_like=True):
 
 
 def _quotient(dividend: int, divisor: int) -> int:
-    """Divide as Java does, towards zero: a sample may begin after the time that is asked for."""
+    """Divide towards zero, as Java does: a sample may start after the requested time."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)

@@ -1,4 +1,4 @@
-"""A quota out of what a principal did before: high enough that a normal day refuses nothing."""
+"""Suggests a quota from a principal's history, high enough that a normal day refuses nothing."""
 
 import math
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ def suggested_rate(
     """Return a quota, in new PIDs per window.
 
     Args:
-        new_pids: New PIDs of each past window, those without any left out.
-        percentile: Of the windows, the one that must fit; the nearest rank, so that it is a count that did occur.
-        headroom: Factor on it.
-        at_least: Smallest quota: a client that is restarted a few times is no abuse.
+        new_pids: New PIDs of each past window that had any.
+        percentile: Percentile of the windows that must fit, by nearest rank.
+        headroom: Factor applied to it.
+        at_least: Minimum quota: a few client restarts are no abuse.
 
     Raises:
         InvalidConfigError: If there is no window, or an option is out of range.
@@ -37,7 +37,7 @@ def suggested_rate(
 
 
 def rounded_up(value: float) -> float:
-    """Return a value with two digits that count, rounded up.
+    """Round a value up to two significant digits.
 
     Examples:
         >>> rounded_up(105), rounded_up(1560), rounded_up(7), rounded_up(0)

@@ -1,4 +1,4 @@
-"""What is remembered of one principal: the layered Bloom filter, the ledger, its byte codec."""
+"""The state of one principal: the layered Bloom filter, the ledger, its byte codec."""
 
 from state.manager_cache import ProducerIdQuotaManagerCache
 

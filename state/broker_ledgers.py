@@ -13,8 +13,8 @@ from state.ledger_batch import LedgerBatch
 class BrokerLedgers:
     """The ledgers of one principal, one per broker. Not thread-safe.
 
-    A PID that is known on another broker of the same principal is not charged: leadership moves, and the KIP's own
-    limitation ("the new leader will start throttle from zero") would punish producers for it.
+    A PID known on another broker of the same principal is not charged: leadership moves, and the KIP's own limitation
+    ("the new leader will start throttle from zero") would punish producers for it.
 
     Examples:
         >>> from quota.limits import Limit
@@ -40,7 +40,7 @@ class BrokerLedgers:
         return encode_brokers(BrokersState(ledgers, self._learn_until_ms))
 
     def learn_again(self, until_ms: int) -> None:
-        """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
+        """Store unseen PIDs without charge until an event time, after the state was lost."""
         self._learn_until_ms = max(self._learn_until_ms, until_ms)
 
     def process(self, events: Events, limit: Limit) -> Outcome:
@@ -58,7 +58,7 @@ class BrokerLedgers:
             )
         first_ms = events.timestamps_ms[0] if events.pids else 0
         for broker_id, ledger in self._ledgers.items():
-            # A quota that was raised or removed ends throttles of brokers without an event as well.
+            # A quota that was raised or removed also ends throttles on brokers without events.
             if batches and broker_id not in batches and ledger.is_throttled_by_another(limit, first_ms):
                 batches[broker_id] = ledger.batch(limit, first_ms)
         outcomes = [batches[broker_id].end() for broker_id in sorted(batches)]
@@ -69,7 +69,7 @@ class BrokerLedgers:
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
-        """Say the last of each broker; as `Ledger.expire`."""
+        """Report each broker for the last time; as `Ledger.expire`."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def _open(self, broker_id: int) -> Ledger:

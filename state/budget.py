@@ -7,7 +7,7 @@ from quota.timeline import Timeline
 
 
 class Budget:
-    """What a principal may still spend; a bucket begins full with the first PID that asks for a token."""
+    """The tokens left. The bucket starts full with the first PID that takes a token."""
 
     def __init__(self, config: QuotaConfig, timeline: Timeline, parts: tuple[int, int, int] | None) -> None:
         """Open a budget.
@@ -23,9 +23,9 @@ class Budget:
         self._terms: BucketTerms | None = None
 
     def apply(self, limit: Limit, tick: int = 0) -> None:
-        """Put a quota in force from a tick on: what came back until then came back under the one before.
+        """Put a quota in force from a tick on, after refilling under the one before.
 
-        Without a quota the bucket keeps its tokens for the next, which refills the time between.
+        Without a quota the bucket keeps its tokens; the next quota refills the time between.
         """
         if self._terms is not None and self._bucket is not None:
             self._bucket.refill(self._terms, tick, self._timeline)
@@ -59,7 +59,7 @@ class Budget:
         return self._at(self._terms, tick).tokens(self._terms) if self._terms else None
 
     def is_exhausted(self, tick: int) -> bool:
-        """Say whether an unseen PID would get no token at a tick."""
+        """Return whether an unseen PID would get no token at a tick."""
         return self._terms is not None and self._at(self._terms, tick).units < 0
 
     def throttle_time_ms(self, tick: int) -> int:
@@ -72,7 +72,7 @@ class Budget:
             return 0
         asked_ms = self._timeline.tick_start_ms(self._bucket.tick)
         if self._terms is None:
-            # Whatever quota comes next: by then the samples of the rate have expired as well.
+            # For any later quota: by then the samples of the rate have expired as well.
             return asked_ms + self._config.window_num * self._config.window_ms
         missing = max(0, self._terms.burst_units - self._bucket.units)
         return asked_ms - -missing // self._terms.refill_per_ms

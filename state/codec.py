@@ -24,7 +24,7 @@ _HEADER_BYTES = len(MAGIC) + 1 + 4
 
 
 class LedgerState(msgspec.Struct, array_like=True):
-    """All that is remembered of one principal.
+    """The stored state of one principal.
 
     Attributes:
         clock_tick: Tick of the latest admission, refusal, refresh or quantum edge; -1 before the first event.
@@ -52,7 +52,7 @@ class LedgerState(msgspec.Struct, array_like=True):
 
 
 class BrokersState(msgspec.Struct, array_like=True):
-    """All that is remembered of one principal in scope `broker`.
+    """The stored state of one principal in scope `broker`.
 
     Attributes:
         ledgers: The encoded ledger of each broker, by broker id.

@@ -1,4 +1,4 @@
-"""What goes into a ledger and what comes out of it, as plain values."""
+"""Input and output of a ledger, as plain values."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +18,9 @@ Scope = Literal["cluster", "broker"]
 CHARGED = 0
 """An unseen PID takes a token."""
 CORRECTION = 1
-"""The tap placed an earlier event late: its PID is added without charge."""
+"""A late attribution by the tap: the PID is added without charge."""
 LEARNING = 2
-"""Its broker has been watched for less than a window: the PID may be old, and is added without charge up to a cap."""
+"""The tap has watched the broker for less than a window: the PID may be old, and is added without charge."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Deployment:
     Attributes:
         config: The settings of the rules.
         salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
-        learn_until_ms: Until this event time unseen PIDs are stored without charge: they may have been there before.
+        learn_until_ms: Until this event time unseen PIDs are stored without charge: they may be old.
         scope: What a budget is for.
     """
 
@@ -39,7 +39,7 @@ class Deployment:
     learn_until_ms: int = 0
     scope: Scope = "cluster"
 
-    # Kept: all ledgers of a batch ask for these.
+    # Cached: every ledger of a batch uses these.
     @cached_property
     def timeline(self) -> Timeline:
         """The timeline of the configuration."""
@@ -118,12 +118,12 @@ class MetricsRow(msgspec.Struct, frozen=True, rename={"window_end_ms": "window_e
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch of events did to a ledger.
+    """The result of a batch.
 
     Attributes:
         decisions: In the order they were taken.
-        metrics: One row per metrics interval with something to say.
-        content: The ledger as it is to be stored now.
+        metrics: One row per metrics interval with changes.
+        content: The ledger to store.
     """
 
     decisions: tuple[Decision, ...]

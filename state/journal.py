@@ -1,4 +1,4 @@
-"""What a ledger says of a batch: its decisions, and a metrics row per interval."""
+"""The output of a batch: decisions, and a metrics row per interval."""
 
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +18,7 @@ class Journal:
         broker_id: Broker that the budget is for, None if it is for the cluster.
         memory: What the ledger remembers: decisions and rows are of what it holds at the moment.
         decisions: In the order they were taken.
-        metrics: One row per interval with something to say.
+        metrics: One row per interval with changes.
         late_pids: Late events since the last row.
     """
 
@@ -58,7 +58,7 @@ class Journal:
         )
 
     def settle(self) -> None:
-        """Give the last THROTTLE all that was refused until the end of its batch."""
+        """Complete the evidence of the last THROTTLE at the end of its batch."""
         if self.memory.state.episode:
             self._settle(self.memory.state.episode)
 

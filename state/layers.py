@@ -14,17 +14,17 @@ from quota.config import QuotaConfig
 from state.quantum import Layer, Quantum, QuantumState, layer_bytes
 
 MIN_FIRST_CAPACITY = 16
-"""Of a quantum's first layer: most principals make a handful of PIDs, and keep such a layer per quantum."""
+"""Minimum capacity of a quantum's first layer: most principals create a handful of PIDs."""
 MIN_EXTENSION = 32
-"""Who makes more than was expected may make many more: each further layer is asked at every look-up."""
+"""Minimum capacity of an extension: every look-up probes each layer, so there should be few."""
 MAX_FIRST_CAPACITY = 1000
-"""A first layer is never made larger than this on a promise: a quota is an upper bound, most principals use little."""
+"""Maximum capacity of a first layer by the expected PIDs: a quota is an upper bound that few principals use."""
 
 FIRST_LAYER_SHARE = 0.8
-"""Of a quantum's false positives, what its first layer may use: mostly it is the only one."""
+"""Share of a quantum's false positive rate for its first layer, mostly the only one."""
 
 EXTENSION_SHARE = 0.3
-"""A full layer is extended by this share of what its quantum holds: slack costs at most so many bytes."""
+"""Capacity of an extension as a share of the quantum's entries: bounds the unused space."""
 
 
 @lru_cache(maxsize=8)
@@ -62,7 +62,7 @@ class LayeredBloomFilter:
             config: Layer count and false positive rate.
             quantum: The current quantum.
             quanta: What `state` returned, oldest first.
-            expected_pids: How many PIDs the first layer should have room for, if that is known.
+            expected_pids: Capacity hint for the first layer.
         """
         self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
@@ -88,15 +88,15 @@ class LayeredBloomFilter:
         self._keep_lookups()
 
     def holds_in_current(self, pid_hash: int) -> bool:
-        """Say whether the current quantum holds the PID: then seeing it again changes nothing."""
-        # Asked for every event: where there are several layers, a generator would cost twice as much.
+        """Return whether the current quantum holds the PID: then another event of it changes nothing."""
+        # Called for every event: with several layers a generator would cost twice as much.
         held = False
         for bloom in self._current:
             held = held or pid_hash in bloom
         return held
 
     def holds_before(self, pid_hash: int) -> bool:
-        """Say whether a quantum before the current holds the PID."""
+        """Return whether an earlier quantum holds the PID."""
         held = False
         for bloom in self._before:
             held = held or pid_hash in bloom
@@ -110,7 +110,7 @@ class LayeredBloomFilter:
         return None
 
     def is_live(self, quantum: int) -> bool:
-        """Say whether a quantum has not expired."""
+        """Return whether a quantum has not expired."""
         return quantum >= self._quantum - self._layer_count
 
     def store(self, pid_hash: int, quantum: int, max_bytes: int | None = None) -> bool:
@@ -131,10 +131,10 @@ class LayeredBloomFilter:
         return True
 
     def may_renew(self, quantum: int) -> bool:
-        """Say whether a quantum may take another renewal: as many as the live quanta before it have entries.
+        """Return whether a quantum may take another renewal: at most as many as the live quanta before it have entries.
 
-        The counters are exact, and no PID is renewed twice in a quantum. So only false positives are ever turned away:
-        those of a flood, each of which looks like a known PID, can't grow the state without end.
+        The counters are exact, and no PID is renewed twice in a quantum, so only false positives are ever refused:
+        those of a flood can't grow the state without bound.
         """
         renewals = entries_before = 0
         for each in self._quanta:
@@ -145,7 +145,7 @@ class LayeredBloomFilter:
         return renewals < entries_before
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, max_bytes: int | None = None) -> bool:
-        """Write a known PID to a later quantum again, so that it is not forgotten while it is used.
+        """Write a known PID to a later quantum again, so that it stays known while in use.
 
         Args:
             pid_hash: Its hash.
@@ -193,7 +193,7 @@ class LayeredBloomFilter:
         return Quantum(number, 0, 0, [])
 
     def _make_room(self, quantum: Quantum, max_bytes: int | None) -> bool:
-        """Extend a quantum whose newest layer is full, unless all layers would then take more bytes than that."""
+        """Extend a quantum whose newest layer is full, unless all layers would then exceed `max_bytes`."""
         layers = quantum.layers
         if layers and layers[-1].entries < layers[-1].capacity:
             return True
@@ -211,7 +211,7 @@ class LayeredBloomFilter:
         held = quantum.entries
         if held:
             return max(MIN_EXTENSION, math.ceil(held * EXTENSION_SHARE))
-        # A new quantum most likely holds as much as the one before it.
+        # Expect as many entries as in the quantum before.
         return max(MIN_FIRST_CAPACITY, math.ceil(max(self._entries_before(quantum), self._first_capacity)))
 
     def _entries_before(self, quantum: Quantum) -> int:

@@ -1,7 +1,7 @@
-"""The ledger of one principal: it takes produce events in offset order and applies the rules of KIP-936.
+"""The ledger of one principal: applies the rules of KIP-936 to its produce events, in offset order.
 
-Nothing here notes that the ledger has changed. A batch ends with the bytes to store; whether they differ from those
-before, and whether a metrics row is due, follows from comparing them.
+Changes are not tracked. A batch ends with the bytes to store; comparing them with the previous ones tells whether to
+write the ledger and whether a metrics row is due.
 """
 
 from quota.limits import Limit
@@ -12,7 +12,7 @@ from state.memory import Memory
 
 
 class Ledger:
-    """What is remembered of one principal. Not thread-safe.
+    """The state of one principal. Not thread-safe.
 
     Examples:
         >>> from quota.limits import UNLIMITED, Limit
@@ -46,7 +46,7 @@ class Ledger:
         return self._memory.to_bytes()
 
     def learn_again(self, until_ms: int) -> None:
-        """Store unseen PIDs without charge until an event time: what was known of them has been lost."""
+        """Store unseen PIDs without charge until an event time, after the state was lost."""
         state = self._memory.state
         state.learn_until_ms = max(state.learn_until_ms, until_ms)
 
@@ -80,7 +80,7 @@ class Ledger:
         return LedgerBatch(memory, Journal(self._principal, self._broker_id, memory), limit, first_ms)
 
     def knows(self, pid_hash: int, timestamp_ms: int) -> bool:
-        """Say whether a PID is remembered at a time, which may be later than this ledger's own."""
+        """Return whether a PID is known at a time, which may be later than this ledger's own."""
         newest, deployment = self._memory.seen.find(pid_hash), self._memory.deployment
         if newest is None:
             return False
@@ -88,7 +88,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Say whether a throttle that holds at a time, in ms since the epoch, began under a quota of another rate."""
+        """Return whether a throttle in force at a time, in ms since the epoch, is of another rate than the limit's."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
         return holds and limit.producer_ids_rate != self._memory.limit.producer_ids_rate

@@ -1,4 +1,4 @@
-"""One batch of a principal's events, applied to what its ledger remembers.
+"""Applies one batch of a principal's events to its ledger.
 
 Everything is decided per tick: within a tick a PID that was admitted is known, a PID that was refused stays refused,
 and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
@@ -18,14 +18,14 @@ from state.window import IntervalCounts
 
 
 class LedgerBatch:
-    """Events of one batch on their way into a ledger; see `Ledger.batch`."""
+    """A batch in progress; opened by `Ledger.batch`."""
 
     def __init__(self, memory: Memory, journal: Journal, limit: Limit, first_ms: int) -> None:
-        """Bring the ledger to the time of the first event, then put the quota in force.
+        """Advance the ledger to the first event, then put the quota in force.
 
         Args:
             memory: What the ledger remembers.
-            journal: Takes the batch's decisions and metrics rows.
+            journal: Collects the batch's decisions and metrics rows.
             limit: The quota in force for the whole batch.
             first_ms: Time of its first event, in milliseconds since the epoch.
         """
@@ -36,7 +36,7 @@ class LedgerBatch:
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
         self._late_before = self._late_bound()
-        # What ended before ended under the quota of its time, whether somebody came to remove the ledger or not.
+        # What ended earlier ended under the earlier quota, whether the ledger was evicted in between or not.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
@@ -47,7 +47,7 @@ class LedgerBatch:
 
         Args:
             events: In offset order; repeats of a PID within a tick may be left out.
-            knows_elsewhere: Says of a PID's hash and a time in milliseconds whether it is known elsewhere: then it is
+            knows_elsewhere: Returns whether a PID (hash) is known elsewhere at a time in milliseconds: then it is
                 not charged.
         """
         seen, refusals = self._seen, self._refusals
@@ -73,7 +73,7 @@ class LedgerBatch:
                 is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
-                # Behind later events of known PIDs it may have begun a throttle that their time has ended.
+                # It may have started a throttle that is over by the time of later events of known PIDs.
                 self._tick = self._state.clock_tick
 
     def end(self) -> Outcome:
@@ -91,25 +91,25 @@ class LedgerBatch:
         if limit.producer_ids_rate != before.producer_ids_rate:
             self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
-                # To excuse what a flood without a quota left out would shelter it from the quota set against it.
+                # Otherwise a flood without a quota would be exempt from the quota set against it.
                 self._window.excuse_nobody()
             if before.allows_less_than(limit):
                 self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
         if not (has_news or self._journal.decisions):
-            # The change alone makes no row.
+            # A change of quota alone makes no metrics row.
             memory.reported = memory.to_bytes()
 
     def _advance(self, tick: int) -> None:
-        """Let the time of an event come: close what ended before it."""
+        """Advance to the tick of an event, and close what ended before it."""
         clock_tick = self._state.clock_tick
-        # The first look is cheap: most events come soon after one another.
+        # A cheap check first: most events follow each other closely.
         is_idle = clock_tick >= 0 and tick - clock_tick > self._deployment.config.layer_count * TICKS_PER_QUANTUM
         if is_idle and self._timeline.tick_start_ms(tick) >= self._memory.expires_ms():
             self._expire()
         self._pass(tick)
 
     def _expire(self) -> None:
-        """Begin afresh, as if never seen; what removes idle ledgers in between can then not change what comes out."""
+        """Reset the ledger as if it were new, so that evicting idle ledgers early or late changes no output."""
         tick = self._timeline.tick(self._memory.expires_ms())
         self._pass(tick)
         self._memory.reset()
@@ -121,7 +121,7 @@ class LedgerBatch:
         self._tick = tick
         interval = tick // self._deployment.interval_ticks
         if interval > self._state.interval.number:
-            # Before a new quantum drops layers: the row is of what the interval left.
+            # Before a new quantum drops layers: the row describes the interval's end.
             if self._state.interval.number >= 0:
                 self._report_news()
             self._state.interval = IntervalCounts(interval)
@@ -142,8 +142,8 @@ class LedgerBatch:
             if self._uncharged.store(pid_hash, quantum, quantum):
                 self._count_admitted(event, quantum)
         elif self._window.is_saturated():
-            # It may be one of those that were left out: reported, not enforced. Nor stored, or a flood would keep out
-            # those that are known, and so never be judged.
+            # It may be one that was left out: report it without enforcing. Storing it would let a flood displace known
+            # PIDs, and so escape its quota.
             self._window.of(quantum).unstored.add(pid_hash)
         elif self._budget.take(tick):
             self._seen.store(pid_hash, quantum)
@@ -152,7 +152,7 @@ class LedgerBatch:
             self._refusals.add(event, tick)
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
-        """Apply an event older than the clock by more than the grace: remember its PID, charge nothing."""
+        """Apply an event older than the clock by more than the grace: store its PID without charge."""
         self._journal.count_late()
         quantum = self._timeline.quantum(tick)
         if not self._seen.is_live(quantum):
@@ -169,14 +169,14 @@ class LedgerBatch:
         self._state.interval.admitted += 1
 
     def _report_news(self) -> bytes:
-        """Return the ledger as bytes, after a metrics row if that differs from what the last row told."""
+        """Return the ledger as bytes; add a metrics row if it has changed since the last one."""
         content = self._memory.to_bytes()
         if content != self._memory.reported or self._journal.late_pids:
             self._report(self._row_tick(), content)
         return content
 
     def _row_tick(self) -> int:
-        """Return when the ledger last changed in the current interval: wherever a batch ends, the row is the same."""
+        """Return when the ledger last changed in the current interval: independent of where batches end."""
         return max(self._state.clock_tick, self._state.interval.number * self._deployment.interval_ticks)
 
     def _report(self, tick: int, content: bytes) -> None:

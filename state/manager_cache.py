@@ -59,7 +59,7 @@ class ProducerIdQuotaManagerCache:
             principal: KafkaPrincipal the PID belongs to.
             producer_ids_rate: PIDs per window expected of the principal. A hint, as in the KIP: layers grow as needed.
             pid: The producer id.
-            admit: Asked before an unseen PID is stored; if it says no, the PID stays unseen. Called under the lock.
+            admit: Called, under the lock, before an unseen PID is stored; if it returns False, the PID stays unseen.
 
         Returns:
             True if the PID was found.

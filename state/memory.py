@@ -1,4 +1,4 @@
-"""What a ledger remembers of one principal, decoded."""
+"""The decoded state of one ledger."""
 
 from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
@@ -10,7 +10,7 @@ from state.window import WindowCounts
 
 
 class Memory:
-    """The parts of a stored ledger, and what is derived from all of them together. Not thread-safe.
+    """The parts of a stored ledger, and what follows from several of them. Not thread-safe.
 
     Attributes:
         deployment: What all ledgers share.
@@ -48,10 +48,10 @@ class Memory:
         return encode(self.state)
 
     def expires_ms(self) -> int:
-        """Return the event time from which on nothing of this ledger bears on what comes, in ms since the epoch.
+        """Return the event time from which on this ledger affects no later event, in ms since the epoch.
 
-        By then no PID is remembered, the bucket is full, the samples of the rate have expired, and no throttle holds
-        (KIP-936: a user that is idle for so long is removed).
+        By then all layers and samples have expired, the bucket is full, and no throttle is in force (KIP-936 removes
+        such a user).
         """
         state, config, timeline = self.state, self.deployment.config, self.deployment.timeline
         quantum = timeline.quantum(max(0, state.clock_tick))
@@ -62,15 +62,15 @@ class Memory:
             state.episode.throttled_until_ms if state.episode else 0,
             state.learn_until_ms,
         )
-        # All rules go by whole ticks.
+        # Rules apply at whole ticks.
         return timeline.tick_start_ms(timeline.tick(max(ends_ms)) + 1)
 
     def is_learning(self, tick: int) -> bool:
-        """Say whether unseen PIDs are stored without charge at a tick."""
+        """Return whether unseen PIDs are stored without charge at a tick."""
         until_ms = max(self.deployment.learn_until_ms, self.state.learn_until_ms)
         return self.deployment.timeline.tick_start_ms(tick) < until_ms
 
     def reset(self) -> None:
-        """Forget what outlives the layers: tokens, samples of the rate, a learning time of its own."""
+        """Drop what outlives the layers: tokens, samples of the rate, a learning time of its own."""
         self.budget.reset()
         self.state.rate, self.state.learn_until_ms = SampledRate(), 0

@@ -1,4 +1,4 @@
-"""Refused PIDs of one principal, and the throttle that they bring about and hold."""
+"""Refused PIDs of one principal, and the throttle that they start and renew."""
 
 from quota.decision import Reason
 from quota.episode import Episode
@@ -12,11 +12,11 @@ NO_TICK = -1
 
 
 class Refusals:
-    """What comes of the PIDs of a batch that get no token.
+    """Handles PIDs of a batch that get no token.
 
     Attributes:
-        tick: The ledger's tick, if a PID was refused in it in this batch; else `NO_TICK`. In such a tick no token comes
-            back and nothing is decided twice, so that `add_again` is all there is to do about another unseen PID.
+        tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. No token comes back within a tick
+            and nothing is decided twice, so for another unseen PID `add_again` suffices.
     """
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
@@ -28,9 +28,9 @@ class Refusals:
         self.tick = NO_TICK
 
     def add(self, event: Unsettled, tick: int) -> None:
-        """Refuse a PID at a tick: begin a throttle, or renew the one in force if that is due."""
+        """Refuse a PID: start a throttle, or renew the one in force if due."""
         throttle_time_ms = self._budget.throttle_time_ms(tick)
-        # Another quantum would end the tick.
+        # A tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, throttle_time_ms)
         self.tick = tick
@@ -45,7 +45,7 @@ class Refusals:
             self._journal.decide("THROTTLE", "over_quota", episode)
 
     def add_again(self, pid: int, pid_hash: int, client_id: str) -> None:
-        """Refuse a PID in a tick that has refused one."""
+        """Refuse another PID in the same tick."""
         self._counts.unstored.add(pid_hash)
         self._state.interval.refused.add(pid_hash)
         weight = self._state.episode_refused.weigh(pid_hash)
@@ -53,22 +53,22 @@ class Refusals:
             self._state.episode.add_refused(pid, client_id, weight)
 
     def end_if_over(self, tick: int) -> None:
-        """Say the release if the throttle has ended by a tick."""
+        """Release the throttle if it has ended by a tick."""
         episode = self._state.episode
         if episode and episode.is_over(tick, self._timeline):
             self._end(episode, "throttle_ended")
 
     def shorten(self, now_ms: int, tick: int) -> None:
-        """Let the throttle in force end when the bucket recovers under a quota that was raised, or removed."""
+        """Shorten the throttle in force to when the bucket recovers under a quota that was raised or removed."""
         episode, throttle_time_ms = self._state.episode, self._budget.throttle_time_ms(tick)
         if episode is None:
             return
-        # A late event may begin the batch, or one of the same tick: of a principal's rows the newest holds.
+        # The batch may start with a late event: the newest row of a principal must be the one in force.
         now_ms = max(now_ms, episode.decided_at_ms)
         if now_ms + throttle_time_ms >= episode.throttled_until_ms:
             return
         episode.shorten(now_ms, tick, throttle_time_ms)
-        # A huge quota takes less than a millisecond, but the token comes with the next tick: nothing may throttle anew.
+        # A huge quota recovers within the tick, but tokens come with the next one: release, do not throttle again.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)
         else:

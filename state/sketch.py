@@ -1,4 +1,4 @@
-"""A fixed-size count of distinct PIDs that were seen but not stored: it never admits anything."""
+"""A fixed-size estimate of distinct PIDs that were seen but not stored."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ _LG_REGISTERS = 10
 class DistinctPids:
     """HyperLogLog of PIDs (Apache DataSketches): exact for the first few, about 3 % off for millions.
 
-    It is read from its bytes when it is first asked for: most of those that are stored never are.
+    Deserialized on first use: most stored sketches are never used.
 
     Examples:
         >>> refused = DistinctPids()
@@ -36,7 +36,7 @@ class DistinctPids:
         self._content = None
 
     def weigh(self, pid: int) -> float:
-        """Count a PID; return for how many distinct PIDs it stands, 0 if nothing changed.
+        """Count a PID; return by how much the estimate grew, 0 if not at all.
 
         The sketch notices ever fewer of the new PIDs and lets each of those stand for more, so that the sum stays
         the estimate. Not for a sketch that is also counted by `add`.

@@ -1,4 +1,4 @@
-"""PIDs that take no token: late, corrected, learning, known and renewed, or without a quota. One cap holds for all."""
+"""PIDs that take no token (late, corrected, learning, renewed, without a quota), stored up to one common cap."""
 
 from state.memory import Memory
 from state.quantum import Quantum
@@ -6,10 +6,10 @@ from state.refusals import NO_TICK, Refusals
 
 
 class Uncharged:
-    """Writes PIDs that take no token to the filter, as long as there is room.
+    """Stores PIDs that take no token, up to the cap.
 
-    A PID that is left out may come again, and must not be charged then: it saturates the quantum, and while a live
-    quantum is saturated nothing is charged or refused.
+    A PID that is left out must not be charged when it comes again, so it saturates the quantum: while a live quantum is
+    saturated, nothing is charged or refused.
     """
 
     def __init__(self, memory: Memory, refusals: Refusals) -> None:
@@ -31,20 +31,20 @@ class Uncharged:
         is_stored = self._seen.store(pid_hash, quantum, self._max_bytes())
         if not is_stored:
             self._window.of(current).leave_out(pid_hash, has_quota=self._memory.limit.producer_ids_rate is not None)
-            # What this tick refused so far, it excuses from here on.
+            # From here on this tick refuses nothing.
             self._refusals.tick = NO_TICK
         return is_stored
 
     def renew(self, pid_hash: int, source: Quantum, quantum: int, current: int) -> None:
         """Write a known PID, which `source` holds, to a later quantum if there is room for it."""
-        # Of a late event's quantum what it was renewed from may be gone; late PIDs are bounded by the cap alone.
+        # Late PIDs are bounded by the cap alone: the quanta they are renewed from may have expired.
         may_renew = quantum < current or self._seen.may_renew(quantum)
         if may_renew and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
-            # It is known for now. Whether there were more than false positives, the end of the quantum tells.
+            # Known for now. The end of the quantum tells whether these are more than false positives.
             self._window.of(current).unrenewed.add(pid_hash)
 
     def _max_bytes(self) -> int:
-        """Return the cap, or the bytes of a quota's burst, its refill in the live quanta, and their renewals."""
+        """Return the cap: at least the bytes of a quota's burst, its refill in the live quanta, and their renewals."""
         config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
         windows = config.burst_windows + 1 + 1 / config.layer_count
         return max(config.max_uncharged_bytes, self._seen.bytes_of(rate * windows))

@@ -1,4 +1,4 @@
-"""What is counted beside the filter, per quantum and per metrics interval: admissions, refusals, throttle time."""
+"""Counts per quantum and per metrics interval: admissions, refusals, throttle time."""
 
 from collections.abc import Iterable
 
@@ -104,11 +104,11 @@ class WindowCounts:
         return first_seen <= left_out / 2
 
     def is_saturated(self) -> bool:
-        """Say whether PIDs were left out in a live quantum: then an unseen PID may be one of them."""
+        """Return whether PIDs were left out in a live quantum: an unseen PID may be one of them."""
         return any(each.saturated for each in self._counts)
 
     def excuse_nobody(self) -> None:
-        """Forget that PIDs without a quota were left out: of those, what is unseen from now on is new."""
+        """Clear the saturation by PIDs without a quota: from now on, an unseen PID is new."""
         for each in self._counts:
             each.saturated = each.saturated and not each.is_excusable
 

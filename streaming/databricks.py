@@ -1,4 +1,4 @@
-"""What differs in a Databricks runtime: the one place that knows whether this process runs in one."""
+"""What differs in a Databricks runtime, and the only place that detects one."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 
 
 def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
-    """Say whether this process runs in a Databricks runtime, which brings its own session, Java, Kafka and Delta.
+    """Return whether this process runs in a Databricks runtime, which provides the session, Java, Kafka and Delta.
 
     Examples:
         >>> in_databricks({"DATABRICKS_RUNTIME_VERSION": "17.3"}), in_databricks({})
@@ -21,7 +21,7 @@ def in_databricks(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def is_local(tables: str) -> bool:
-    """Say whether tables are in a folder of this machine, where `deltalake` reads and writes them.
+    """Return whether tables are in a local folder, where `deltalake` reads and writes them.
 
     Examples:
         >>> is_local("./tables"), is_local("s3://bucket/tables"), is_local("main.pid_quota")
@@ -31,7 +31,7 @@ def is_local(tables: str) -> bool:
 
 
 def jaas_prefix() -> str:
-    """Return what stands before the class of a login module: that runtime's Kafka client lives in another package."""
+    """Return the prefix of a login module's class: that runtime shades the Kafka client."""
     return "kafkashaded." if in_databricks() else ""
 
 
@@ -42,7 +42,7 @@ def secret_lines(name: str) -> list[str]:
         name: Its scope and key, as `scope/key`.
 
     Raises:
-        SecretError: If the name is of another form, or the secret can't be read here. Says nothing of its content.
+        SecretError: If the name has another form, or the secret can't be read. Does not reveal its content.
     """
     scope, slash, key = name.partition("/")
     if not (scope and slash and key):
@@ -51,12 +51,12 @@ def secret_lines(name: str) -> list[str]:
     if not in_databricks():
         msg = f"secret {name} can be read in a Databricks runtime only: give a file by --kafka-config here"
         raise SecretError(msg)
-    # Only that runtime has it.
+    # Exists in that runtime only.
     from databricks.sdk.runtime import dbutils
 
     try:
         return dbutils.secrets.get(scope=scope, key=key).splitlines()
-    # Of a class that py4j or the SDK makes, by the cluster's access mode.
+    # The class depends on the cluster's access mode: py4j's or the SDK's.
     except Exception as error:
         reason = first_line(error)
         msg = (

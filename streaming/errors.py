@@ -9,19 +9,19 @@ class StreamingError(Exception):
 
 
 class CheckpointError(StreamingError):
-    """Raised when a checkpoint folder can't be used, or belongs to a stream of other settings."""
+    """Raised when a checkpoint folder can't be used, or belongs to a stream with other settings."""
 
 
 class CheckpointDamagedError(CheckpointError):
-    """Raised when a file of the checkpoint folder is cut short."""
+    """Raised when a file of the checkpoint folder is truncated or corrupt."""
 
 
 class DataLossError(StreamingError):
-    """Raised when records were gone before they were read: the stream has to start anew, learning."""
+    """Raised when records were lost before they were read: the stream must restart in learning mode."""
 
 
 class StreamFailedError(StreamingError):
-    """Raised when Spark ended the stream with an error."""
+    """Raised when Spark terminated the stream with an error."""
 
 
 class SparkMissingError(StreamingError):
@@ -29,8 +29,8 @@ class SparkMissingError(StreamingError):
 
 
 class SessionError(StreamingError):
-    """Raised when the Spark session that is there does not let a setting be changed which the stream needs."""
+    """Raised when the existing Spark session rejects a setting that the stream needs."""
 
 
 class SecretError(StreamingError):
-    """Raised when a secret of Databricks can't be read."""
+    """Raised when a Databricks secret can't be read."""

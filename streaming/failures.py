@@ -1,4 +1,4 @@
-"""Why Spark ended the stream, in our words: the first cause that an operator can do something about."""
+"""Translates the errors that terminate a stream: the first cause that an operator can act on."""
 
 import re
 from collections.abc import Iterator
@@ -33,22 +33,22 @@ _STATE = (
 _PYTHON_ERROR = re.compile(r"^(?!py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
-"""py4j knows no reason: nobody was there."""
+"""py4j gives no cause: the JVM did not answer."""
 _IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
 _LONGEST_CAUSE = 300
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Say whether an error comes out of Spark: what it has no class for in Python comes as one of py4j's.
+    """Return whether an error comes from Spark, as a class of pyspark's or py4j's.
 
-    Of a JVM that is gone only the connection tells.
+    If the JVM is gone, it is a connection error.
     """
     return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
 
 
 @contextmanager
 def jvm_may_be_gone() -> Iterator[None]:
-    """End what the JVM holds; there is nothing to end where it is gone, and that is not the error to be told."""
+    """Ignore that the JVM does not answer: there is nothing left to stop, and the first error is the one to report."""
     try:
         yield
     except Exception as error:
@@ -57,7 +57,7 @@ def jvm_may_be_gone() -> Iterator[None]:
 
 
 def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
-    """Return what ended a stream as an error of ours.
+    """Translate the error that terminated a stream.
 
     Args:
         error: Spark's.
@@ -79,7 +79,7 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
             f"a file of checkpoint {checkpoint} can't be read ({_cause(text, _STATE)}): restore the folder from a "
             f"backup, or start with an empty folder as --checkpoint and --new-checkpoint"
         )
-    # Of an exception in our own functions, the last line of the Python stack says it; of others Java's first cause.
+    # An error in our own functions is the last line of the Python stack; otherwise take Java's innermost cause.
     causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
     cause = causes[-1][:_LONGEST_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")

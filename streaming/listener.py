@@ -1,4 +1,4 @@
-"""What Spark says of its streaming queries while they run, as plain values."""
+"""Spark's progress reports of running queries, as plain values."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from typing_extensions import override
 
 @dataclass(frozen=True)
 class Progress:
-    """A micro-batch of a query, as Spark counted it.
+    """Progress of a micro-batch, as reported by Spark.
 
     Attributes:
         query: Name of the query.
-        batch_id: Its number.
+        batch_id: Number of the micro-batch.
         batch_seconds: From its trigger until its offsets were committed.
         records: Read from the source.
-        records_behind: In the source, but neither in this batch nor in one before it.
+        records_behind: Records in the source after this batch.
         state_rows: States that the query keeps.
-        state_bytes: Memory that they take.
+        state_bytes: Memory used by these states.
     """
 
     query: str
@@ -33,41 +33,41 @@ class Progress:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Hands each batch of each query on. Spark calls it from a thread of its own."""
+    """Forwards progress of all queries. Spark calls it from its own thread."""
 
     def __init__(self, report: Callable[[Progress], None], idle: Callable[[str], None]) -> None:
-        """Hear nothing yet: it has to be added to a session.
+        """Create a listener, to be added to a session.
 
         Args:
-            report: Takes a batch.
-            idle: Takes the name of a query that is alive and found nothing to read.
+            report: Called with each batch.
+            idle: Called with the name of a query that runs but has nothing to read.
         """
         self._report, self._idle = report, idle
         self._names: dict[str, str] = {}
 
     @override
     def onQueryStarted(self, event: Any) -> None:
-        """Learn the query's name: that it is idle is told by its id only."""
+        """Remember the query's name: idle events have its id only."""
         self._names[str(event.id)] = event.name or ""
 
     @override
     def onQueryProgress(self, event: Any) -> None:
-        """Hand on a batch."""
+        """Forward a batch."""
         self._report(progress_of(json.loads(event.progress.json)))
 
     @override
     def onQueryIdle(self, event: Any) -> None:
-        """Hand on that a query is alive."""
+        """Forward that a query is idle."""
         self._idle(self._names.get(str(event.id), ""))
 
     @override
     def onQueryTerminated(self, event: Any) -> None:
-        """Whoever started the query is told by Spark."""
+        """Forget the query's name."""
         self._names.pop(str(event.id), None)
 
 
 def progress_of(told: Mapping[str, Any]) -> Progress:
-    """Return what Spark's JSON of a batch says.
+    """Parse Spark's JSON of a batch.
 
     Examples:
         >>> source = {"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}
@@ -88,7 +88,7 @@ def progress_of(told: Mapping[str, Any]) -> Progress:
 
 
 def _behind(source: Mapping[str, Any]) -> int:
-    """Sources other than Kafka do not number their records."""
+    """Return the lag of a source; 0 for sources other than Kafka, which have no offsets to compare."""
     return max(0, _records(source.get("latestOffset")) - _records(source.get("endOffset")))
 
 

@@ -32,14 +32,14 @@ from tables.delta import SinkName
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
 CONSUMER_SETTINGS = {
-    # Spark asks the broker for the first and the last offset after each poll, and throws away what was read ahead.
+    # After each poll Spark asks for the first and last offset, and drops what was prefetched.
     "kafka.max.poll.records": "5000",
-    # Those questions wait in line behind a fetch at the end of the log, which waits for records: 500 ms by default.
+    # These requests queue behind a fetch that waits for records at the end of the log: 500 ms by default.
     "kafka.fetch.max.wait.ms": "20",
 }
-"""Settings of the Kafka consumer, unless the options have their own."""
+"""Settings of the Kafka consumer; `kafka_options` take precedence."""
 KAFKA_TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "20000"}
-"""Spark asks the brokers three times before it gives up: a minute in all."""
+"""Spark retries three times: a minute in all."""
 
 BUCKET_COLUMN = "bucket"
 
@@ -55,18 +55,18 @@ class StreamOptions:
         checkpoint: Folder of the checkpoint.
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time unseen PIDs are not charged.
-        max_offsets_per_trigger: Most records of a micro-batch; None for what suits the trigger (`records_of_a_batch`).
-        max_principals: Most principals tracked one by one; others share a few entries that are never enforced.
+        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger.
+        max_principals: Maximum number of tracked principals; others share entries that are never enforced.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
         never_enforced: Principals whose quota is never applied.
         scope: Whether a principal has one budget for the cluster, or one per broker.
         config: The settings of the rules.
-        new_checkpoint: Whether the stream may begin on tables that hold rows of an earlier one.
-        extent: Asks the brokers what the topic holds; without it lost records are passed over in silence.
-        sink: What writes the tables; None for `deltalake` where it can.
-        state_buckets: So many states for all principals, 0 for a state each; None for what the checkpoint has, and for
-            the default in a new one.
-        observer: Is told of each committed batch.
+        new_checkpoint: Whether the stream may start on tables that hold rows of an earlier one.
+        extent: Asks the brokers which offsets the topic holds; None to ignore lost records.
+        sink: Writer of the tables; None for `deltalake` where possible, else delta-spark.
+        state_buckets: Number of states that all principals share, 0 for a state per principal; None for that of the
+            checkpoint, or the default if it is new.
+        observer: Called with each committed batch.
     """
 
     topic: str
@@ -94,7 +94,7 @@ class StreamOptions:
 
     @property
     def of_checkpoint(self) -> CheckpointOptions:
-        """What the stream asks of its checkpoint."""
+        """The options that the checkpoint stores."""
         return CheckpointOptions(self.checkpoint, self.config, self.scope, self.learn_until_ms, self.state_buckets)
 
 
@@ -119,14 +119,14 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:
-    """Return what writes the tables: `deltalake` for those in a local folder, delta-spark for all others."""
+    """Return the writer of the tables: `deltalake` for those in a local folder, delta-spark for all others."""
     if name is None:
         name = "deltalake" if is_local(tables) else "delta-spark"
     return DeltaSink(tables, stream_id) if name == "delta-spark" else DeltalakeSink(tables, stream_id)
 
 
 def loss_detector(options: StreamOptions, starting_offsets: str) -> LossDetector | None:
-    """Return what finds records that were gone before they were read, where the brokers can be asked."""
+    """Return the detector of lost records, None if the brokers can't be asked."""
     if options.extent is None:
         return None
     window_ms, now_ms = options.config.window_ms, lambda: time.time_ns() // 1_000_000
@@ -139,7 +139,7 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
     records = (
         source.option("subscribe", options.topic)
         .option("startingOffsets", starting_offsets)
-        # A gap does not end the stream: the watch of each batch says it.
+        # A gap does not fail the source: `LossDetector` reports it.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", options.most_records)
         .load()
@@ -163,12 +163,12 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
 
 
 def quotas_of(options: StreamOptions) -> BatchQuotas:
-    """Return what publishes the quotas of each batch to its tasks."""
+    """Return the publisher of each batch's quotas."""
     return BatchQuotas(options.checkpoint, options.tables)
 
 
 def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: StreamOptions) -> DataFrame:
-    """Give each principal's ledger its events: rows of decisions, metrics and quarantined records come out."""
+    """Apply each principal's events to its ledger: rows of decisions, metrics and quarantined records."""
     operator = Operator(deployment, options.never_enforced | NEVER_ENFORCED, TaskBatch(options.checkpoint))
     if options.state_buckets:
         bucket = expr(f"pmod(xxhash64(principal), {options.state_buckets})")
@@ -179,7 +179,7 @@ def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: Stre
 
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:
-    """Write each micro-batch by a numbered commit."""
+    """Commit each micro-batch under its number."""
     writer = output.writeStream.queryName("pid-quota").foreachBatch(commit).outputMode("append")
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:

@@ -1,4 +1,4 @@
-"""The Spark session, with the settings that the stream was measured with."""
+"""The Spark session, with the settings under which the stream was benchmarked."""
 
 import atexit
 import os
@@ -23,7 +23,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 """Also the number of state partitions, which a checkpoint freezes."""
 _COLLECTOR = "-XX:+UseParallelGC"
 _MOST_PARTITIONS = 4
-"""Each costs some 70 ms of a core in every batch, however little there is to do."""
+"""Each partition costs some 70 ms of CPU per batch, even if idle."""
 
 STREAM_SETTINGS = {
     _PARTITIONS: str(_MOST_PARTITIONS),
@@ -33,11 +33,11 @@ STREAM_SETTINGS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.minBatchesToRetain": "20",
-    # Else a trigger with nothing to read runs a batch all the same.
+    # Otherwise a trigger without new records still runs a batch.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # An append with the default of 50 costs 6-8 s, with 1 about 1.3 s.
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Finished states wait for so many output rows in the Python worker.
+    # The Python worker buffers this many output rows before it returns any.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
 }
 
@@ -49,11 +49,11 @@ LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # For a batch's short-lived objects on a few cores, far ahead of the default collector.
+    # Far faster than the default for short-lived objects on a few cores.
     "spark.driver.defaultJavaOptions": _COLLECTOR,
     "spark.executor.defaultJavaOptions": _COLLECTOR,
-    # Files of the log and of the state are written and renamed alike by both of Spark's ways, but the default one asks
-    # the local file system by starting `readlink` and `chmod`, ten processes a file and sixty a batch.
+    # Both of Spark's implementations write and rename alike, but the default one runs `readlink` and `chmod` for local
+    # files: ten processes per file, sixty per batch.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -68,9 +68,9 @@ def stream_session(
     """Return a session for the stream.
 
     Args:
-        jars: Paths of the Kafka source and Delta; empty where the runtime has them, and then its session is used.
-        master: Spark master, where a session is started here.
-        py_files: Wheel or archive of our packages for workers that do not have them, several split by commas.
+        jars: Paths of the Kafka source and Delta; empty to use the runtime's own session and jars.
+        master: Spark master of a session started here.
+        py_files: Comma-separated wheels or archives of our packages, for workers that lack them.
         debug: Whether the JVM shows stack traces.
 
     Raises:
@@ -101,7 +101,7 @@ def stream_session(
 
 
 def _no_trace_of_the_jvms_end() -> None:
-    """Keep a thread of Spark's that hears of it from printing a trace: our last line says the same."""
+    """Keep Spark's accumulator server from printing a trace when the JVM ends: our last line says the same."""
     # Their names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
@@ -114,7 +114,7 @@ def _log_settings() -> str:
 
 
 def _partitions(master: str) -> int:
-    """Return how many state partitions a new checkpoint gets: as many as tasks run at once, while those are few.
+    """Return the number of state partitions of a new checkpoint: that of concurrent tasks, up to `_MOST_PARTITIONS`.
 
     Examples:
         >>> _partitions("local[2]"), _partitions("spark://127.0.0.1:7077")
@@ -128,7 +128,7 @@ def _partitions(master: str) -> int:
 
 
 def _importable(archive: str) -> str:
-    """Return an archive that Spark's workers import from: of a wheel, which they do not know, a copy named .zip."""
+    """Return an archive that Spark's workers can import from: a wheel is copied to a .zip, which they require."""
     path = Path(archive)
     if path.suffix != ".whl":
         return archive

@@ -1,21 +1,21 @@
-"""When micro-batches begin, and how many records one of them takes unless that is said."""
+"""Trigger intervals, and the default maximum of records in a micro-batch."""
 
 import re
 
 AVAILABLE_NOW = "available-now"
 LEAST_RECORDS = 500_000
 MOST_RECORDS = 2_000_000
-"""A batch of so many new PIDs of one principal still fits the memory that a session of our own has."""
+"""A batch with this many new PIDs of one principal still fits the memory of our own session."""
 RECORDS_PER_SECOND = 400_000
-"""More than two cores sustain."""
+"""Above what two cores sustain."""
 _SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600}
 
 
 def records_of_a_batch(trigger: str) -> int:
-    """Return the most records of a micro-batch by default.
+    """Return the default maximum of records in a micro-batch.
 
-    Spark begins batches at multiples of the interval only, so that a stream with a backlog waits as well. A bound
-    below what the machine reads in an interval would keep it from ever catching up.
+    Spark starts batches at multiples of the interval only, even with a backlog. A maximum below what the machine reads
+    in an interval would keep it from catching up.
 
     Args:
         trigger: Interval as Spark takes it, or `available-now`.
@@ -30,6 +30,6 @@ def records_of_a_batch(trigger: str) -> int:
 
 
 def _seconds(trigger: str) -> float:
-    """Return the length of an interval, 0 for one that is not a number and a unit: Spark takes other forms, too."""
+    """Return the length of an interval in seconds; 0 if it is not a number and a unit (Spark accepts other forms)."""
     found = re.fullmatch(r"\s*(?:interval\s+)?(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*", trigger.lower())
     return float(found[1]) * _SECONDS.get(found[2], 0) if found else 0

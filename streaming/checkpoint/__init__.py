@@ -1,1 +1,1 @@
-"""What stands beside Spark's own files in a checkpoint, and what belongs together."""
+"""Our files in the checkpoint folder, beside Spark's own, and the checks before a stream starts."""

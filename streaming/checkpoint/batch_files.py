@@ -1,6 +1,6 @@
-"""Small files of the driver in the checkpoint folder, one per batch that changed them, for the tasks to read.
+"""Small files that the driver writes to the checkpoint folder, one per batch with a change, for the tasks to read.
 
-A file is written whole or not at all. Files that no batch needs any more are dropped.
+Writes are atomic. Files that no batch needs any more are deleted.
 """
 
 from collections.abc import Hashable
@@ -32,7 +32,7 @@ class BatchFiles:
 
     @property
     def folder(self) -> Path:
-        """Where the files are."""
+        """The folder of the files."""
         return Path(self.checkpoint, self.kind)
 
     def path(self, batch_id: int) -> Path:
@@ -51,7 +51,7 @@ class BatchFiles:
         """
         file = self.path(batch_id)
         try:
-            # A batch that is repeated writes its file anew: then it has another time.
+            # A repeated batch rewrites its file: the modification time is part of the cache key.
             key: Any = kind
             content: _Content = _decoded(file, file.stat().st_mtime_ns, key)
         except (OSError, msgspec.MsgspecError) as error:

@@ -1,7 +1,7 @@
-"""The quotas that hold for a batch: the driver reads them as the batch begins, the tasks find them in the checkpoint.
+"""The quotas in force for a batch: the driver reads them when the batch begins, tasks read them from the checkpoint.
 
-A join with the table of quotas would do the same, and cost each batch half a second of planning and small jobs, and
-each principal three columns more on its way through pandas.
+A join with the quota table would cost each batch half a second of planning and small jobs, and each principal three
+more columns through pandas.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
     default: Quota | None = None
 
     def has_own(self, principal: str) -> bool:
-        """Say whether a principal has a quota of its own."""
+        """Return whether a principal has a quota of its own."""
         return _name(principal) in self.users
 
     def limit(self, principal: str) -> Limit:
@@ -91,11 +91,11 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
     Args:
         spark: For tables that are not in a local folder.
         tables: Folder of path tables, or `catalog.schema`.
-        table_id: Id of the table that the stream began with, if it is known.
+        table_id: Id of the table that the stream started with, if known.
 
     Raises:
         TableError: If the table can't be read.
-        CheckpointError: If it is another one: nobody would have a quota, and nobody be told.
+        CheckpointError: If it is another table: quotas would silently be gone.
     """
     if is_local(tables):
         table = open_table(tables, TABLE)
@@ -128,7 +128,7 @@ class BatchQuotas:
     tables: str
 
     def publish(self, spark: SparkSession, batch_id: int) -> None:
-        """Read the quotas for a batch, and write them down if they have changed.
+        """Read the quotas for a batch, and write them to the checkpoint if they have changed.
 
         Raises:
             TableError: If they can't be read.

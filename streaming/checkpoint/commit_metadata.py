@@ -1,6 +1,6 @@
-"""A mark in each commit of the stream to a table: which batch of which stream it was, and which records it read.
+"""Metadata in each commit of the stream to a table: the stream, the batch, and the offsets that it read.
 
-With a lost checkpoint, the tables thus still know what has been reported and from where a new stream has to read.
+If the checkpoint is lost, the tables still tell what was reported and where a new stream has to start reading.
 """
 
 import msgspec
@@ -9,25 +9,25 @@ from pyspark.sql import SparkSession
 from tables.delta import is_catalog, open_table, table_path
 
 _LOOK_BACK = (20, 5000)
-"""Commits of a table to look at: those after the stream's last are maintenance, and rarely many."""
+"""Commits of a table to search: those after the stream's last are maintenance, and few."""
 
 _Commit = tuple[str, int]
-"""What a commit says in `userMetadata`, and when it was, in milliseconds."""
+"""A commit's `userMetadata` and its time in milliseconds since the epoch."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""Decisions first: somebody acts on them."""
+"""Decisions first: the enforcer acts on them."""
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a commit says of its batch, in Delta's `userMetadata`.
+    """What a commit records of its batch, in Delta's `userMetadata`.
 
     Attributes:
-        stream_id: The checkpoint.
+        stream_id: Names the checkpoint.
         batch_id: The batch.
         tables: All tables that the batch writes to.
         starts: Next offset of the batch before, by topic and partition.
         ends: The batch's own.
-        committed_ms: When the table took it, in milliseconds since the epoch; the table's own word, not stored here.
+        committed_ms: Time of the commit in milliseconds since the epoch, from the table's log; not stored.
     """
 
     stream_id: str
@@ -38,19 +38,19 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     committed_ms: int = 0
 
     def to_text(self) -> str:
-        """Return the mark as it is stored."""
+        """Return the metadata as it is stored."""
         return msgspec.json.encode(self).decode()
 
 
 def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:
-    """Return the mark of the stream's newest commit to a table, or None if there is none.
+    """Return the metadata of the stream's newest commit to a table, None if there is none.
 
     Raises:
         TableError: If a path table can't be read.
     """
     for limit in _LOOK_BACK:
         commits = _by_spark(spark, tables, table, limit) if is_catalog(tables) else _by_path(tables, table, limit)
-        found = [mark for mark in map(_parse, commits) if mark is not None]
+        found = [metadata for metadata in map(_parse, commits) if metadata is not None]
         if found:
             return found[0]
         if len(commits) < limit:
@@ -72,8 +72,10 @@ def _by_path(tables: str, table: str, limit: int) -> list[_Commit]:
 
 def _by_spark(spark: SparkSession, tables: str, table: str, limit: int) -> list[_Commit]:
     history = spark.sql(f"DESCRIBE HISTORY {table_path(tables, table)} LIMIT {limit}")
-    rows = history.selectExpr("coalesce(userMetadata, '') AS mark", "unix_millis(timestamp) AS committed_ms").collect()
-    return [(row["mark"], row["committed_ms"]) for row in rows]
+    rows = history.selectExpr(
+        "coalesce(userMetadata, '') AS metadata", "unix_millis(timestamp) AS committed_ms"
+    ).collect()
+    return [(row["metadata"], row["committed_ms"]) for row in rows]
 
 
 def _parse(commit: _Commit) -> CommitMetadata | None:

@@ -1,8 +1,8 @@
-"""Records that were gone before the stream read them: found, said, and answered by learning anew.
+"""Detects records lost before they were read, logs them, and restarts the stream in learning mode.
 
-Spark's Kafka source goes on over a gap (`failOnDataLoss=false`) and says nothing that anybody would see. So each batch
-is compared with what the topic still holds. A PID whose last use is in the gap would look new after it: the stream
-therefore starts anew with a learning time of a window, and repeats the batch in which the gap was found.
+Spark's Kafka source skips a gap (`failOnDataLoss=false`) without a visible message. So the offsets of each batch are
+compared with what the topic still holds. A PID last used in the gap would look new after it: the stream restarts with a
+learning time of a window and repeats the batch in which the gap was found.
 """
 
 import logging
@@ -26,15 +26,15 @@ class Extent(Protocol):
 
     @property
     def topic_id(self) -> str:
-        """Its id, another one for each topic of the same name."""
+        """Its id: a topic that is recreated has another."""
 
     @property
     def earliest(self) -> Mapping[int, int]:
-        """Offset of the oldest record by partition."""
+        """Offset of the oldest record, by partition."""
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Records of a partition that nobody will read.
+    """Records of a partition that were lost before they were read.
 
     Attributes:
         batch_id: The batch in which they should have been read.
@@ -52,12 +52,12 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class LossRecord(msgspec.Struct, frozen=True):
-    """What a checkpoint knows of lost records.
+    """The lost records that a checkpoint knows of.
 
     Attributes:
         topic_id: Id of the topic that the offsets of the checkpoint belong to; empty until it is known.
         learn_until_ms: Until this event time unseen PIDs are stored without charge.
-        losses: All so far.
+        losses: All losses so far.
     """
 
     topic_id: str = ""
@@ -66,7 +66,7 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 def load_loss_record(checkpoint: str) -> LossRecord:
-    """Return the record of a checkpoint; an empty one if nothing was lost yet.
+    """Return the record of a checkpoint, empty if nothing was lost.
 
     Raises:
         CheckpointError: If it can't be read.
@@ -80,7 +80,7 @@ def load_loss_record(checkpoint: str) -> LossRecord:
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
-    """Run a stream, and again each time that it ended because it found records lost.
+    """Run a stream, and restart it whenever it ended because it detected a loss.
 
     Args:
         checkpoint: Folder of its checkpoint.
@@ -93,20 +93,20 @@ def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
         except Exception:
             if load_loss_record(checkpoint).losses == known:
                 raise
-            # They are in the record now: go on, learning.
+            # The loss is recorded now: restart in learning mode.
         else:
             return
 
 
 @dataclass(frozen=True)
 class LossDetector:
-    """Compares batches with what the topic still holds.
+    """Compares the offsets of batches with what the topic still holds.
 
     Attributes:
         checkpoint: Folder of the checkpoint.
         topic: Name of the topic.
         window_ms: How long the stream learns after a loss.
-        starting_offsets: From where the first batch reads, in the words of Spark's option.
+        starting_offsets: Where the first batch starts, as Spark's option `startingOffsets`.
         extent: Asks the brokers what the topic holds now.
         now_ms: The clock, in milliseconds since the epoch.
     """
@@ -119,20 +119,20 @@ class LossDetector:
     now_ms: Callable[[], int]
 
     def check(self, batch_id: int) -> None:
-        """Look whether all records of a batch are still there.
+        """Check that all records of a batch are still there.
 
         Raises:
-            DataLossError: If some are not and nobody knew: it is in the record now.
+            DataLossError: If a loss is new; it is recorded by then.
         """
         record, extent = load_loss_record(self.checkpoint), self.extent()
-        # The batch before the first one is where the first one starts.
+        # The first batch starts at the starting offsets.
         before = parse_offsets(self.starting_offsets) if not batch_id else batch_offsets(self.checkpoint, batch_id - 1)
         ends = batch_offsets(self.checkpoint, batch_id)
         topic = Range(before.get(self.topic, {}), ends.get(self.topic, {}))
         was_replaced = record.topic_id not in ("", extent.topic_id)
         found = (_recreated if was_replaced else _missing)(topic, extent.earliest, batch_id)
         known = {(loss.batch_id, loss.partition): loss for loss in record.losses}
-        news = [loss for loss in found if _is_news(loss, known.get((batch_id, loss.partition)))]
+        news = [loss for loss in found if _is_new(loss, known.get((batch_id, loss.partition)))]
         if news:
             kept = [
                 loss for loss in record.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
@@ -146,7 +146,7 @@ class LossDetector:
             self._save(msgspec.structs.replace(record, topic_id=extent.topic_id))
 
     def rows(self, batch_id: int) -> list[dict[str, Any]]:
-        """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
+        """Return the losses of a batch as rows of `quarantined_events`."""
         return [
             {
                 "value": None,
@@ -169,14 +169,14 @@ class LossDetector:
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets from which and up to which a batch was to read, by partition."""
+    """Start (inclusive) and end (exclusive) offsets of a batch, by partition."""
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
 
 
 def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return what retention took, and what was truncated."""
+    """Return what retention deleted and what was truncated."""
     found = []
     for partition, start in batch.starts.items():
         end, low = batch.ends.get(partition, -1), earliest.get(partition)
@@ -194,7 +194,7 @@ def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[L
 
 
 def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[Loss]:
-    """Return what a topic of the same name in place of ours means for each partition."""
+    """Return what was lost in each partition of a topic that was deleted and recreated."""
     found = []
     for partition, start in batch.starts.items():
         reason = f"the topic was deleted and made again: partition {partition} is not read from offset {start} on"
@@ -205,7 +205,7 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
     return found
 
 
-def _is_news(loss: Loss, known: Loss | None) -> bool:
+def _is_new(loss: Loss, known: Loss | None) -> bool:
     return known is None or 0 <= known.end < loss.end
 
 

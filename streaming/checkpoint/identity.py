@@ -1,4 +1,4 @@
-"""What a stream fixes at its first start and keeps with its checkpoint: its name, its salt, its learning time."""
+"""The identity of a stream, fixed at its first start and kept in its checkpoint: id, salt, learning time, settings."""
 
 import json
 import secrets
@@ -13,23 +13,23 @@ from streaming.errors import CheckpointError
 IDENTITY_FILE = "pid-quota.json"
 _FROZEN = ("window_seconds", "layer_count", "window_num")
 DEFAULT_STATE_BUCKETS = 64
-"""Of a new checkpoint: enough that the tasks get alike shares, and few enough that their number costs little."""
+"""For a new checkpoint: enough to spread evenly over the tasks, few enough to cost little."""
 
 
 @dataclass(frozen=True)
 class StreamIdentity:
-    """A stream's own facts, valid as long as its checkpoint.
+    """What identifies a stream, for as long as its checkpoint exists.
 
     Attributes:
-        stream_id: Names the checkpoint in every Delta commit: batch numbers start anew with a new checkpoint.
+        stream_id: Names the checkpoint in every Delta commit: batch numbers restart with a new checkpoint.
         salt: See `state.events.Deployment`.
         learn_until_ms: See `state.events.Deployment`.
-        window_seconds: The settings that remembered PIDs depend on.
+        window_seconds: Like the next three, a setting that the state depends on.
         layer_count: As above.
         window_num: As above.
         scope: As above.
-        starting_offsets: From where the stream reads at its first start, in the words of Spark's option; empty until
-            that is decided.
+        starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until that is
+            decided.
         state_buckets: See `streaming.operator.ledger_group`.
     """
 
@@ -58,7 +58,7 @@ def existing(checkpoint: str) -> StreamIdentity | None:
 
 
 def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> StreamIdentity:
-    """Keep from where a stream reads at its first start, and return its identity with that.
+    """Store where a stream starts reading, and return its identity with that.
 
     Raises:
         CheckpointError: If it can't be written.
@@ -73,14 +73,14 @@ def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> St
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """What a stream asks of its checkpoint. All but `learn_until_ms` can't change under it.
+    """The options that a checkpoint stores. All but `learn_until_ms` must stay as they are.
 
     Attributes:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
-        config: Settings of the rules; of these, what the state depends on.
+        config: Settings of the rules; those that the state depends on are stored.
         scope: What a budget is for.
         learn_until_ms: End of the learning time if this is the first start.
-        state_buckets: How the state is cut up; None for as it is, and in a new checkpoint for `DEFAULT_STATE_BUCKETS`.
+        state_buckets: Number of state buckets; None for the stored one, or `DEFAULT_STATE_BUCKETS` if new.
     """
 
     checkpoint: str
@@ -91,7 +91,7 @@ class CheckpointOptions:
 
 
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
-    """Return the identity kept in a checkpoint folder, made at the first start.
+    """Return the identity kept in a checkpoint folder; create it at the first start.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.

@@ -1,7 +1,7 @@
-"""Before a stream starts: do its checkpoint and the tables belong together, and from where is to be read?
+"""Checks before a stream starts that its checkpoint and its tables match, and finds where to start reading.
 
-Tables recognise a repeated batch by its stream's name and its number. So a checkpoint that has lost batches would see
-new rows taken for old ones and dropped, and one that began anew would see old rows written again.
+Tables recognise a repeated batch by stream id and batch number. With a checkpoint that has lost batches, new rows would
+be dropped as repeats; with a new one, old rows would be written again.
 """
 
 from pyspark.sql import SparkSession
@@ -17,13 +17,13 @@ EARLIEST = "earliest"
 def open_identity(
     spark: SparkSession, tables: str, options: CheckpointOptions, *, new_checkpoint: bool
 ) -> StreamIdentity:
-    """Return the identity of a stream whose checkpoint and tables have been found to belong together.
+    """Return the identity of a stream after checking that its checkpoint and tables match.
 
     Args:
         spark: For tables in a catalog.
         tables: Folder of path tables, or `catalog.schema`.
         options: Of the checkpoint.
-        new_checkpoint: Whether a stream may begin on tables that hold rows of an earlier one. It then reads on where
+        new_checkpoint: Whether a stream may start on tables that hold rows of an earlier one. It then resumes where
             those rows end.
 
     Raises:
@@ -50,12 +50,12 @@ def open_identity(
 
 
 def resume_offsets(commits: list[CommitMetadata]) -> str:
-    """Return from where a new stream reads so that it goes on where the rows of the newest stream end.
+    """Return the offsets from which a new stream resumes where the rows of the newest stream end.
 
-    If that stream died between two tables, its last batch is read again: rows of it come twice rather than not at all.
+    If that stream died between two tables, its last batch is read again: duplicate rows rather than missing ones.
 
     Args:
-        commits: The newest one of each table; empty if there are none.
+        commits: Metadata of the newest commit of each table.
 
     Examples:
         >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})

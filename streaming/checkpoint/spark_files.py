@@ -1,6 +1,6 @@
-"""What Spark keeps in a checkpoint folder, as far as we must judge it: which batches began, and from where to where.
+"""Reads Spark's own files in a checkpoint folder: which batches began, and their offsets.
 
-Spark's own layout: `offsets/N` is written before batch N runs, `commits/N` after it. Needs no JVM.
+Spark's layout: `offsets/N` is written before batch N runs, `commits/N` after it. Needs no JVM.
 """
 
 import fcntl
@@ -18,11 +18,11 @@ Offsets = dict[str, dict[int, int]]
 
 
 def newest_batch(checkpoint: str) -> int | None:
-    """Return the number of the newest batch that began, or None if none ever did.
+    """Return the number of the newest batch that began, None if none did.
 
     Raises:
-        CheckpointDamagedError: If the newest file of `offsets` or `commits` is cut short, as a full disk or a crash of
-            the machine leaves it. Spark would end in a stack trace, or repeat a batch over other records.
+        CheckpointDamagedError: If the newest file of `offsets` or `commits` is truncated, as after a full disk or a
+            machine crash. Spark would end in a stack trace, or repeat a batch over other records.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
@@ -42,16 +42,16 @@ def newest_batch(checkpoint: str) -> int | None:
 
 @contextmanager
 def lock_checkpoint(checkpoint: str) -> Iterator[None]:
-    """Hold a checkpoint for the block: two streams on one would end each other in the middle of a batch.
+    """Lock a checkpoint for the block: two streams on one checkpoint would abort each other's batches.
 
-    Where the file system knows no locks, Spark's own log still finds the other one out, with its first batch.
+    Where the file system has no locks, Spark's own log still detects the other stream at its first batch.
 
     Raises:
         CheckpointError: If another process of this machine holds it.
     """
     with ExitStack() as stack:
         try:
-            # What is no folder path is refused elsewhere.
+            # Other than folder paths are refused elsewhere.
             if "://" not in checkpoint:
                 Path(checkpoint).mkdir(parents=True, exist_ok=True)
                 lock = stack.enter_context((Path(checkpoint) / LOCK_FILE).open("a"))
@@ -59,13 +59,13 @@ def lock_checkpoint(checkpoint: str) -> Iterator[None]:
         except BlockingIOError as error:
             raise in_use(checkpoint) from error
         except OSError:
-            # Whatever can't be written here is said, in its own words, by who writes more than a lock.
+            # The code that writes the checkpoint reports folders that can't be written.
             stack.close()
         yield
 
 
 def in_use(checkpoint: str) -> CheckpointError:
-    """Return the error for a checkpoint on which another stream runs."""
+    """Return the error for a checkpoint that another stream uses."""
     return CheckpointError(
         f"another stream runs on checkpoint {checkpoint}: end that one first, or give this one a --checkpoint and "
         f"--tables of its own"
@@ -73,7 +73,7 @@ def in_use(checkpoint: str) -> CheckpointError:
 
 
 def batch_offsets(checkpoint: str, batch_id: int) -> Offsets:
-    """Return where a batch ends; empty if the batch never began, or its source is not Kafka."""
+    """Return the end offsets of a batch; empty if the batch never began, or its source is not Kafka."""
     try:
         lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -88,9 +88,9 @@ def committed_offsets(checkpoint: str) -> Offsets | None:
 
 
 def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
-    """Return the driver's clock at the begin of a batch, in ms since the epoch; None if the batch never began.
+    """Return the driver's clock when a batch began, in ms since the epoch; None if it never began.
 
-    Spark writes it down with the offsets, so a batch that is repeated has the time of its first begin.
+    Spark stores it with the offsets, so a repeated batch has the time of its first attempt.
     """
     try:
         lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
@@ -100,7 +100,7 @@ def batch_begin_ms(checkpoint: str, batch_id: int) -> int | None:
 
 
 def parse_offsets(text: str) -> Offsets:
-    """Return offsets out of Spark's JSON for them; empty if it is of another source than Kafka.
+    """Parse offsets from Spark's JSON; empty if it is of another source than Kafka.
 
     Examples:
         >>> parse_offsets('{"produce-events":{"1":5,"0":7}}')
@@ -118,7 +118,7 @@ def parse_offsets(text: str) -> Offsets:
 
 
 def as_spark_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
-    """Return offsets as Spark's option `startingOffsets` takes them."""
+    """Return offsets in the form of Spark's option `startingOffsets`."""
     return json.dumps({topic: {str(number): at for number, at in each.items()} for topic, each in offsets.items()})
 
 
@@ -129,7 +129,7 @@ def _newest(folder: Path) -> int | None:
 
 
 def _is_whole(file: Path) -> bool:
-    """Say whether a file of Spark's log holds its version line and, after it, lines of whole JSON (or `-`)."""
+    """Return whether a file of Spark's log has its version line and complete lines of JSON (or `-`) after it."""
     version, *entries = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     return version.startswith("v") and bool(entries) and all(entry == "-" or _is_json(entry) for entry in entries)
 

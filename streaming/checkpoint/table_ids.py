@@ -1,7 +1,7 @@
-"""Which tables a checkpoint belongs to: by the id that Delta gives each table when it is made.
+"""Ties a checkpoint to its tables by the id that Delta gives each table at its creation.
 
-Tables that are gone, or that somebody made anew in their place, would look like tables without quotas: nobody would
-be throttled, and nobody told. So a stream that has begun refuses them. Needs no Spark.
+A table that was deleted or recreated would look like one without quotas: throttling would silently stop. So a stream
+that has run before refuses it. Needs no Spark.
 """
 
 import json
@@ -15,20 +15,20 @@ from tables.delta import open_table
 from tables.errors import TableNotFoundError
 
 NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")
-"""What a stream reads and writes itself. The other tables may come later, with a new version."""
+"""The tables that the stream itself reads and writes."""
 IDS_FILE = "pid-quota-tables.json"
 
 _BEGIN_ANEW = "--new-tables to begin anew, without its quotas and rows"
 
 
 def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, str]], *, new_tables: bool) -> None:
-    """Make sure that the tables of a stream that has begun are there, and the same.
+    """Check that the tables of a stream that has run before are still there, and the same.
 
     Args:
         tables: Where they are.
         checkpoint: Folder of the stream's checkpoint.
-        found: Returns the ids of those that are there.
-        new_tables: Whether any will do.
+        found: Returns the ids of the existing tables, by name.
+        new_tables: Whether to skip the check.
 
     Raises:
         CheckpointError: If they are not.
@@ -48,7 +48,7 @@ def require_same(tables: str, checkpoint: str, found: Callable[[], Mapping[str, 
 
 
 def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointError:
-    """Return the error for a table that was made anew."""
+    """Return the error for a table that was recreated."""
     return CheckpointError(
         f"table {name} in {tables} is another one than the stream began with (id {found}, not {kept}), perhaps an "
         f"empty one: bring that one back, or restart with {_BEGIN_ANEW}"
@@ -56,7 +56,7 @@ def other_table(tables: str, name: str, found: str, kept: str) -> CheckpointErro
 
 
 def load_table_ids(checkpoint: str) -> dict[str, str]:
-    """Return the ids of the tables that a stream began with, by name; empty for one of earlier versions.
+    """Return the ids of the tables that a stream started with, by name; empty before its first start.
 
     Raises:
         CheckpointError: If they can't be read.
@@ -70,7 +70,7 @@ def load_table_ids(checkpoint: str) -> dict[str, str]:
 
 
 def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
-    """Note the tables that a stream has.
+    """Store the ids of a stream's tables.
 
     Raises:
         CheckpointError: If they can't be written.
@@ -89,7 +89,7 @@ def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
 
 
 def path_ids(tables: str) -> dict[str, str]:
-    """Return the ids of the path tables that are there, by name.
+    """Return the ids of the existing path tables, by name.
 
     Raises:
         TableError: If one can't be read.

@@ -16,8 +16,8 @@ from streaming.checkpoint.tracked_principals import TrackedPrincipals, tracked_p
 def batch_of_task(checkpoint: str) -> int:
     """Return the number of this task's micro-batch; 0 if none ever began.
 
-    Over Spark Connect a batch runs in a thread of the server's that was not told its number. It is the newest that
-    began then, since a checkpoint has one batch at a time.
+    Over Spark Connect the server's thread does not have the number. Then it is the newest batch that began, since a
+    checkpoint runs one batch at a time.
     """
     task = TaskContext.get()
     told = task and task.getLocalProperty("streaming.sql.batchId")
@@ -94,25 +94,24 @@ def _attempt_id() -> int | None:
     return task.taskAttemptId() if task else None
 
 
-class Kept:
-    """What a worker has taken out of the garbage collector's sight: all that was loaded with so many modules."""
+@dataclass
+class _Frozen:
+    """How many modules this worker had loaded at the last freeze."""
 
-    def __init__(self) -> None:
-        """Nothing yet."""
-        self.modules = 0
+    modules: int = 0
 
 
-_kept = Kept()
+_frozen = _Frozen()
 
 
 def freeze_gc() -> None:
-    """Take what this worker has loaded out of the garbage collector's sight, whenever it has loaded more.
+    """Exclude all that is loaded from garbage collection, again whenever this worker has imported more.
 
-    PySpark collects all garbage after every task (`manager` in `pyspark/daemon.py`), and its worker takes no other task
-    before that: it walks through all that pandas, pyarrow and we have loaded, for some 100 ms. What is kept here is
-    hardly ever garbage; all that comes later is collected as before.
+    PySpark runs a full collection after every task (`manager` in `pyspark/daemon.py`), before the worker takes another:
+    it traverses everything that pandas, pyarrow and we have loaded, some 100 ms. What is frozen here is hardly ever
+    garbage; later objects are collected as usual.
     """
-    if len(sys.modules) > _kept.modules and TaskContext.get():
-        _kept.modules = len(sys.modules)
+    if len(sys.modules) > _frozen.modules and TaskContext.get():
+        _frozen.modules = len(sys.modules)
         gc.collect()
         gc.freeze()

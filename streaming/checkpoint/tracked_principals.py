@@ -1,8 +1,7 @@
-"""Which principals the state holds, as the driver knows it after each batch and the tasks of the next one read it.
+"""The principals that the state holds: kept by the driver after each batch, read by the tasks of the next.
 
-The operator says which principals it began and forgot to track; the driver keeps the sum of it in the checkpoint
-folder, one file per batch that changed it. A batch reads the newest file before its own number, so a repeated batch
-finds what it found the first time.
+The operator reports which principals it started and stopped tracking; the driver applies these changes and writes one
+file per batch that has any. A batch reads the newest file before its own number, so a repeated batch reads the same.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ TRACKED = "tracked"
 FORGOTTEN = "forgotten"
 OVERFLOWED = "overflowed"
 NOTES = (TRACKED, FORGOTTEN, OVERFLOWED)
-"""Kinds of the operator's rows that are for the tracked_principals, and go to no table."""
+"""Kinds of the operator's rows that change who is tracked; they go to no table."""
 
 FOLDER = "pid-quota-principals"
 _CODE_BYTES = 8
@@ -27,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def code_of(principal: str) -> int:
-    """Return 64 bits that stand for a principal: of 50,000 principals two share theirs once in 1e10 deployments."""
+    """Return a 64-bit hash of a principal: 50,000 principals collide with a probability of 7e-11."""
     return int.from_bytes(hashlib.blake2b(principal.encode(), digest_size=_CODE_BYTES).digest(), "little", signed=True)
 
 
@@ -46,11 +45,11 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return len(self.codes) // _CODE_BYTES
 
     def holds(self, principals: Iterable[str]) -> np.ndarray:
-        """Say of each principal whether it is tracked."""
+        """Return for each principal whether it is tracked."""
         return np.isin(np.fromiter(map(code_of, principals), np.int64), self._array())
 
     def changed(self, tracked: Iterable[int], forgotten: Iterable[int], overflowed_ms: int) -> "TrackedPrincipals":
-        """Return the tracked_principals after a batch."""
+        """Return the tracked principals after a batch."""
         codes = np.union1d(self._array(), np.fromiter(tracked, np.int64))
         codes = np.setdiff1d(codes, np.fromiter(forgotten, np.int64), assume_unique=True)
         return TrackedPrincipals(codes.tobytes(), max(overflowed_ms, self.overflowed_ms))
@@ -60,7 +59,7 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
 
 
 def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
-    """Return the tracked_principals that holds for a batch: the newest of the batches before it.
+    """Return the principals tracked before a batch: the newest file of the batches before it.
 
     Raises:
         CheckpointError: If it can't be read.
@@ -71,12 +70,12 @@ def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipa
 
 
 def save_tracked_principals(checkpoint: str, batch_id: int, tracked_principals: TrackedPrincipals) -> None:
-    """Keep the tracked_principals of a batch, and drop those that no batch needs any more."""
+    """Write the file of a batch, and delete those that no batch needs any more."""
     BatchFiles(checkpoint, FOLDER).write(batch_id, tracked_principals)
 
 
 def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
-    """Keep what a batch says of the tracked_principals; a repeated batch says it again.
+    """Apply the changes that a batch reports; idempotent for a repeated batch.
 
     Args:
         checkpoint: Folder of the checkpoint.

@@ -1,7 +1,7 @@
-"""Appends to path tables by `deltalake`: some 10 ms where delta-spark takes a second, by the same rule of exactly once.
+"""Appends to path tables by `deltalake`, exactly once: some 10 ms where delta-spark takes a second.
 
-Both writers note a batch as a transaction of the same application in the table's log, so that either recognises what
-the other has written, and a stream may change from one to the other between two batches.
+Both writers record a batch as a transaction of the same application in the table's log, so each recognises the other's
+batches, and a stream may switch between them.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class DeltalakeSink:
 
     Attributes:
         tables: Folder of path tables.
-        stream_id: Names the checkpoint, so that batch numbers of another checkpoint are not taken for these.
+        stream_id: Names the checkpoint: batch numbers are unique within it only.
     """
 
     tables: str

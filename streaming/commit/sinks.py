@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata
+from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.checkpoint.tracked_principals import update_tracked_principals
@@ -19,7 +20,7 @@ from tables.delta import is_catalog, table_path
 
 
 class TableSink(Protocol):
-    """Where rows of a table go."""
+    """Appends rows to tables."""
 
     def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
         """Append the rows of a batch; a batch that was appended before changes nothing.
@@ -29,12 +30,12 @@ class TableSink(Protocol):
             rows: Its rows, in the table's columns.
             table: Name of the table.
             batch_id: Its number.
-            metadata: What the commit is to say of the batch.
+            metadata: `userMetadata` of the commit.
         """
 
 
 def application(stream_id: str, table: str) -> str:
-    """Return under which name a stream's batches are noted in a table's log."""
+    """Return the application id of a stream's transactions in a table's log."""
     return f"pid-quota/{stream_id}/{table}"
 
 
@@ -44,7 +45,7 @@ class DeltaSink:
 
     Attributes:
         tables: Folder of path tables, or `catalog.schema`.
-        stream_id: Names the checkpoint, so that batch numbers of another checkpoint are not taken for these.
+        stream_id: Names the checkpoint: batch numbers are unique within it only.
     """
 
     tables: str
@@ -66,19 +67,9 @@ class DeltaSink:
         retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
 
 
-class RecordWatch(Protocol):
-    """Looks whether all records of a batch could be read."""
-
-    def check(self, batch_id: int) -> None:
-        """Look now; raises `DataLossError` if records are found missing of which nobody knew."""
-
-    def rows(self, batch_id: int) -> list[dict[str, Any]]:
-        """Return what is known to be missing in a batch, as bodies of `quarantined_events`."""
-
-
 @dataclass(frozen=True)
 class BatchSummary:
-    """What a committed batch said, for those who watch the stream.
+    """A committed batch, for observers of the stream.
 
     Attributes:
         batch_id: Its number.
@@ -97,37 +88,37 @@ class Commit:
 
     Attributes:
         sink: Where the rows go.
-        stream_id: Names the checkpoint; empty where the rows need no metadata.
-        checkpoint: Its folder; empty where nobody is tracked.
-        quotas: Shows the tasks the quotas in force; None where they need none.
-        watch: Looks for lost records; None if nobody does.
-        observer: Is told of each batch; None if nobody wants to know.
+        stream_id: Names the checkpoint; empty to write no metadata.
+        checkpoint: Its folder; empty to keep no files in it.
+        quotas: Publishes the quotas in force to the tasks; None if they need none.
+        watch: Detects lost records; None to ignore losses.
+        observer: Called with each committed batch, if any.
     """
 
     sink: TableSink
     stream_id: str = ""
     checkpoint: str = ""
     quotas: BatchQuotas | None = None
-    watch: RecordWatch | None = None
+    watch: LossDetector | None = None
     observer: Callable[[BatchSummary], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
-        """Write what the operator says in a batch."""
-        # Step 1. Records that were gone before they were read end the batch here, before anybody is judged without
-        # them: the stream starts anew, learning, and this batch with it.
+        """Run a batch and append its rows to the tables."""
+        # Step 1. A loss of records aborts the batch before anything is decided: the stream restarts in learning mode
+        # and repeats the batch.
         if self.watch:
             self.watch.check(batch_id)
-        # Step 2. Nothing has run yet: the quotas that hold now are those of the batch.
+        # Step 2. Publish the quotas in force; no task has run yet.
         if self.quotas:
             self.quotas.publish(output.sparkSession, batch_id)
-        # Step 3. Run the batch, once and whole: the operator's state must be committed even where all tables have the
-        # batch already. At most some rows per principal come back.
+        # Step 3. Run the batch once and completely: the operator's state must be committed even if all tables already
+        # have the batch. Only a few rows per principal are collected.
         bodies = by_kind(unpack_rows(output.toArrow().column("packed").to_pylist()))
-        # Step 4. Records may have gone while the batch was being read.
+        # Step 4. Check again: records may have been deleted while the batch was read.
         if self.watch:
             self.watch.check(batch_id)
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
-        # Step 5. Append to each table that has something to say; a repeated batch is recognised by its number.
+        # Step 5. Append to each table that has rows; a repeated batch is recognised by its number.
         tables = [table for table in WRITE_ORDER if bodies.get(table)]
         metadata = self._metadata(batch_id, tables)
         begin_s = time.monotonic()

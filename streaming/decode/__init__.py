@@ -1,1 +1,1 @@
-"""From Kafka records to one row per principal, before the shuffle."""
+"""From Kafka records to one row per principal and task, before the shuffle."""

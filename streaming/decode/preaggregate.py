@@ -1,8 +1,8 @@
-"""The pre-aggregation: what a block of events says of each principal, in one row per principal.
+"""Pre-aggregates events before the shuffle: one row per principal and task, without repeats.
 
-It goes before the shuffle, because the operator behind it costs per principal and batch, not per event. It leaves out
-repeats of a PID within a tick, which change nothing (see `state.ledger`), also of earlier batches as far as the worker
-remembers them (see `streaming.decode.forwarded`).
+The operator behind the shuffle costs per principal and batch, not per event. Repeats of a PID within a tick change
+nothing (see `state.ledger_batch`) and are dropped, also those of earlier batches that the worker remembers (see
+`streaming.decode.forwarded`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,13 +23,13 @@ from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
-"""Rows of quarantined records have such a key to spread them over the tasks. What a row is stands in the row itself."""
+"""Prefix of the keys of quarantined records, to spread them over the tasks. The packed row tells what it is."""
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS = 1 << 40
-"""More than there are: kind and broker of an event make one number."""
+"""Above every broker id: kind and broker of an event are encoded in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_ID_CHARS = 256
-"""Longer client ids count as `other`: they are part of the state, and Kafka allows 32 kB."""
+"""Longer client ids count as `other`: they are stored in the state, and Kafka allows 32 kB."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PreAggregate:
     memory: WorkerMemory
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Take the records of a task.
+        """Pre-aggregate the records of a task.
 
         Args:
             batches: Columns as in `streaming.decode.records.decode`, but for the topic.
@@ -67,14 +67,14 @@ class PreAggregate:
         gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
         sampler, remembered = Sampler(), self.memory.open()
         for each in blocks(batches, BLOCK_BYTES):
-            # Told here, it costs nothing per record on the way into Python.
+            # Added here, the topic costs nothing per record on the way into Python.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
             memories = _recalled(self.topic, block, remembered) if remembered else {}
             rows = list(self.events(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
-                # Its PIDs are known to an overflow entry, which does not help it once it is tracked.
+                # Its PIDs went to an overflow entry: its own ledger will not know them once it is tracked.
                 for memory in memories.values():
                     memory.forget(principal)
             yield from _batch(
@@ -134,12 +134,12 @@ class PreAggregate:
 
 
 def _client_id(client_id: str) -> str:
-    """Return a client id as decisions name it: one too long to be kept can't be told from others, nor throttled."""
+    """Return a client id as decisions name it; one that is too long counts as `other`."""
     return client_id if len(client_id) <= MAX_CLIENT_ID_CHARS else OTHER_CLIENTS
 
 
 def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[int, PartitionMemory]:
-    """Return what is remembered of each partition of a block."""
+    """Return the memory of each partition of a block."""
     found = {}
     partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
     for partition in np.unique(partitions).tolist():
@@ -150,7 +150,7 @@ def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[in
 
 def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
     if quarantined:
-        # A key of its own per block, so that bad input is spread over the tasks.
+        # One key per block spreads bad input over the tasks.
         first = quarantined[0]
         key = f"{QUARANTINE_KEY}{first.topic}/{first.partition}/{first.offset}"
         rows.append((key, pack(PackedQuarantine(quarantined))))

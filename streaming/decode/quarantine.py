@@ -1,19 +1,19 @@
-"""How much of a flood of bad records is kept: the first of each task, then a sample, and always the count."""
+"""Samples bad records: the first of each task in full, then one in a thousand, and always the count."""
 
 from collections import Counter
 
 from wire.packed_events import Quarantined
 
 MAX_ROWS = 1000
-"""So many bad records of a task (a partition of the topic in a batch) are kept, the first ones."""
+"""Bad records of a task (a topic partition in a batch) that are kept before sampling starts."""
 SAMPLE_EVERY = 1000
-"""Beyond them one in so many."""
+"""Beyond `MAX_ROWS`, one record in this many is kept."""
 MAX_REASONS = 8
 _REASON_CHARS = 80
 
 
 class Sampler:
-    """Thins out the bad records of one task. Not thread-safe.
+    """Samples the bad records of one task. Not thread-safe.
 
     Examples:
         >>> bad = [Quarantined(b"x", "no good", "events", 0, offset, 0) for offset in range(3500)]
@@ -31,7 +31,7 @@ class Sampler:
         self._last_offset = -1
 
     def sample(self, records: list[Quarantined]) -> list[Quarantined]:
-        """Return those to keep."""
+        """Return the records to keep."""
         kept = []
         for record in records:
             beyond = self._seen - MAX_ROWS
@@ -43,7 +43,7 @@ class Sampler:
         return kept
 
     def left_out(self) -> list[Quarantined]:
-        """Return a record that says how many were left out and why they are bad; nothing if none were."""
+        """Return a record with the count and the reasons of those left out; empty if none were."""
         if self._first is None:
             return []
         first, total = self._first, self._left_out.total()
@@ -62,6 +62,6 @@ class Sampler:
             self._first = record
         self._last_offset = record.offset
         reason = record.reason[:_REASON_CHARS]
-        # Reasons of a parser may name what it found: not more of them than can be told.
+        # A parser's reason may quote its input: bound how many distinct ones are counted.
         known = reason in self._left_out or len(self._left_out) < 10 * MAX_REASONS
         self._left_out[reason if known else "of other reasons"] += 1

@@ -1,7 +1,7 @@
-"""Kafka record values to columns of produce events, and the records that are not one to quarantine.
+"""Decodes Kafka record values into columns of produce events; invalid records go to quarantine.
 
-All values of a block are parsed at once by pyarrow's JSON reader; only a block with a bad value in it is read again
-one by one, by a decoder with the same rules.
+pyarrow's JSON reader parses all values of a block at once; only a block with a bad value is decoded again one by one,
+by a decoder with the same rules.
 """
 
 import re
@@ -33,14 +33,14 @@ SOURCE_COLUMNS = ("partition", "offset", "record_ms")
 MAX_INT64 = 2**63 - 1
 MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
-"""Of a quarantined value, so much is kept."""
+"""A quarantined value is truncated to this."""
 
 
 _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 
 class _Event(msgspec.Struct):
-    """One event, for the values that are read one by one."""
+    """One event, for values that are decoded one by one."""
 
     timestamp_ms: int
     principal: str
@@ -56,11 +56,11 @@ _decoder = msgspec.json.Decoder(_Event)
 
 @dataclass(frozen=True)
 class DecodedBlock:
-    """A block of records, taken apart.
+    """A decoded block of records.
 
     Attributes:
         events: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`; every row satisfies the contract.
-        quarantined: The other records.
+        quarantined: The records that do not.
     """
 
     events: pa.Table
@@ -69,11 +69,11 @@ class DecodedBlock:
 
 @dataclass(frozen=True)
 class Contract:
-    """What an event must satisfy beyond its form.
+    """What an event must satisfy beyond its schema.
 
     Attributes:
-        max_clock_skew_ms: How far an event may be ahead of its record, in milliseconds.
-        needs_broker: Whether `broker_id` is required, as scope `broker` has it.
+        max_clock_skew_ms: How far an event may be ahead of its record's own time, in milliseconds.
+        needs_broker: Whether `broker_id` is required, as in scope `broker`.
     """
 
     max_clock_skew_ms: int
@@ -81,12 +81,12 @@ class Contract:
 
 
 def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -> DecodedBlock:
-    """Take a block of Kafka records apart.
+    """Decode a block of Kafka records.
 
     Args:
         records: Columns `value` (binary), `topic`, `partition`, `offset`, `record_ms` (int64, the record's own time).
         contract: What events must satisfy.
-        begin_ms: The driver's clock at the begin of the batch, in ms since the epoch; None if nobody knows.
+        begin_ms: The driver's clock when the batch began, in ms since the epoch; None if unknown.
     """
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
@@ -101,19 +101,19 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
 
 
 def _parse_block(values: pa.Array) -> pa.Table | None:
-    """Parse all values at once, or return None if one of them needs a closer look."""
+    """Parse all values at once; None if one of them has to be decoded on its own."""
     if values.null_count or not len(values):
         return None
     lines = _joined(values)
-    # A value of two objects and an empty one would otherwise shift all rows between them: each line break is one that
-    # was put between two objects.
+    # A value of two objects and an empty one would otherwise shift all rows between them: require that each line break
+    # is one that we put between two objects.
     breaks = len(values) - 1
     if not (lines.startswith(b"{") and lines.endswith(b"}")):
         return None
     if lines.count(b"\n") != breaks or lines.count(b"}\n{") != breaks:
         return None
     if (b"NaN" in lines or b"Inf" in lines) and _NO_NUMBER.search(lines):
-        # The reader takes them for numbers. JSON has none such, nor has the decoder that looks closer.
+        # The reader accepts them as numbers. JSON does not, nor does the decoder of single values.
         return None
     options = arrow_json.ParseOptions(explicit_schema=EVENT_SCHEMA, unexpected_field_behavior="ignore")
     block_size = arrow_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1 << 20))
@@ -126,7 +126,7 @@ def _parse_block(values: pa.Array) -> pa.Table | None:
 
 
 def _joined(values: pa.Array) -> bytes:
-    """Return all values, a line each."""
+    """Join all values by line breaks."""
     if values.offset:
         return b"\n".join(values.to_pylist())
     together = pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), values)
@@ -135,7 +135,7 @@ def _joined(values: pa.Array) -> bytes:
 
 
 def _reasons(events: pa.Table, contract: Contract, begin_ms: int | None) -> pa.ChunkedArray:
-    """Return per row what is wrong with it, null where nothing is."""
+    """Return why each row is invalid, null if it is valid."""
     time, principal, pid = events["timestamp_ms"], events["principal"], events["producer_id"]
     earliest, clock_ms = pc.subtract(time, contract.max_clock_skew_ms), MAX_INT64 if begin_ms is None else begin_ms
     checks = [
@@ -183,13 +183,13 @@ def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | No
 
 
 def _decode_one(value: bytes | None) -> tuple[_Event | None, str]:
-    """Return the event that a value holds, or None and why it is none."""
+    """Return the event in a value, or None and the reason."""
     if not value:
         return None, "value is empty"
     try:
         event = _decoder.decode(value)
     except RecursionError:
-        # An ignored field nested so deep that only the reader of blocks, which does not recurse, gets through.
+        # An ignored field nested so deep that only the block reader, which does not recurse, can parse it.
         parsed = _parse_block(pa.array([value], pa.binary()))
         return (None, "not an event: nested too deep") if parsed is None else (_Event(**parsed.to_pylist()[0]), "")
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -217,7 +217,7 @@ def _quarantined(row: dict[str, object], reason: str) -> Quarantined:
 
 
 def blocks(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.Table]:
-    """Join a task's Arrow batches into blocks of about so many bytes."""
+    """Join a task's Arrow batches into blocks of about `max_bytes`."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:

@@ -1,1 +1,1 @@
-"""The stateful operator: ledgers in Spark's state, and the rows that come of them."""
+"""The stateful operator: ledgers in Spark's state, and the rows that they produce."""

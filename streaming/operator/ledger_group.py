@@ -1,7 +1,7 @@
-"""The ledgers that share a state of Spark's: those of a bucket of principals, or of a single one.
+"""The ledgers in one Spark state: those of a bucket of principals, or of a single principal.
 
-Spark's operator costs most per group and batch, whatever the group does, so fewer groups are faster. The price is that
-a group is written as a whole when one of its ledgers changes. What is decided is the same: each principal has its own.
+Spark's operator has a high fixed cost per group and batch, so fewer groups are faster; in exchange a group is written
+as a whole when one of its ledgers changes. Decisions are the same: each principal has its own ledger.
 """
 
 from collections.abc import Container
@@ -19,8 +19,8 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     """A ledger in a group.
 
     Attributes:
-        forget_ms: Event time of its partition from which on it is forgotten, in milliseconds since the epoch.
-        partition: Topic partition that its newest events came from.
+        forget_ms: Event time of its partition at which it is evicted, in milliseconds since the epoch.
+        partition: Topic partition of its newest event.
         content: The ledger's bytes.
     """
 
@@ -30,7 +30,7 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Content(msgspec.Struct, array_like=True):
-    """What is stored of a group; `learn_until_ms` is of ledgers yet to be, after the group was lost."""
+    """A group as it is stored; `learn_until_ms` applies to new ledgers after the group was lost."""
 
     ledgers: dict[str, StoredLedger] = msgspec.field(default_factory=dict)
     learn_until_ms: int = 0
@@ -41,14 +41,14 @@ _decoder = msgspec.msgpack.Decoder(_Content)
 
 
 class LedgerGroup:
-    """The ledgers of one group in one batch. What was put is stored if it differs from what was there."""
+    """The ledgers of one group during one batch; `store` writes them if one has changed."""
 
     def __init__(self, state: Any, learn_until_ms: int | None = None) -> None:
-        """Read a group.
+        """Decode a group.
 
         Args:
             state: Spark's `GroupState` of `streaming.operator.ledger_operator.STATE_SCHEMA`.
-            learn_until_ms: To begin anew in place of a group that can't be read: until when its ledgers learn.
+            learn_until_ms: In place of a group that can't be read: start empty, and learn until this event time.
 
         Raises:
             LedgerCodecError: If what is stored is not a group that this version can read.
@@ -62,7 +62,7 @@ class LedgerGroup:
 
     @property
     def learn_until_ms(self) -> int:
-        """Until this event time a ledger that is not in the group learns; 0 if the group was never lost."""
+        """Until this event time new ledgers of the group learn; 0 if the group was never lost."""
         return self._content.learn_until_ms
 
     def get(self, principal: str) -> bytes | None:
@@ -71,7 +71,7 @@ class LedgerGroup:
         return None if held is None else held.content
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
-        """Put a principal's ledger in, or take it out."""
+        """Set a principal's ledger, or remove it with None."""
         if held == self._content.ledgers.get(principal):
             return
         self._has_changed = True
@@ -81,7 +81,7 @@ class LedgerGroup:
             self._content.ledgers[principal] = held
 
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
-        """Return who is to be forgotten by the time of its partition, but for those who have events now."""
+        """Return the principals to evict by the time of their partition, except those with events in this batch."""
         max_event_time_ms = times.max_event_time_ms
         return sorted(
             principal
@@ -90,14 +90,14 @@ class LedgerGroup:
         )
 
     def store(self, times: EventTimes, look_again_ms: int) -> None:
-        """Write the group if it has changed, and ask Spark for a call when a ledger may have expired.
+        """If the group has changed, update the state and set its timeout to when the next ledger may expire.
 
-        Nowhere else is a timeout set: in a call that changes nothing it would write every group of every batch again.
-        One that fired has to be set anew, though, or it would fire in each batch.
+        The timeout is set in such calls only: setting it in others would rewrite every group in every batch. But one
+        that has fired must be set again, or it fires in each batch.
 
         Args:
-            times: How far each partition has come.
-            look_again_ms: The least time until that call.
+            times: Maximum event time of each partition.
+            look_again_ms: Minimum timeout.
         """
         if not (self._has_changed or self._state.hasTimedOut):
             return

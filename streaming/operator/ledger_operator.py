@@ -1,4 +1,4 @@
-"""The stateful operator: a thin shell that gives each principal's ledger its events and its quota."""
+"""The stateful operator: a thin shell that feeds each principal's ledger its events and its quota."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,14 +24,14 @@ from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
 NO_BROKER = -1
-"""Stands for the broker in scope `cluster`, where nobody asks for it."""
+"""The broker id in scope `cluster`, which is not used."""
 OVERFLOW_BYTES = 64 * 1024
-"""Of PIDs in an overflow entry: many share one, none of them is enforced."""
+"""Filter cap of an overflow entry, which many principals share and which is never enforced."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """The function of `applyInPandasWithState`: gives the events of a group of principals to their ledgers.
+    """The function of `applyInPandasWithState`: applies the events of a group of principals to their ledgers.
 
     Attributes:
         deployment: Settings of the rules and of this stream.
@@ -44,7 +44,7 @@ class Operator:
     batch: TaskBatch
 
     def __call__(self, key: tuple[Any], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-        """Take a group's part of a batch.
+        """Process a group's part of a batch.
 
         Args:
             key: The bucket, or the principal.
@@ -71,7 +71,7 @@ class Operator:
     def _open_group(
         self, name: object, pre_aggregates: dict[str, list[PackedEvents]], state: Any, output: Rows
     ) -> LedgerGroup:
-        """Open a group; one that can't be read is said in one line, and its ledgers learn for a window."""
+        """Open a group; one that can't be read is quarantined, and its ledgers learn for a window."""
         try:
             return LedgerGroup(state)
         except LedgerCodecError as error:
@@ -80,7 +80,7 @@ class Operator:
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
     def _apply(self, principal: str, packed: list[PackedEvents], group: LedgerGroup) -> Rows:
-        """Give the events of one principal to its ledger, and return the rows that this makes."""
+        """Apply the events of one principal to its ledger, and return the rows that it produces."""
         events, stored = in_order(packed), group.get(principal)
         ledger, output = self._open_ledger(principal, stored, events)
         if principal in OVERFLOW_PRINCIPALS:
@@ -90,14 +90,14 @@ class Operator:
             self._learn_at_first(ledger, events, group)
         limit = UNLIMITED if principal in self.never_enforced else self.batch.quotas().limit(principal)
         outcome = ledger.process(events, limit)
-        # A window more than the rules need: events may be as late as that, where taps fall behind one another.
+        # A window more than the rules need: where one tap falls behind another, events may be that late.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
         _, partition = max((each.newest_ms(), each.partition) for each in packed)
         group.put(principal, StoredLedger(forget_ms, partition, outcome.content))
         return output + table_bodies(outcome)
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
-        """Remove the ledger of a principal that has been silent for so long, and say its last."""
+        """Evict the ledger of an idle principal, and return its last rows."""
         stored = group.get(principal) or b""
         group.put(principal, None)
         forgotten: Rows = [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
@@ -116,7 +116,7 @@ class Operator:
             return ledger, [_lost(f"ledger of {principal} lost: {error}", events.timestamps_ms[0], stored or b"")]
 
     def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> None:
-        """Charge nothing at first if the principal's PIDs may have been there, but were not remembered."""
+        """Make a new ledger learn if its PIDs may have been in use before without being remembered."""
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)
         # The principal may have been in an overflow entry.
@@ -137,7 +137,7 @@ class Operator:
 
 
 def _read(frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[PackedEvents]], list[Quarantined]]:
-    """Return the pre_aggregates of a group by principal, and the bad records that came with them."""
+    """Return the pre-aggregates of a group by principal, and the quarantined records among them."""
     pre_aggregates: dict[str, list[PackedEvents]] = {}
     bad: list[Quarantined] = []
     for frame in frames:
@@ -155,7 +155,7 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
 
 
 def _max_event_times(pre_aggregates: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
-    """Return the partitions that have come to a quantum in which nothing was committed."""
+    """Return the maximum event times, in whole quanta, that are ahead of the committed ones."""
     newest: dict[int, int] = {}
     for packed in pre_aggregates.values():
         for each in packed:
@@ -169,7 +169,7 @@ def _max_event_times(pre_aggregates: dict[str, list[PackedEvents]], times: Event
 
 
 def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
-    """Join the pre_aggregates of a principal into its events in partition and offset order."""
+    """Merge the pre-aggregates of a principal into its events in partition and offset order."""
     if len(pre_aggregates) == 1:
         return _of_one(pre_aggregates[0])
     names: list[str] = []
@@ -215,7 +215,7 @@ def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str,
 
 
 def table_bodies(outcome: Outcome) -> Rows:
-    """Return what a ledger said as rows of tables, decisions first."""
+    """Return the outcome of a ledger as table rows, decisions first."""
     decisions: Rows = [("throttle_decisions", decision_row(decision)) for decision in outcome.decisions]
     return decisions + [("producer_id_metrics", row) for row in outcome.metrics]
 

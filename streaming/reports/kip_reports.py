@@ -1,6 +1,6 @@
 """Rows of what the taps report: where producer ids come from (KIP-730) and why clients ask for them (KIP-360).
 
-Only taps may write these topics; what is not of their form is passed over.
+Only taps may write these topics; records of another form are skipped.
 """
 
 from pyspark.sql import DataFrame
@@ -9,7 +9,7 @@ from pyspark.sql import functions as fn
 from wire.columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
 
 MAX_TEXT_CHARS = 256
-"""Longer texts of clients are cut: Kafka allows 32 kB, in each of as many requests as they like."""
+"""Longer texts of clients are truncated: Kafka allows 32 kB in every request."""
 
 _ERROR_NAMES = {
     0: "NONE",
@@ -22,7 +22,7 @@ _ERROR_NAMES = {
     77: "STALE_BROKER_EPOCH",
     102: "BROKER_ID_NOT_REGISTERED",
 }
-"""Errors that a controller answers ALLOCATE_PRODUCER_IDS with, by code; others keep their number."""
+"""Error codes of ALLOCATE_PRODUCER_IDS responses; others are shown by number."""
 
 
 def block_rows(records: DataFrame, batch_id: int) -> DataFrame:

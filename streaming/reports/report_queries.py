@@ -1,6 +1,6 @@
 """Small queries beside the stream: what the taps report besides events, each from its topic to its table.
 
-Each has a checkpoint of its own below the stream's, and touches no quota.
+Each has its own checkpoint below the stream's, and affects no decision.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,7 @@ class Report:
         topic: Where taps write.
         table: Where the rows go.
         folder: Of its checkpoint, below the stream's.
-        rows: Makes rows of records.
+        rows: Turns records into rows.
     """
 
     topic: str
@@ -48,11 +48,11 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
         )
     }
 )
-"""All of them, by topic."""
+"""All reports, by topic."""
 
 
 def start_reports(spark: SparkSession, options: StreamOptions, topics: Collection[str]) -> list[StreamingQuery]:
-    """Start the queries of those topics that are there, beside the stream of the same options.
+    """Start the queries of the existing topics, beside the stream with the same options.
 
     Raises:
         CheckpointError: As of `streaming.pipeline.start`.
@@ -67,7 +67,7 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
     records = (
         source.option("subscribe", report.topic)
         .option("startingOffsets", "earliest")
-        # What retention took before it was read is gone: these reports say nothing that a decision depends on.
+        # No decision depends on these reports, so records that retention deleted are skipped.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", options.most_records)
         .load()
@@ -84,7 +84,7 @@ class CommitReport:
     """The function for `foreachBatch`.
 
     Attributes:
-        report: Which topic and table.
+        report: Its topic and table.
         sink: Where the rows go.
     """
 

@@ -1,6 +1,6 @@
-"""Rows of what the taps report of themselves, from the topic `tap-status`.
+"""Rows of the taps' heartbeats, from the topic `tap-status`.
 
-If nobody watches a broker, its offenders are invisible, and that must be seen in the same place as the decisions.
+Offenders on a broker without a tap are invisible, which must show in the same place as the decisions.
 """
 
 from pyspark.sql import DataFrame
@@ -8,7 +8,7 @@ from pyspark.sql import functions as fn
 
 from wire.columns import HEARTBEAT_COLUMNS
 
-# Until the end of the year 9999: what lies beyond is no time, and ends a query that takes it for one.
+# Until the end of the year 9999: later timestamps would fail the query.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
 
 
@@ -20,7 +20,7 @@ def status_rows(records: DataFrame, batch_id: int) -> DataFrame:
         batch_id: Micro-batch they come in.
     """
     reports = records.select(fn.from_json(fn.col("value").cast("STRING"), HEARTBEAT_COLUMNS).alias("report"), "offset")
-    # A broker's reports are in one partition, so offsets order them. Who can write here can only vouch for himself.
+    # A broker's reports are in one partition, so offsets order them.
     newest = (
         reports.where(f"report.broker_id IS NOT NULL AND report.timestamp_ms {_IS_TIME}")
         .groupBy("report.broker_id")
