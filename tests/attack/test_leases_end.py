@@ -349,7 +349,7 @@ def test_a_lease_ends_in_time_although_its_topic_is_deleted_and_no_broker_makes_
             decide(tables, "User:mallory", seconds=10)
             enforcer.wait_for("throttled")
 
-            admin = AdminClient(broker.admin_config())
+            admin = AdminClient(broker.admin_config() | {"log_level": 0})
             admin.delete_topics([ENFORCER_TOPIC])[ENFORCER_TOPIC].result()
 
             wait_until(lambda: quotas_of(broker) == {}, "the lease has ended")

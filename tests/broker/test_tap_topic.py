@@ -89,7 +89,7 @@ def test_a_shipper_that_writes_in_transactions_loses_no_lines_and_one_that_was_o
     source.close()
     ship(broker, logs, LIVE[:2])
     end = TopicPartition(logs, 0, OFFSET_END)
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.delete_records([end])[end].result()
     ship(broker, logs, LIVE[2:4])
     source.open(position, None)
@@ -100,7 +100,12 @@ def test_a_shipper_that_writes_in_transactions_loses_no_lines_and_one_that_was_o
 
 def read_lines(source: TopicSource, count: int) -> list[LineBatch]:
     batches: list[LineBatch] = []
-    wait_until(lambda: sum(len(each.lines) for each in batches) >= count or batches.extend(source.read()), "the lines")
+
+    def are_read() -> bool:
+        batches.extend(source.read())
+        return sum(len(each.lines) for each in batches) >= count
+
+    wait_until(are_read, "the lines")
     return batches
 
 

@@ -63,8 +63,7 @@ class TestDecisions:
 
     def test_that_name_nobody_or_no_time_are_passed_over_and_counted(self, tables: Path) -> None:
         bad = [
-            decision(None, NOON),
-            *(decision("User:b", NOON) | {name: None} for name in ("decision_id", "action")),
+            *(decision("User:b", NOON) | {name: None} for name in ("principal", "decision_id", "action")),
             decision("User:b", NOON) | {"decided_at": None},
             decision("User:b", NOON) | {"throttled_until": None},
         ]
@@ -178,6 +177,7 @@ class TestActions:
 
         (action,) = ActionTable(str(tables)).read()
 
+        assert action.lease is not None
         assert action.lease.entity == QuotaEntity("m")
 
     def test_of_others_are_noticed_and_own_ones_are_not(self, tables: Path) -> None:
