@@ -1,1 +1,1 @@
-"""The Kafka side: what a stock broker's log tells, the tap that reads it, and a local broker to try it on."""
+"""The Kafka side: logs, the tap, the enforcer, cluster administration, and a broker on this machine."""

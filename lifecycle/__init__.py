@@ -1,1 +1,1 @@
-"""What becomes of producer ids, as plain models: handed out (KIP-730, KIP-360), held and forgotten (KIP-854)."""
+"""The life cycle of producer ids, as plain models: blocks (KIP-730), memory and expiry (KIP-854), churn (KIP-360)."""

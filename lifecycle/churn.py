@@ -1,8 +1,8 @@
-"""Why a client asks for producer ids again and again: a diagnosis from what a broker can see of it.
+"""Diagnoses why a client keeps requesting producer ids, from what a broker can observe.
 
-Two sources: requests for producer ids, which the tables have, and how long the ids were in use since, which brokers
-tell when they are asked. The view `principal_churn` holds the rules that need the first alone; a test compares the two.
-Where what is seen fits two kinds alike, the diagnosis says so.
+Two sources: requests for producer ids, which the tables hold, and how long each id was in use, which brokers report.
+The view `principal_churn` repeats the rules that need requests only; a test compares the two. If the evidence fits
+several kinds, the diagnosis names them.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from lifecycle.producer_lives import Lives
 MAX_PIDS_OF_A_START = 100
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
-"""So many error answers, and more than ids: a client that asks again and again in vain."""
+"""At least this many errors, and more errors than ids: the client retries in vain."""
 LONG_LIFE_SECONDS = 600.0
 TRANSACTIONAL_SHARE = 0.8
 MIN_RETURNS = 3
-"""So often a transactional id went back to somebody who had lost it to another: two want it."""
+"""A transactional id taken back this often from a rival: two instances compete for it."""
 RETURN_SECONDS = 600.0
-"""Rivals take it back at their next transaction; what moves slower may be a deploy that comes back to a host."""
+"""Rivals take it back within a transaction; slower moves may be a deploy that returns to a host."""
 MIN_INSTANCES = 5
 INSTANCE_SECONDS = 60.0
-"""Who takes its transactional id again so often, sooner than that, restarts in a loop or has a rival."""
+"""Taking over its own id `MIN_INSTANCES` times, faster than this, means a restart loop or a rival."""
 KEPT_SHARE = 0.8
 MIN_LEAKED_PIDS = 50
-"""Fewer that are opened one after the other and kept may be a roll-out that has not ended yet."""
+"""Fewer ids, opened one by one and kept, may be a roll-out in progress."""
 MIN_OUTLIVED = 3.0
 DEPLOY_SECONDS = 60.0
 MANY_PIDS = 20
-"""Fewer from an address do not show for sure that they have no rhythm."""
+"""Fewer ids per address do not prove irregularity."""
 WORK_SECONDS = 1.0
-"""What is in use for so long did more than send a batch."""
+"""An id in use this long did more than send one batch."""
 
 
 class Churn(str, Enum):
-    """What a client does."""
+    """Kinds of churn."""
 
     PER_MESSAGE = "producer per message/batch"
     LEAK = "leak"
@@ -53,16 +53,16 @@ class Churn(str, Enum):
 
 
 HARMLESS = frozenset({Churn.DEPLOY, Churn.SCALE_OUT, Churn.HEALTHY})
-"""Nothing has to be mended."""
+"""Kinds that need no fix."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a client does, as far as it can be told.
+    """A kind of churn, and its alternatives.
 
     Attributes:
-        kind: What it does.
-        could_be: What else what is seen fits, less well; all that it fits, if `kind` is that nobody can tell.
+        kind: The best match.
+        could_be: Other kinds that fit, less well; all that fit if `kind` is CANT_TELL.
     """
 
     kind: Churn
@@ -70,18 +70,18 @@ class Diagnosis:
 
     @property
     def is_sure(self) -> bool:
-        """Whether nothing else fits."""
+        """Whether no other kind fits."""
         return not self.could_be
 
     @property
     def is_harmless(self) -> bool:
-        """Whether nothing has to be mended, whatever it is."""
+        """Whether no kind that fits needs a fix."""
         fitting = self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
         return HARMLESS.issuperset(fitting)
 
 
 def diagnose(evidence: ChurnEvidence) -> Diagnosis:
-    """Say what a client does.
+    """Diagnose a client.
 
     Examples:
         >>> diagnose(ChurnEvidence(client="app", new_pids=9000, span_seconds=900, median_life_seconds=0.1)).kind.value
@@ -102,7 +102,7 @@ def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
     if evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids:
         return Diagnosis(Churn.ON_ERROR)
     if evidence.instances >= MIN_INSTANCES and seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals behind one address, of the same name, look like one that restarts.
+        # Rivals behind one address, with one client id, look like a restart loop.
         return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.FENCING_WAR))
     if evidence.new_pids < MIN_NEW_PIDS:
         return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if returns else ())
@@ -114,7 +114,7 @@ def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
 
 
 def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
-    """What requests alone tell: nobody knows whether an id is still in use."""
+    """Diagnose by requests alone, without knowing whether ids are still in use."""
     if evidence.is_fleet:
         return Diagnosis(Churn.SCALE_OUT, (Churn.PER_MESSAGE,) if evidence.goes_on else ())
     if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
@@ -123,7 +123,7 @@ def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
     if life is not None and life >= LONG_LIFE_SECONDS:
         return Diagnosis(Churn.HEALTHY)
     if evidence.grows:
-        # Before the steps: the last waits of a back-off are pauses, too.
+        # Before the steps: the last waits of a backoff are pauses, too.
         return Diagnosis(Churn.RESTART_LOOP)
     if evidence.is_in_steps:
         return Diagnosis(Churn.DEPLOY, (Churn.PER_MESSAGE,))
@@ -142,7 +142,7 @@ def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
         return Diagnosis(Churn.NEW_TRANSACTIONAL_ID)
     if lives.outlived >= MIN_OUTLIVED and lives.used_seconds >= DEPLOY_SECONDS:
-        # Several processes that restart each for itself end at any time, not in steps.
+        # Processes that restart independently do not end in steps.
         return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
     return _of_ended(evidence, lives)
 
@@ -163,14 +163,14 @@ def _of_ended(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     if evidence.starts_anew:
         return Diagnosis(Churn.RESTART_LOOP)
     if evidence.is_fast or evidence.is_fleet:
-        # Several processes that restart behind one address, or each with another one, ask as often.
+        # Several processes that restart behind one address, or with changing addresses, request ids as often.
         return Diagnosis(Churn.PER_MESSAGE, (Churn.RESTART_LOOP,) if works else ())
     if lives.on_schedule and not works:
         return Diagnosis(Churn.PER_MESSAGE)
     if evidence.grows:
         return Diagnosis(Churn.RESTART_LOOP)
     if works and lives.down_spread <= REGULAR_SPREAD < lives.used_spread:
-        # It ends when it ends, and the supervisor waits for as long each time.
+        # It crashes at random times, and the supervisor waits equally long each time.
         return Diagnosis(Churn.RESTART_LOOP)
     if not evidence.is_regular and not works:
         few = evidence.new_pids < MANY_PIDS * evidence.hosts
@@ -187,14 +187,14 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
 
 
 def what_decides(diagnosis: Diagnosis, *, with_lives: bool) -> str:
-    """Return what would tell the kinds apart that a diagnosis leaves open; empty if it is sure."""
+    """Return what would distinguish the kinds that fit; empty if the diagnosis is sure."""
     if diagnosis.is_sure:
         return ""
     fitting = frozenset((diagnosis.kind, *diagnosis.could_be))
     if Churn.FENCING_WAR in fitting:
-        return "whether two instances with this transactional.id run at once; a client.id of its own for each shows it"
+        return "whether two instances use this transactional.id at once; give each its own client.id to see it"
     if not with_lives:
-        return "how long each producer id is in use: brokers tell, give --bootstrap-servers"
+        return "how long each producer id is in use: give --bootstrap-servers to ask the brokers"
     if Churn.LEAK in fitting:
-        return "whether it stops: a roll-out ends, a leak goes on"
+        return "whether it stops: a roll-out ends, a leak does not"
     return "whether the process is the same: its supervisor's log, or a client.id that names the process"

@@ -1,4 +1,4 @@
-"""What to do about each kind of churn, in the words of each client library."""
+"""Remedies for each kind of churn, for each client library."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lifecycle.churn import Churn
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do about it, one sentence for each.
+    """A remedy, one sentence each.
 
     Attributes:
-        summary: Whatever the language.
-        java: With Kafka's own client.
-        python: With confluent-kafka or kafka-python.
-        librdkafka: In C and whatever is built on it.
+        summary: For any client.
+        java: For Kafka's Java client.
+        python: For confluent-kafka or kafka-python.
+        librdkafka: For librdkafka and clients built on it.
     """
 
     summary: str
@@ -43,15 +43,15 @@ FIXES: dict[Churn, Fix] = {
         "Keep the KafkaProducer on RetriableException; abortTransaction() on an abortable error; close only on a "
         "fatal one (ProducerFencedException), and then ask why two instances share a transactional.id.",
         "Keep the Producer if error.retriable() and abort_transaction() if error.txn_requires_abort(); make a new one "
-        "only if error.fatal(); and mend what is refused (size of messages, rights).",
+        "only if error.fatal(); and fix what is refused (message size, ACLs).",
         "Keep the handle unless rd_kafka_error_is_fatal(); permanent failures (MSG_SIZE_TOO_LARGE, "
-        "TOPIC_AUTHORIZATION_FAILED) make an idempotent producer ask for a new id each time, so mend their cause.",
+        "TOPIC_AUTHORIZATION_FAILED) make an idempotent producer request a new id each time, so fix their cause.",
     ),
     Churn.LEAK: Fix(
-        "Open one producer when the process starts and share it; close those that are not needed any more.",
+        "Open one producer when the process starts and share it; close those no longer needed.",
         "One KafkaProducer per process (it is thread-safe); close() whatever a request or a session opened.",
         "Make the Producer once at module or worker start; keep none per request, session or topic.",
-        "Call rd_kafka_new() once; rd_kafka_destroy() each handle that is not used any more.",
+        "Call rd_kafka_new() once; rd_kafka_destroy() each handle no longer used.",
     ),
     Churn.FENCING_WAR: Fix(
         "Give each running instance a transactional.id of its own, or make sure that only one instance runs.",
@@ -60,20 +60,20 @@ FIXES: dict[Churn, Fix] = {
         "The instance's stable name in transactional.id; on RD_KAFKA_RESP_ERR__FENCED end, do not begin again.",
     ),
     Churn.NEW_TRANSACTIONAL_ID: Fix(
-        "Use the same few transactional ids again: each new one costs a producer id, a known one only an epoch.",
+        "Reuse a small set of transactional ids: each new one costs a producer id, a known one only an epoch.",
         "A transactional.id from a stable name of the instance; in Flink choose transaction naming POOLING instead of "
         "INCREMENTING.",
         "A transactional.id from a stable name of the instance, no UUID or time in it.",
         "A transactional.id from a stable name of the instance, no UUID or time in it.",
     ),
     Churn.DEPLOY: Fix(
-        "Nothing is wrong: each roll-out opens a producer per process; the quota must hold one, or two in a window.",
+        "Nothing is wrong: each roll-out opens a producer per process; the quota must cover one or two in a window.",
         "Nothing to change: one KafkaProducer per process is right.",
         "Nothing to change: one Producer per process is right.",
         "Nothing to change: one handle per process is right.",
     ),
     Churn.CANT_TELL: Fix(
-        "What is seen fits more than one kind: see what would decide.",
+        "The evidence fits more than one kind: see what would decide.",
         "A client.id that names the process tells a restart from a producer per message.",
         "A client.id that names the process tells a restart from a producer per message.",
         "A client.id that names the process tells a restart from a producer per message.",
@@ -91,4 +91,4 @@ FIXES: dict[Churn, Fix] = {
         "Nothing to change.",
     ),
 }
-"""What to do about each."""
+"""Remedy by kind."""

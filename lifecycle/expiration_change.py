@@ -1,8 +1,7 @@
-"""What another `producer.id.expiration.ms` would do: memory freed, and whose producers would lose their deduplication.
+"""Effects of changing `producer.id.expiration.ms`: memory freed, and producers that would lose deduplication.
 
-A producer that its leader has forgotten may go on, but a retry of its last batches is no longer recognised (KIP-854's
-warning). Whether a silent producer pauses or is gone can't be seen from outside: what is known is told apart from what
-is not.
+A producer that its leader has expired may continue, but retries of its last batches are no longer deduplicated
+(KIP-854's warning). Whether a silent producer is paused or gone can't be observed, so known cases are counted apart.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, ReplicaProducers
 
 @dataclass(frozen=True)
 class Freed:
-    """What a broker would forget that it does not forget now.
+    """Entries that a broker would expire and does not expire now.
 
     Attributes:
-        broker_id: Of the broker.
+        broker_id: The broker.
         held_pids: Entries it holds now.
-        freed_pids: Of these, those idle longer than the new expiration and shorter than its own.
-        kept_open: Entries as long idle that an open transaction keeps.
+        freed_pids: Of these, idle longer than the new expiration but not the current one.
+        kept_open: Entries idle as long, but kept by an open transaction.
     """
 
     broker_id: int
@@ -34,13 +33,13 @@ class Freed:
 
 @dataclass(frozen=True)
 class LostDedup:
-    """Whose producers would lose their deduplication if they went on after their pause.
+    """Producers of a principal that would lose deduplication if they resumed.
 
     Attributes:
-        principal: Whose they are.
-        producers: Producer ids whose leader would forget them on some partition.
-        alive: Of these, those that certainly live: they produce to another partition, or have a transaction open.
-        long_lived: Of the rest, those that had produced for longer than the new expiration before their pause.
+        principal: Their owner.
+        producers: Producer ids that the leader of some partition would expire.
+        alive: Of these, certainly alive: active on another partition, or in a transaction.
+        long_lived: Of the rest, in use for longer than the new expiration before they paused.
     """
 
     principal: str
@@ -50,12 +49,12 @@ class LostDedup:
 
     @property
     def silent(self) -> int:
-        """Of those nobody outside can say whether they pause or are gone."""
+        """Those that may be paused or gone."""
         return self.producers - self.alive - self.long_lived
 
 
 def freed_by(census: Census, expiration_ms: int) -> list[Freed]:
-    """Count what each broker would forget, after its next check, with another `producer.id.expiration.ms`."""
+    """Count what each broker would expire at its next check with another `producer.id.expiration.ms`."""
     brokers = sorted({replica.broker_id for replica in census.replicas})
     return [_freed(census, broker_id, expiration_ms) for broker_id in brokers]
 
@@ -78,7 +77,7 @@ def _would_go(census: Census, replica: ReplicaProducers, expiration_ms: int) -> 
 
 
 def lost_dedup(census: Census, expiration_ms: int) -> list[LostDedup]:
-    """Tell by principal whose producers the leaders would forget; the most first."""
+    """Count by principal the producers that leaders would expire; largest first."""
     owners = census.owners
     losing, alive, lived = (np.zeros(len(owners.producer_ids), np.bool_) for _ in range(3))
     for replica in census.replicas:

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 CHECK_INTERVAL_MS = 600_000
-"""How often a broker looks for producers to forget, unless its `server.properties` say otherwise; it can't be changed
-while the broker runs."""
+"""Default interval of a broker's expiration checks; `server.properties` may change it, at a restart only."""
 DEFAULT_DELIVERY_TIMEOUT_MS = 120_000
-"""`delivery.timeout.ms` of Kafka's own clients: a producer retries for so long, and must be remembered as long."""
+"""Default `delivery.timeout.ms`: a producer retries this long, and must be remembered as long."""
 
 
 def expired(

@@ -1,6 +1,6 @@
-"""Who leads and holds producers after a broker dies.
+"""Predicts who leads and holds producers after a broker fails.
 
-Followers hold the producers of what they replicate, so a death moves leadership and no memory: `led_pids` of the
+Followers hold the producers of what they replicate, so a failure moves leadership but no memory: `led_pids` of the
 survivors grow, `held_pids` only when partitions are reassigned. (KIP-936 assumes that producers move with leadership.)
 """
 
@@ -13,7 +13,7 @@ from lifecycle.occupancy import Census, Placement
 
 
 def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
-    """Who leads a partition when others have died: its leader if that lives, else the first replica in sync.
+    """Leader of a partition given the live brokers: its leader if alive, else the first in-sync replica.
 
     Examples:
         >>> orders = Placement("orders", 0, 1, (1, 3, 2), frozenset({1, 2, 3}))
@@ -27,15 +27,15 @@ def next_leader(placement: Placement, alive: Collection[int]) -> int | None:
 
 @dataclass(frozen=True)
 class Survivor:
-    """A broker after another one's death.
+    """A broker after the failure of another.
 
     Attributes:
-        dead: Of the broker that died.
-        broker_id: Of this one.
-        led_partitions: Partitions that it leads then.
-        led_before: Entries that it led before.
-        led_pids: Entries that it leads then.
-        held_pids: Entries that it holds, before and after.
+        dead: The broker that failed.
+        broker_id: This broker.
+        led_partitions: Partitions it leads afterwards.
+        led_before: Entries of partitions it led before.
+        led_pids: Entries of partitions it leads afterwards.
+        held_pids: Entries it holds, before and after.
     """
 
     dead: int
@@ -48,12 +48,12 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Failover:
-    """What the death of a broker does.
+    """Effects of a broker's failure.
 
     Attributes:
-        dead: Of the broker that dies.
+        dead: The broker that fails.
         survivors: All others, by id.
-        leaderless: Topic and number of partitions that nobody could lead; some may have no leader now.
+        leaderless: Topic and number of partitions left without a leader; some may have none already.
     """
 
     dead: int
@@ -62,12 +62,12 @@ class Failover:
 
 
 def failovers(census: Census) -> list[Failover]:
-    """Work out the death of each broker."""
+    """Predict the failure of each broker."""
     return [failover(census, broker_id) for broker_id in _brokers(census)]
 
 
 def failover(census: Census, dead: int) -> Failover:
-    """Work out the death of one broker; no partition is reassigned."""
+    """Predict the failure of one broker, without reassignment of partitions."""
     survivors = [broker_id for broker_id in _brokers(census) if broker_id != dead]
     partitions, before, after = (dict.fromkeys(survivors, 0) for _ in range(3))
     leaderless = []

@@ -1,7 +1,6 @@
-"""What a broker will hold: what it holds now, less what expires, and what comes at a rate.
+"""Forecasts what a broker will hold: current entries, less those that expire, plus new ones at a rate.
 
-The expiry of what is there is exact, but for the time between a broker's checks: on average half of it passes before an
-expired entry goes.
+The expiry of current entries is exact, except for the check interval: an expired entry stays for half of it on average.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ _LEAST_STEPS = 100
 
 
 class Outlook:
-    """What one broker will hold, by the time from now."""
+    """Forecast for one broker, by time from now."""
 
     def __init__(self, census: Census, broker_id: int, rate: Rate) -> None:
-        """Begin with what a census found.
+        """Start from a census.
 
         Args:
-            census: Of now.
-            broker_id: Of the broker.
-            rate: At which entries come.
+            census: The current one.
+            broker_id: The broker.
+            rate: Of new entries.
         """
         self._now_ms = census.taken_at_ms
         self._rate = rate
@@ -35,7 +34,7 @@ class Outlook:
         self._kept_ms = expiration_ms + check_ms / 2
         self._pause_ms = longest_pause_ms(expiration_ms)
         self.swing = rate.pids_per_hour * check_ms / _HOUR_MS
-        """By so many entries it goes up and down from check to check, once it has settled."""
+        """Entries by which the settled count rises and falls between checks."""
         closed = [(each.last_timestamps_ms[~each.in_transaction], each) for each in census.of_broker(broker_id)]
         times = np.concatenate([times for times, _ in closed] or [np.empty(0, np.int64)])
         self._open = census.held(broker_id) - len(times)
@@ -44,27 +43,27 @@ class Outlook:
             self._last_ms: Int64s = np.sort(times[~goes_on])
             self._steady, self._active = float(goes_on.sum()), np.inf
         else:
-            # Nobody knows which, but what was active lately and did not begin lately goes on.
+            # Unknown which ones, but entries active lately that are not new stay in use.
             self._last_ms = np.sort(times)
             self._active = float(self._later_than(self._now_ms - self._pause_ms))
             self._steady = max(0.0, self._active - rate.pids_per_hour * self._pause_ms / _HOUR_MS)
 
     def held_in(self, ms: float) -> int:
-        """Entries held after a time without a surprise."""
+        """Entries held after `ms` at this rate."""
         return round(self._held_in(ms))
 
     def reaches(self, limit: int) -> float | None:
-        """Milliseconds until so many entries are held; None if never at this rate."""
+        """Milliseconds until `limit` entries are held; None if never at this rate."""
         return next((ms for ms in self._moments() if self._held_in(ms) >= limit), None)
 
     @property
     def settles_at(self) -> int:
-        """Entries held when all that is there has expired or goes on: where this rate leads to."""
+        """Entries held in the steady state of this rate."""
         return self.held_in(self._horizon_ms)
 
     @property
     def _horizon_ms(self) -> float:
-        # After that the count does not change any more.
+        # By then the count is steady.
         return self._kept_ms + 2 * self._pause_ms
 
     def _moments(self) -> Iterator[float]:
@@ -72,7 +71,7 @@ class Outlook:
         return (number * step_ms for number in range(round(self._horizon_ms / step_ms) + 1))
 
     def _in_use(self, census: Census, replica: ReplicaProducers) -> Bools:
-        """Which entries will go on: what was in use for longer than it has been silent since."""
+        """Which entries stay in use: those used for longer than they have been silent."""
         last_ms = replica.last_timestamps_ms[~replica.in_transaction]
         handed_out = census.owners.handed_out_ms[census.owners.rows(replica.producer_ids[~replica.in_transaction])]
         used_ms = np.where(handed_out == NOT_KNOWN_MS, self._pause_ms, last_ms - handed_out)

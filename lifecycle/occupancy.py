@@ -1,7 +1,7 @@
-"""What brokers hold in memory of producers (KIP-854): a census of their partitions' maps, counted and judged.
+"""Census of the producer state that brokers hold in memory (KIP-854).
 
-An entry is what one replica of a partition remembers of one producer id: that is what takes memory, and what the
-broker's own metric `ProducerIdCount` counts. Followers hold entries as leaders do: they replicate the batches.
+An entry is one producer id on one replica of a partition: this is what takes memory, and what the broker's metric
+`ProducerIdCount` counts. Followers hold entries as leaders do, since they replicate the batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 NOT_KNOWN_MS = -1
-"""Stands for a time that nobody told."""
+"""Stands for an unknown time."""
 MAX_IDLE_HOURS = 168
-"""Longer than that is not told apart: a client may stamp a batch with any time."""
+"""Upper bound of idle times: clients may stamp batches with any time."""
 _HOUR_MS = 3_600_000
 
 
@@ -32,13 +32,13 @@ class ReplicaProducers:
     """The entries of one replica of a partition, as columns of the same length.
 
     Attributes:
-        broker_id: Of the broker that holds it.
+        broker_id: Broker that holds it.
         topic: Its topic.
         partition: Its number.
         is_leader: Whether that broker leads the partition.
-        producer_ids: Of each entry.
-        last_timestamps_ms: Of each one's last batch, ms since the epoch, as the client stamped it.
-        in_transaction: Whether a transaction is open; such an entry never expires.
+        producer_ids: Producer id of each entry.
+        last_timestamps_ms: Time of its last batch, ms since the epoch, as stamped by the client.
+        in_transaction: Whether it has an open transaction; then it never expires.
     """
 
     broker_id: int
@@ -55,12 +55,12 @@ class ReplicaProducers:
 
 @dataclass(frozen=True)
 class CensusOwners:
-    """Whose producer ids are, as columns sorted by producer id.
+    """Owners of producer ids, as columns sorted by producer id.
 
     Attributes:
-        producer_ids: All that a census found, each once, ascending.
-        codes: Of the principal of each, an index of `principals`.
-        handed_out_ms: When each was handed out, ms since the epoch; `NOT_KNOWN_MS` where nobody told.
+        producer_ids: All in a census, distinct, ascending.
+        codes: Index of each one's owner in `principals`.
+        handed_out_ms: When each was handed out, ms since the epoch; `NOT_KNOWN_MS` if unknown.
         principals: By code.
     """
 
@@ -70,20 +70,20 @@ class CensusOwners:
     principals: tuple[str, ...]
 
     def rows(self, producer_ids: Int64s) -> npt.NDArray[np.intp]:
-        """Where producer ids of the census stand in the columns."""
+        """Rows of producer ids in the columns."""
         return np.searchsorted(self.producer_ids, producer_ids)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Who has a partition.
+    """Replicas of a partition.
 
     Attributes:
         topic: Its topic.
         partition: Its number.
-        leader: Id of its leader; None while it has none.
-        replicas: Ids of all that shall have it, the preferred leader first.
-        in_sync: Ids of those that have all of it.
+        leader: Id of its leader; None if it has none.
+        replicas: Ids of its replicas, the preferred leader first.
+        in_sync: Ids of its in-sync replicas.
     """
 
     topic: str
@@ -95,15 +95,15 @@ class Placement:
 
 @dataclass(frozen=True)
 class Census:
-    """What all brokers hold.
+    """Producer state of all brokers.
 
     Attributes:
         taken_at_ms: When, ms since the epoch.
-        replicas: Of all partitions, by all brokers that answered.
+        replicas: Of all partitions, from all brokers that answered.
         placements: Of all partitions.
-        owners: Of all producer ids that were found.
+        owners: Of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
-        checks_ms: How often brokers look for expired producers, of those that do not do so every ten minutes.
+        checks_ms: Interval of expiration checks by broker, where it is not ten minutes.
     """
 
     taken_at_ms: int
@@ -114,7 +114,7 @@ class Census:
     checks_ms: Mapping[int, int] = field(default_factory=dict)
 
     def check_interval_ms(self, broker_id: int) -> int:
-        """How often a broker looks for expired producers."""
+        """Interval of a broker's expiration checks."""
         return self.checks_ms.get(broker_id, CHECK_INTERVAL_MS)
 
     def of_broker(self, broker_id: int) -> Sequence[ReplicaProducers]:
@@ -126,7 +126,7 @@ class Census:
         return sum(map(len, self.of_broker(broker_id)))
 
     def entries(self, broker_id: int, placement: Placement) -> int:
-        """Entries that a broker holds of one partition."""
+        """Entries that a broker holds for one partition."""
         return self._entries.get((broker_id, placement.topic, placement.partition), 0)
 
     @cached_property
@@ -143,17 +143,16 @@ class Census:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """What a broker holds of a principal's producers in a topic.
+    """Entries of a principal in a topic on a broker.
 
     Attributes:
-        broker_id: Of the broker.
+        broker_id: The broker.
         topic: The topic.
-        principal: Whose they are, or `unknown`.
-        led_pids: Entries of partitions that the broker leads.
-        held_pids: Entries of all that it has a replica of.
+        principal: Their owner, or `unknown`.
+        led_pids: Entries of partitions it leads.
+        held_pids: Entries of all its replicas.
         open_transactions: Held entries with an open transaction; they never expire.
-        idle_hours: Held entries by whole hours since their last batch; ends with the longest idle one's, and the entry
-            of `MAX_IDLE_HOURS` counts those idle for longer, too.
+        idle_hours: Held entries by whole hours since their last batch; `MAX_IDLE_HOURS` includes all beyond.
     """
 
     broker_id: int
@@ -166,7 +165,7 @@ class Occupancy:
 
 
 def count_occupancy(census: Census) -> list[Occupancy]:
-    """Count entries by broker, topic and principal; the most held first."""
+    """Count entries by broker, topic and principal; largest first."""
     groups: dict[tuple[int, str], list[ReplicaProducers]] = defaultdict(list)
     for replica in census.replicas:
         groups[replica.broker_id, replica.topic].append(replica)
@@ -175,7 +174,7 @@ def count_occupancy(census: Census) -> list[Occupancy]:
 
 
 def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterator[Occupancy]:
-    """Count the replicas that a broker has of a topic."""
+    """Count the entries of one broker and topic."""
     times = np.concatenate([replica.last_timestamps_ms for replica in replicas])
     opened = np.concatenate([replica.in_transaction for replica in replicas])
     led = np.concatenate([np.full(len(replica), replica.is_leader) for replica in replicas])
@@ -197,27 +196,27 @@ def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterat
         )
 
 
-# What it weighs
+# Memory
 
 
 BYTES_PER_PID = 306
-"""Heap of an entry with one batch, measured on Kafka 4.3; with the five that are kept it is 446 (docs/kip-854.md)."""
+"""Heap of an entry with one batch, measured on Kafka 4.3; 446 with the most it keeps, five (docs/kip-854.md)."""
 
 
 def estimated_bytes(pids: float) -> int:
-    """Heap that so many entries take."""
+    """Estimate the heap of this many entries."""
     return round(pids * BYTES_PER_PID)
 
 
 def owners_of(
     replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]], unknown: str = "unknown"
 ) -> CensusOwners:
-    """Join producer ids of replicas to who got them.
+    """Join the producer ids of replicas with their owners.
 
     Args:
-        replicas: That were found.
-        bound: Principal and time of hand-out (ms since the epoch) by producer id; others are left out.
-        unknown: Principal of ids that are not bound.
+        replicas: Of a census.
+        bound: Principal and hand-out time (ms since the epoch) by producer id.
+        unknown: Principal of ids that are not in `bound`.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)

@@ -1,8 +1,7 @@
-"""How fast entries come to a broker: today's rate, and beside it that of a flood that has only just begun.
+"""Estimates the rate of new entries on a broker: today's, and that of a flood that has just begun.
 
-Today's rate is the best of three sources: when the producer ids were handed out, an earlier census, or how long those
-held now are idle. It is of an hour at least, so a flood of two minutes hardly shows in it; on the night that it
-matters the rate is young. What came lately tells that one, unless chance could have made it.
+Today's rate comes from the best of three sources: hand-out times, an earlier census, or idle times. It averages over an
+hour at least, so it hides a flood of two minutes; the recent rate shows that one, if chance can't explain it.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ import numpy as np
 from lifecycle.occupancy import NOT_KNOWN_MS, Census, Int64s
 
 RATE_HOURS = 24.0
-"""A rate is of the last so many hours: today's."""
+"""Span of today's rate."""
 LEAST_AGE_MS = 600_000
-"""An earlier census must be so old: brokers look for expired producers that often, unless they are told otherwise."""
+"""Minimum age of an earlier census: the default interval of expiration checks."""
 LATELY_MS = 60_000
-"""What came lately is counted over so long at least: a deployment opens its producers within moments."""
+"""Minimum span of the recent rate: a deployment opens its producers within moments."""
 LEAST_PIDS = 20
-"""Fewer producer ids tell no rate of lately."""
+"""Minimum of producer ids for a recent rate."""
 HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
 _HOUR_MS = 3_600_000
 _BOUND_SHARE = 0.9
-# Standard errors: many moments are looked at, and chance alone makes one of them more than two too high.
+# In standard errors: of the many spans examined, chance alone puts some more than two too high.
 _ERRORS = 3.0
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How fast entries come to a broker.
+    """Rate of new entries on a broker.
 
     Attributes:
-        pids_per_hour: New entries in an hour.
-        source: What it was told by: `hand-out times`, `earlier sweep` or `idle times`.
-        counted: Producer ids that it was counted from.
-        span_ms: Time that they took to come.
+        pids_per_hour: New entries per hour.
+        source: `hand-out times`, `earlier sweep` or `idle times`.
+        counted: Producer ids it is based on.
+        span_ms: Time they took to arrive.
     """
 
     pids_per_hour: float
@@ -49,17 +48,17 @@ class Rate:
 
     @property
     def error_share(self) -> float | None:
-        """Standard error of it, as a share; None if it was counted from nothing."""
+        """Relative standard error; None if it is based on nothing."""
         return 1 / math.sqrt(self.counted) if self.counted else None
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What is known of how fast entries come.
+    """Rates of new entries.
 
     Attributes:
-        today: Of the last day, or of as long as is known; an hour at least, unless producers expire sooner.
-        lately: Since a moment of the last hour; None if that is no faster than today's by more than chance.
+        today: Over the last day or as far as known; at least an hour, unless producers expire sooner.
+        lately: Over a part of the last hour; None unless significantly faster than today's.
     """
 
     today: Rate
@@ -67,19 +66,19 @@ class Rates:
 
     @property
     def highest_first(self) -> tuple[Rate, ...]:
-        """Both, the one to plan by first."""
+        """Both, the higher first."""
         return (self.today,) if self.lately is None else (self.lately, self.today)
 
 
 @dataclass(frozen=True)
 class EarlierCensus:
-    """What a broker held some time ago.
+    """Counts of an earlier census of a broker.
 
     Attributes:
-        age_ms: How long ago.
-        held_pids: Entries that it held then.
+        age_ms: Its age.
+        held_pids: Entries held then.
         open_transactions: Of these, with an open transaction.
-        idle_hours: Of all, by whole hours since their last batch then.
+        idle_hours: Entries by whole hours since their last batch then.
     """
 
     age_ms: int
@@ -89,17 +88,17 @@ class EarlierCensus:
 
 
 def longest_pause_ms(expiration_ms: int) -> float:
-    """How long a producer may be silent and still be taken for one in use, where nobody knows its age."""
+    """Longest silence of a producer that still counts as in use, if its age is unknown."""
     return min(_HOUR_MS, expiration_ms / 2)
 
 
 def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = ()) -> Rates:
-    """Estimate how many entries come to a broker in an hour.
+    """Estimate the rate of new entries on a broker.
 
     Args:
-        census: Of now.
-        broker_id: Of the broker.
-        earlier: What it held before, in any order; those too young or too old are passed over.
+        census: The current one.
+        broker_id: The broker.
+        earlier: Earlier censuses, in any order; too recent or too old ones are skipped.
     """
     expiration_ms, held = census.expirations_ms[broker_id], census.held(broker_id)
     hand_outs = _HandOuts.of(census, broker_id)
@@ -119,11 +118,11 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
 
 @dataclass(frozen=True)
 class _HandOuts:
-    """Producer ids that a broker holds and whose hand-out is known, the youngest first.
+    """Producer ids that a broker holds and whose hand-out time is known, youngest first.
 
     Attributes:
-        ages_ms: Since they were handed out.
-        entries: That the broker holds of each.
+        ages_ms: Time since hand-out.
+        entries: Entries the broker holds for each.
     """
 
     ages_ms: Int64s
@@ -136,26 +135,26 @@ class _HandOuts:
         entries = np.bincount(np.concatenate([np.empty(0, np.intp), *rows]), minlength=len(owners.producer_ids))
         known = np.flatnonzero((entries > 0) & (owners.handed_out_ms != NOT_KNOWN_MS))
         handed_out = owners.handed_out_ms[known]
-        # A sweep takes its time, and finds what came meanwhile.
+        # Ids may be handed out during the sweep.
         now_ms = max(census.taken_at_ms, int(handed_out.max(initial=0)))
         order = np.argsort(-handed_out)
         return cls(now_ms - handed_out[order], entries[known][order])
 
     def rate(self, expiration_ms: int) -> Rate:
-        # Those that were handed out within the expiration are all still there.
+        # All ids handed out within the expiration are still held.
         span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, max(_HOUR_MS, int(self.ages_ms[-1])))
         counted = int(np.searchsorted(self.ages_ms, span_ms, side="right"))
         return Rate(float(self.entries[:counted].sum()) * _HOUR_MS / span_ms, HAND_OUTS, counted, span_ms)
 
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
-        """The time since a moment of the last hour in which most came for sure, if it is more than today."""
+        """The highest significant rate over a span that ends now, within the last hour; None if not above today's."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
         if known < LEAST_PIDS:
             return None
         counted = np.arange(1, known + 1)
         spans_ms = np.maximum(self.ages_ms[:known], LATELY_MS)
         come = np.concatenate([[0], np.cumsum(self.entries[:known])])
-        # What opened its producers at once and is done must not pass for a flood: the later half alone has to tell so.
+        # A burst that is over must not count as a flood: the later half of the span must show the rate by itself.
         later = come[np.searchsorted(self.ages_ms[:known], spans_ms / 2, side="right")]
         rates = np.minimum(come[1:], 2 * later) / spans_ms
         surely = np.where(counted >= LEAST_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
@@ -169,14 +168,14 @@ class _HandOuts:
 
 
 def _longest_age_ms(expiration_ms: int) -> float:
-    # Older ones have lost those that were in use then, and may have come back: nobody can tell how many.
+    # Of older ones, unknowably many entries have expired and come back.
     return min(RATE_HOURS * _HOUR_MS, expiration_ms - _HOUR_MS)
 
 
 def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rate:
     gone = 0.0
     for hours, entries in enumerate(earlier.idle_hours):
-        # Of the entries of an hour, those idle long enough to be expired by now.
+        # Share of the entries of this hour that have expired by now.
         begin_ms = hours * _HOUR_MS + earlier.age_ms - expiration_ms
         gone += entries * min(1.0, max(0.0, begin_ms / _HOUR_MS + 1.0))
     gone = min(gone, earlier.held_pids - earlier.open_transactions)
@@ -185,7 +184,7 @@ def _by_census(held_now: int, earlier: EarlierCensus, expiration_ms: int) -> Rat
 
 
 def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rate | None:
-    """What a broker holds more than in a sweep of the last hour; as much again may have come as expired."""
+    """Growth since a sweep of the last hour: a lower bound, since new entries may have replaced expired ones."""
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier
@@ -200,7 +199,7 @@ def _surely(rate: Rate) -> float:
 
 
 def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
-    """Where nothing changes, as many begin as fall silent; those silent for a moment may only pause."""
+    """In a steady state as many start as fall silent; briefly silent ones may only be paused."""
     replicas = census.of_broker(broker_id)
     idle_ms = np.concatenate([census.taken_at_ms - each.last_timestamps_ms for each in replicas] or [np.empty(0, int)])
     if not len(idle_ms):
@@ -208,7 +207,7 @@ def _by_idle_times(census: Census, broker_id: int, expiration_ms: int) -> Rate:
     pause_ms = longest_pause_ms(expiration_ms)
     span_ms = min(RATE_HOURS * _HOUR_MS, expiration_ms, int(idle_ms.max()))
     if span_ms <= pause_ms:
-        # Too young to tell: as if all had begun within an hour, or within their expiration.
+        # Too young to tell: assume that all started within an hour, or within the expiration.
         within_ms = min(_HOUR_MS, expiration_ms)
         return Rate(float(len(idle_ms)) * _HOUR_MS / within_ms, IDLE, len(idle_ms), within_ms)
     silent = int(((idle_ms >= pause_ms) & (idle_ms <= span_ms)).sum())

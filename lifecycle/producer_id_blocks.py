@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 BLOCK_LENGTH = 1000
-"""Producer ids in a block, on every Kafka so far."""
+"""Producer ids in a block, in all versions of Kafka so far."""
 MAX_PRODUCER_ID = 2**63 - 1
 PREFETCH_SHARE = 0.9
-"""Used share of its block at which a broker asks for the next one: so much of it is gone by then."""
+"""Used share of a block at which a broker prefetches the next."""
 CLOCK_TOLERANCE_MS = 10_000
-"""Controllers take turns, and their clocks differ: within this time the order of two blocks says nothing."""
+"""Clock skew between controllers: within it the order of two blocks is unknown."""
 
 _HOUR_MS = 3_600_000
 
@@ -26,7 +26,7 @@ CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class Consequence(str, Enum):
-    """What an answer means for the broker that asked."""
+    """Effect of an answer on the broker that asked."""
 
     BLOCK = "block"
     FATAL = "fatal"
@@ -34,7 +34,7 @@ class Consequence(str, Enum):
 
 
 def consequence(error: str) -> Consequence:
-    """Say what a broker does after an answer: all errors but a missing right are passing (KIP-730).
+    """Return what a broker does after an answer: all errors but a missing ACL are retried (KIP-730).
 
     Examples:
         >>> consequence("STALE_BROKER_EPOCH").value, consequence("CLUSTER_AUTHORIZATION_FAILED").value
@@ -47,13 +47,13 @@ def consequence(error: str) -> Consequence:
 
 @dataclass(frozen=True, order=True)
 class Block:
-    """Producer ids that one broker may hand out.
+    """A block of producer ids allocated to a broker.
 
     Attributes:
-        first: The lowest of them.
-        length: How many.
-        broker_id: Of the broker.
-        broker_epoch: Of that broker when it asked; -1 if not known.
+        first: The lowest id.
+        length: Number of ids.
+        broker_id: The broker.
+        broker_epoch: Its epoch when it asked; -1 if unknown.
         allocated_at_ms: When the controller answered, ms since the epoch.
     """
 
@@ -65,7 +65,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """The id behind the last one: where the next block may begin."""
+        """The id after the last one: where the next block may begin."""
         return self.first + self.length
 
     def __contains__(self, producer_id: int) -> bool:
@@ -81,8 +81,8 @@ class Violation:
 
     Attributes:
         promise: `no overlap`, `start >= last end` or `epoch not stale`.
-        block: Which one.
-        other: What it disagrees with: an id of another block, the end of the blocks before, or a newer epoch.
+        block: The block.
+        other: What it conflicts with: the end of other blocks, or a newer epoch.
     """
 
     promise: str
@@ -91,11 +91,11 @@ class Violation:
 
 
 def find_violations(blocks: Iterable[Block], tolerance_ms: int = CLOCK_TOLERANCE_MS) -> list[Violation]:
-    """Hold blocks to the promises of KIP-730: no overlap, start >= last end, epoch not stale.
+    """Check blocks against the promises of KIP-730: no overlap, start >= last end, epoch not stale.
 
     Args:
         blocks: All known ones, each once, in any order.
-        tolerance_ms: How far clocks of controllers may differ; an overlap is one at any time.
+        tolerance_ms: Clock skew between controllers; overlaps count regardless.
     """
     known = list(blocks)
     found = [*_overlaps(known)]
@@ -124,11 +124,11 @@ def _overlaps(blocks: Iterable[Block]) -> Iterator[Violation]:
         end = max(end, block.end)
 
 
-# Who got an id
+# Fate of an id
 
 
 class Fate(str, Enum):
-    """What became of a producer id of a block."""
+    """Fate of a producer id of a block."""
 
     HANDED_OUT = "handed out"
     LOST = "lost"
@@ -137,13 +137,13 @@ class Fate(str, Enum):
 
 
 def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> Fate:
-    """Say what became of a producer id: a broker hands the ids of a block out in order, and its blocks in order.
+    """Return the fate of a producer id: a broker hands out ids, and uses its blocks, in ascending order.
 
     Args:
-        producer_id: That is asked for.
-        block: That holds it.
+        producer_id: The id.
+        block: Its block.
         blocks: All known ones, each once.
-        newest_issued: Greatest id seen that was handed out, by `first` of its block; blocks without one are left out.
+        newest_issued: Greatest id known to be handed out, by `first` of its block.
     """
     mine = [each for each in blocks if each.broker_id == block.broker_id]
     life = [each for each in mine if each.broker_epoch == block.broker_epoch]
@@ -155,17 +155,17 @@ def fate(producer_id: int, block: Block, blocks: Iterable[Block], newest_issued:
     return Fate.LOST if any(each.broker_epoch > block.broker_epoch for each in mine) else Fate.NOT_YET
 
 
-# What restarts cost
+# Ids lost at restarts
 
 
 @dataclass(frozen=True)
 class BlockLoss:
-    """A block whose broker came back before it was used up: a broker keeps its block in memory only.
+    """A block whose broker restarted before using it up: brokers keep blocks in memory only.
 
     Attributes:
-        block: Which one.
-        pids: Ids of it that nobody gets any more.
-        is_exact: Whether an id of it was seen that was handed out; else `pids` is the most it can be.
+        block: The block.
+        pids: Ids that will never be handed out.
+        is_exact: Whether an id of it was seen handed out; otherwise `pids` is an upper bound.
     """
 
     block: Block
@@ -174,11 +174,11 @@ class BlockLoss:
 
 
 def lost_at_restarts(blocks: Iterable[Block], newest_issued: Mapping[int, int]) -> list[BlockLoss]:
-    """Estimate what was lost when brokers restarted: the rest of the block in use, and one that was fetched ahead.
+    """Estimate ids lost when brokers restarted: the rest of the block in use, and a prefetched one.
 
     Args:
         blocks: All known ones, each once.
-        newest_issued: Greatest id seen that was handed out, by `first` of its block; blocks without one are left out.
+        newest_issued: Greatest id known to be handed out, by `first` of its block.
     """
     lives: dict[tuple[int, int], list[Block]] = defaultdict(list)
     for block in sorted(blocks):
@@ -195,7 +195,7 @@ def _losses_of_life(held: Sequence[Block], newest_issued: Mapping[int, int]) -> 
     for later, block in enumerate(reversed(held)):
         yield _loss(block, later, newest_issued)
         if block.first in newest_issued:
-            # Those before it were used up: ids of a later block are not handed out before.
+            # Earlier blocks were used up: ids are handed out in order.
             return
 
 
@@ -204,16 +204,16 @@ def _loss(block: Block, later: int, newest_issued: Mapping[int, int]) -> BlockLo
         return BlockLoss(block, block.end - 1 - newest_issued[block.first], is_exact=True)
     if later == 0:
         return BlockLoss(block, block.length, is_exact=False)
-    # The next one was asked for when so much of this was used; with two behind it, it was used up.
+    # One later block may be a prefetch; with two, this one was used up.
     return BlockLoss(block, round(block.length * (1 - PREFETCH_SHARE)) if later == 1 else 0, is_exact=False)
 
 
 def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
-    """Producer ids an hour that each broker took, in blocks: of the last 24 hours, or of as long as blocks are known.
+    """Producer ids per hour allocated to each broker, over the last 24 hours or as far as known.
 
     Args:
         blocks: All known ones, each once.
-        now_ms: Our clock, ms since the epoch.
+        now_ms: Wall clock, ms since the epoch.
     """
     known = list(blocks)
     ages_ms = [now_ms - block.allocated_at_ms for block in known]
@@ -226,7 +226,7 @@ def pids_per_hour(blocks: Iterable[Block], now_ms: int) -> dict[int, float]:
 
 
 def hours_left(next_producer_id: int, pids_per_hour: float) -> float | None:
-    """Hours until the ids of a cluster are used up at a rate; None if it never happens.
+    """Hours until a cluster runs out of ids at a rate; None if never.
 
     Examples:
         >>> round(hours_left(0, 1_000_000) / 24 / 365.25)

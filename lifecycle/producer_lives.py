@@ -1,7 +1,7 @@
-"""How long producer ids were in use: from the hand-out, which a tap saw, to the last batch, which brokers remember.
+"""How long producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
 
-A broker does not know who is connected. An id that was used for longer than it has been silent since is taken for one
-that is kept; one that was used once and never again looks the same whether its producer was closed or forgotten.
+Brokers do not know which producers are open. An id used for longer than it has been silent counts as kept; one used
+only once looks the same whether its producer was closed or leaked.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import numpy as np
 from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
-"""Of ids so young nobody can say whether they are kept."""
+"""Younger ids can't be classified as kept or not."""
 LEAST_BEATS = 9
 MOST_SLIP_MS = 8.0
-"""By which a schedule may seem to slip at each beat; a process takes longer to start."""
+"""Tolerated drift of a schedule per period; starting a process takes longer."""
 
 
 @dataclass(frozen=True)
 class Life:
-    """A producer id in use.
+    """The time that a producer id was in use.
 
     Attributes:
-        host: Address that it was handed out to.
+        host: Address it was handed out to.
         from_ms: When it was handed out, ms since the epoch.
-        to_ms: Of its last batch; `from_ms` if there was none.
+        to_ms: Time of its last batch; `from_ms` if there was none.
     """
 
     host: str
@@ -39,15 +39,15 @@ class Life:
 
 @dataclass(frozen=True, kw_only=True)
 class Lives:
-    """What the lives of a client's producer ids have in common.
+    """Statistics over the lives of a client's producer ids.
 
     Attributes:
-        kept_share: Share of the ids that are still in use.
-        used_seconds: Median time that the others were in use.
-        used_spread: Interquartile range of that over its median.
-        down_spread: The same of the time from the end of an id to the next one of its address.
-        outlived: Median of how many later ones were handed out while those that ended were in use.
-        on_schedule: Whether they were handed out every so many whole seconds, without ever getting out of step.
+        kept_share: Share of ids still in use.
+        used_seconds: Median time in use of the others.
+        used_spread: Interquartile range of that time over its median.
+        down_spread: The same for the time from the end of an id to the next id of its address.
+        outlived: Median number of ids handed out during the life of an ended one.
+        on_schedule: Whether ids were handed out at a period of whole seconds, without drift.
     """
 
     kept_share: float
@@ -59,11 +59,11 @@ class Lives:
 
 
 def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
-    """Tell what lives have in common; None if all are too young to tell.
+    """Summarise lives; None if all are too young.
 
     Args:
-        lives: Of a client, in any order.
-        now_ms: When the brokers were asked.
+        lives: Of one client, in any order.
+        now_ms: When the brokers were asked, ms since the epoch.
     """
     known = sorted((each for each in lives if now_ms - each.from_ms >= YOUNG_MS), key=lambda each: each.from_ms)
     if not known:
@@ -93,7 +93,7 @@ def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
 
 
 def _keep_step(lives: Sequence[Life]) -> bool:
-    """Say whether hand-outs keep step with a clock; what waits for a while after each one slips a little each time."""
+    """Whether hand-outs follow a fixed schedule; a fixed delay after each one would drift."""
     if len(lives) < LEAST_BEATS:
         return False
     times = np.array([each.from_ms for each in lives], np.float64)
@@ -105,7 +105,7 @@ def _keep_step(lives: Sequence[Life]) -> bool:
     beats = np.concatenate([[0.0], np.cumsum(np.round(gaps_ms / gap_ms))])
     late_ms = times - beats * period_ms
     third = len(times) // 3
-    # A busy machine is late now and then, never early: the earliest of the first and of the last ones tell the clock.
+    # A busy machine is sometimes late, never early: compare the earliest of the first and last thirds.
     slip_ms = abs(float(late_ms[-third:].min() - late_ms[:third].min()))
     return slip_ms <= MOST_SLIP_MS * float(beats[-1]) * 2 / 3
 

@@ -1,4 +1,4 @@
-"""The contracts of our topics: their names, the records in them, and how tallied events are packed.
+"""The contracts of our topics: their names, their records, and how tallied events are packed.
 
-Whoever writes them and whoever reads them finds them here, so that neither imports the other.
+Shared by writers and readers, so that neither imports the other.
 """

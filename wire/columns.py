@@ -1,6 +1,6 @@
-"""What the stream reads of the taps' records, as columns in Spark's words.
+"""Spark schemas of the taps' records, as far as the stream reads them.
 
-The classes of the records are the contract; a test compares names and types.
+The record classes are the contract; a test compares names and types.
 """
 
 HEARTBEAT_COLUMNS = (

@@ -1,4 +1,4 @@
-"""What a tap says of itself: the records of the topic `tap-status`, and what they are made of."""
+"""Heartbeats of taps: the records of the topic `tap-status`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 
 
 class FilePosition(msgspec.Struct, frozen=True, tag="file"):
-    """A place in a file that may since have been renamed, compressed, or copied and cut.
+    """A position in a file that may since have been renamed, compressed, or copied and truncated.
 
     Attributes:
         inode: of the file.
         offset: in bytes, of the uncompressed file.
-        head_bytes: how much of its beginning is in `head`.
-        head: hash of its beginning: the same file under another name, also as `.gz` or as a copy, begins the same.
-        written_ns: when it was written last; should it be gone, files written earlier were read.
+        head_bytes: length of the beginning hashed in `head`.
+        head: hash of its beginning, which identifies the file after a rename, compression or copy.
+        written_ns: when it was last written; if it is gone, files written earlier have been read.
     """
 
     inode: int
@@ -27,11 +27,11 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
 
 
 class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
-    """A place in each partition of a topic.
+    """A position in a topic.
 
     Attributes:
-        topic: its name.
-        offsets: of the next record, by partition.
+        topic: the topic.
+        offsets: offset of the next record by partition.
     """
 
     topic: str
@@ -43,7 +43,7 @@ Position = FilePosition | TopicPosition
 
 @dataclass(frozen=True)
 class BorrowedId:
-    """A producer id that was used by another principal than the one it was handed out to."""
+    """A producer id used by another principal than it was handed out to."""
 
     producer_id: int
     owner: str
@@ -51,25 +51,25 @@ class BorrowedId:
 
 
 class TapHeartbeat(msgspec.Struct, frozen=True):
-    """A record of the topic `tap-status`, keyed by broker: what a tap says of one broker it watches.
+    """A record of the topic `tap-status`, keyed by broker: a tap's state for one broker.
 
     Attributes:
         timestamp_ms: the tap's clock.
-        broker_id: of the broker.
-        host: that the tap runs on.
-        tap_id: of this run of the tap.
+        broker_id: the broker.
+        host: host of the tap.
+        tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
-        counters: see `broker.tap.tap_counters`, since the start; those not of lines are of the tap, not of one broker.
-        position: of the tap, as in its position file; None if nothing came yet.
-        behind_bytes: of the file that were not read yet; None for other sources.
-        lag_records: of the topic that were not read yet; None for other sources.
-        newest_line_ms: time of the broker's last batch; None if none came yet.
-        unplaced_share: of the batches since the last heartbeat, as `unknown`: 0 to 1.
-        borrowed: the last producer ids that others used than those they were handed out to.
-        stopped: the tap ended in good order.
-        cluster_brokers: ids of the brokers that the cluster had then: some may have no tap.
-        bad_samples: how the last bad lines began.
-        logging: whether the broker's log was on when that was asked last; None if it was not asked or not told.
+        counters: see `broker.tap.tap_counters`; those not about lines are of the whole tap.
+        position: as in the tap's position file; None if nothing was read yet.
+        behind_bytes: bytes of the file not read yet; None for other sources.
+        lag_records: records of the topic not read yet; None for other sources.
+        newest_line_ms: time of the broker's last batch; None before the first.
+        unplaced_share: share of batches since the last heartbeat sent as `unknown`, 0 to 1.
+        borrowed: last producer ids used by others than their owners.
+        stopped: the tap shut down cleanly.
+        cluster_brokers: ids of all brokers of the cluster, with a tap or without.
+        bad_samples: beginnings of the last bad lines.
+        logging: whether the broker's log was on when last checked; None if unknown.
     """
 
     timestamp_ms: int
@@ -90,5 +90,5 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     logging: bool | None = None
 
     def key(self) -> bytes:
-        """One broker, one record."""
+        """The key: the broker's id."""
         return str(self.broker_id).encode()

@@ -1,4 +1,4 @@
-"""Tallied events on their way from the pre-aggregation to the operator: how they are packed and unpacked."""
+"""Packs pre-aggregated events on their way to the operator."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Quarantined(NamedTuple):
-    """A record that is not a produce event: where it is, what it held, and what is wrong with it."""
+    """An input record that is not a produce event: value, reason and position."""
 
     value: bytes
     reason: str
@@ -17,7 +17,7 @@ class Quarantined(NamedTuple):
 
 
 PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
-"""`principal` is an overflow entry for those that can't be tracked."""
+"""`principal` is an overflow entry for principals that are not tracked."""
 
 
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):
@@ -36,12 +36,12 @@ class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     client_ids: list[str]
 
     def newest_ms(self) -> int:
-        """Return the time of the newest of them, in milliseconds since the epoch."""
+        """Return the greatest timestamp, in milliseconds since the epoch."""
         return max(memoryview(self.timestamps_ms).cast("q"))
 
 
 class PackedQuarantine(msgspec.Struct, array_like=True, tag=1):
-    """Bad records, on their way past the quota rules."""
+    """Bad records, which bypass the quota rules."""
 
     records: list[Quarantined]
 
@@ -51,11 +51,11 @@ _unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
 
 
 def pack(tallied: PackedEvents | PackedQuarantine) -> bytes:
-    """Return what a row of `PRE_AGGREGATE_SCHEMA` carries."""
+    """Encode the `packed` column of `PRE_AGGREGATE_SCHEMA`."""
     return _packer.encode(tallied)
 
 
 def unpack(packed: bytes) -> PackedEvents | PackedQuarantine:
-    """Return what `pack` packed."""
+    """Decode what `pack` encoded."""
     found: PackedEvents | PackedQuarantine = _unpacker.decode(packed)
     return found

@@ -1,4 +1,4 @@
-"""The records that the tap writes, one class per topic: Structs, since a busy cluster makes many."""
+"""Records that the tap writes, one class per topic. Structs, since a busy cluster makes many."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-# What anybody may have written into a topic has to fit where it goes: SQLite, Spark and Kafka know no larger numbers.
+# Bounded, since anybody may have written the record: SQLite, Spark and Kafka know no larger numbers.
 _Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), lt=2**15)]
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -26,9 +26,9 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         partition: that it was appended to.
         client_id: free text of the client.
         transactional_id: free text of the client.
-        correction: the owner of an id that went out as `unknown` before; adds the id without charge.
-        repeated: read again after a crash, so it may have been sent before.
-        learning: its broker is newly watched, so the id may be an old one; it is added without charge.
+        correction: late owner of an id sent as `unknown` before; adds the id uncharged.
+        repeated: reread after a crash, so it may have been sent before.
+        learning: its broker is newly watched, so the id may be old; adds it uncharged.
     """
 
     timestamp_ms: int
@@ -45,12 +45,12 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     learning: bool = False
 
     def key(self) -> bytes:
-        """One principal is one partition, in order."""
+        """The key: one principal goes to one partition, in order."""
         return self.principal.encode()
 
 
 class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A record of the compacted topic `producer-principals`, keyed by producer id: whom it was handed out to.
+    """A record of the compacted topic `producer-principals`, keyed by producer id: its owner.
 
     Attributes:
         producer_id: that was handed out.
@@ -59,7 +59,7 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         client_id: free text of the client.
         transactional_id: free text of the client, None for a merely idempotent producer.
         broker_id: of the broker that answered.
-        timestamp_ms: when it was handed out; stays the same when it is announced again.
+        timestamp_ms: when it was handed out; unchanged in later announcements.
     """
 
     producer_id: _ProducerId
@@ -71,11 +71,11 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     timestamp_ms: _Int64 = 0
 
     def key(self) -> bytes:
-        """The id as text."""
+        """The key: the producer id as text."""
         return str(self.producer_id).encode()
 
     def is_newer_than(self, other: Binding) -> bool:
-        """Whether this one was handed out later; the epoch decides first, since brokers' clocks differ."""
+        """Whether this one was handed out later: by epoch first, since brokers' clocks differ."""
         return (self.producer_epoch, self.timestamp_ms) > (other.producer_epoch, other.timestamp_ms)
 
 
@@ -89,12 +89,12 @@ class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         client_id: free text of the client.
         client_host: address that it asked from.
         transactional_id: free text of the client, None for a merely idempotent producer.
-        producer_id: that the client had already, -1 if none.
+        producer_id: that the client already had, -1 if none.
         producer_epoch: of that, -1 if none.
         result_producer_id: that was handed out, -1 on an error.
         result_producer_epoch: of that, -1 on an error.
         error: `NONE`, or the name of Kafka's error.
-        repeated: read again after a crash, so it may have been sent before.
+        repeated: reread after a crash, so it may have been sent before.
     """
 
     timestamp_ms: int
@@ -111,12 +111,12 @@ class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeated: bool = False
 
     def key(self) -> bytes:
-        """As for produce events."""
+        """The key: the principal."""
         return self.principal.encode()
 
 
 class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
-    """A record of the topic `producer-id-blocks`: producer ids that the controller gave to a broker, keyed by broker.
+    """A record of the topic `producer-id-blocks`: a block allocated to a broker, keyed by broker.
 
     Attributes:
         timestamp_ms: when the controller answered.
@@ -125,7 +125,7 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
         first_producer_id: of the block, -1 on an error.
         length: producer ids in the block, 0 on an error.
         error: Kafka's error code, 0 for none.
-        throttle_time_ms: that the broker was told to wait.
+        throttle_time_ms: throttling of the broker.
     """
 
     timestamp_ms: int
@@ -137,7 +137,7 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
     throttle_time_ms: int
 
     def key(self) -> bytes:
-        """The blocks of a broker stay in order."""
+        """The key: the blocks of a broker stay in order."""
         return str(self.broker_id).encode()
 
 
@@ -151,8 +151,8 @@ class ProduceFailure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         client_id: free text of the client.
         client_host: address that it came from.
         transactional_id: free text of the client.
-        topic: that it was meant for; may not exist. Empty if the request names it by id only.
-        partition: that it was meant for.
+        topic: target topic; may not exist, or be empty if the request names it by id only.
+        partition: target partition.
         error: Kafka's error code, such as 47 for a fenced epoch and 45 for an out-of-order sequence.
     """
 
@@ -167,7 +167,7 @@ class ProduceFailure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     error: int
 
     def key(self) -> bytes:
-        """As for produce events."""
+        """The key: the principal."""
         return self.principal.encode()
 
 

@@ -1,4 +1,4 @@
-"""The topics of this project: their names and settings. Says nothing to a broker."""
+"""Names and settings of the project's topics."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ OWN_TOPICS = frozenset(
         BROKER_LOGS,
     }
 )
-"""Topics whose own traffic is never tapped; the same names stand in `log4j2-pid-quota.yaml` (a test compares)."""
+"""Topics whose traffic is never tapped; the same as in `log4j2-pid-quota.yaml` (a test compares)."""
 
 INTERNAL_TOPIC_PREFIX = "__"
 
 _PRINCIPALS_MS = str(8 * 24 * 3600 * 1000)
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
-"""Topic and consumer group of the lock; its records are leases (`broker.enforcer.lease_topic`) and probes of the
-clock."""
+"""Topic and consumer group of the lock; holds leases (`broker.enforcer.lease_topic`) and clock probes."""
 ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
-"""The time of a record is the broker's: see `broker.enforcer.broker_clock`."""
+"""LogAppendTime, for `broker.enforcer.broker_clock`."""
 
 
 def is_own_topic(topic: str) -> bool:
-    """Whether the tap must leave this topic alone: one of ours, or one of Kafka's internal ones."""
+    """Whether the tap must ignore this topic: one of ours, or internal to Kafka."""
     return topic in OWN_TOPICS or topic.startswith(INTERNAL_TOPIC_PREFIX)
 
 
 def topic_settings() -> dict[str, dict[str, str]]:
-    """Settings of each topic that the tap writes; what is not named is the cluster's default."""
-    # The record's own time is the broker's word, against which an event's time is judged.
+    """Settings of each topic that the tap writes; others are the cluster's defaults."""
+    # Broker time, against which events' own times are checked.
     log_append_time = {"message.timestamp.type": "LogAppendTime"}
     return {
         PRODUCE_EVENTS: log_append_time,
         PRODUCER_INITS: log_append_time,
         PRODUCER_ID_BLOCKS: log_append_time,
-        # Live bindings are announced again and again; those of dead producers go after this time.
+        # Bindings in use are announced daily; those of dead producers are deleted after this time.
         PRODUCER_PRINCIPALS: log_append_time | {"cleanup.policy": "compact,delete", "retention.ms": _PRINCIPALS_MS},
         PRODUCE_FAILURES: log_append_time,
         TAP_STATUS: log_append_time | {"cleanup.policy": "compact"},

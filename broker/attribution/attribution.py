@@ -251,8 +251,6 @@ class Attribution(Batches):
             )
             raise TapError(msg)
 
-    # Batches
-
     def _decoded_batch(self, line: LogLine, raw: bytes, now_s: float) -> Sequence[Record]:
         thread = line.thread.encode()
         if not thread.startswith(_HANDLER_THREAD):
@@ -268,8 +266,6 @@ class Attribution(Batches):
             self.counters.markers += 1
             return ()
         return self._appended(line.ts, thread, update, now_s, numbered=line_number(raw) is not None)
-
-    # Producer ids
 
     def _answered(self, line: LogLine) -> Sequence[Record]:
         counters = self.counters
@@ -288,8 +284,6 @@ class Attribution(Batches):
             if released is not None:
                 out += (binding, *released)
         return out
-
-    # The request logger
 
     def _from_request_log(self, line: LogLine) -> Sequence[Record]:
         records = parse_request_log(line.message, line.ts, self._broker_id)

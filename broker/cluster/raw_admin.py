@@ -9,7 +9,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import NodeNotReadyError
 
 _THROTTLED_S = 3.0
-"""Longer than a broker throttles a request: a window of its quotas, one second by default."""
+"""Exceeds a broker's throttle of a request: one quota window, 1 s by default."""
 _PAUSE_S = 0.05
 
 
@@ -36,7 +36,7 @@ class RawAdmin(KafkaAdminClient):
             try:
                 return await self._manager.send(request, node_id)
             except NodeNotReadyError:
-                # A quota of our own user makes the library refuse to send for a while, from the first answer on.
+                # While our own user is throttled the library refuses to send.
                 if time.monotonic() > give_up_at:
                     raise
                 await self._net.sleep(_PAUSE_S)

@@ -36,7 +36,7 @@ class Enforcer:
         ports: Decisions, logs of actions, the broker's quotas, and the lock.
         options: Limits set by the operator.
         clocks: Wall clock and monotonic clock.
-        say: Called with a notice of each action.
+        notify: Called with a notice of each action.
         name: Names this process in the log.
     """
 
@@ -46,18 +46,18 @@ class Enforcer:
         options: EnforcerOptions,
         clocks: Clocks,
         *,
-        say: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         name: str,
     ) -> None:
         self._decisions, self._quotas, self._lock = ports.decisions, ports.quotas, ports.lock
-        self._options, self._clock_ms, self._say = options, clocks.wall_ms, say
+        self._options, self._clock_ms, self._notify = options, clocks.wall_ms, notify
         self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)
-        self._steps = LeaseSteps(ports.quotas, clocks, say)
+        self._steps = LeaseSteps(ports.quotas, clocks, notify)
         self._deadlines = Deadlines(clocks.steady_ms)
         self._active: bool | None = None
         self._is_new = False
         self._bad_rows = 0
-        self._planner = LeasePlanner(self._registry, self._steps, self._deadlines, options, clocks.wall_ms, say)
+        self._planner = LeasePlanner(self._registry, self._steps, self._deadlines, options, clocks.wall_ms, notify)
 
     @property
     def leases(self) -> dict[QuotaEntity, Lease]:
@@ -96,7 +96,7 @@ class Enforcer:
         """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
         if not self._holds_lock():
             return
-        # What is due does not wait for a topic that is gone.
+        # Leases that are due must not wait for a deleted topic.
         self._advance([])
         self._registry.read_orders()
         self._advance([])
@@ -113,7 +113,7 @@ class Enforcer:
         now_ms = self._clock_ms()
         if self._active:
             self._registry.record_alert(why, principal, now_ms)
-        self._say(Notice(now_ms, "alert", why, principal))
+        self._notify(Notice(now_ms, "alert", why, principal))
 
     # Steps of a reconciliation
 
@@ -128,7 +128,7 @@ class Enforcer:
     def _stand_by(self) -> None:
         if self._active is not False:
             lost = "lost the lock" if self._active else "another enforcer holds the lock, or it is not given yet"
-            self._say(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
+            self._notify(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
         self._active = False
         self._registry.clear()
         self._planner.clear()
@@ -138,7 +138,7 @@ class Enforcer:
         # The last holder may have died in the middle of a step.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
-        self._say(
+        self._notify(
             Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._registry.leases)}")
         )
 
@@ -159,19 +159,19 @@ class Enforcer:
         told = [*fresh, *((lease, "still over its quota") for lease in longer)]
         self._registry.write_ahead(told, now_ms)
         for lease in longer:
-            self._say(Notice.of(lease, now_ms, "extended", "still over its quota"))
+            self._notify(Notice.of(lease, now_ms, "extended", "still over its quota"))
         return told
 
     def _alert_of_orphans(self, found: list[Lease]) -> None:
         if found:
-            self._say(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
+            self._notify(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
         for why in orphans(self._quotas, self._options, self._registry.leases):
             self.alert(why)
 
     def _alert_of_bad_rows(self) -> None:
         before, self._bad_rows = self._bad_rows, self._decisions.bad_rows
         if self._bad_rows > before:
-            self.alert(f"rows of throttle_decisions that name nobody, or no time, are passed over: {self._bad_rows}")
+            self.alert(f"skipped incomplete rows of throttle_decisions: {self._bad_rows}. Check who writes that table")
 
     def _advance(self, promised: list[LeaseReason]) -> None:
         """Take the next step of leases that were just logged, that are due, or that are not verified yet."""
@@ -190,7 +190,7 @@ class Enforcer:
         if self._registry.known().holds.covers(lease.principal, now_ms):
             return lease.to("restoring")
         if lease.is_due(now_ms) or self._deadlines.is_past(lease.lease_id, lease.until_ms, now_ms):
-            # The monotonic clock may say so before the wall clock does: the lease must not come back.
+            # The monotonic clock may pass its end before the wall clock does: the lease must not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease
 
@@ -213,7 +213,7 @@ class Enforcer:
         self._registry.record(told, self._clock_ms())
         self._try_to_flush()
         for lease, why in told:
-            self._say(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
+            self._notify(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
 
     # Helpers
 

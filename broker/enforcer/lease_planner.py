@@ -16,7 +16,7 @@ from broker.leases.lease_plan import EnforcerOptions, LeasePlan, clipped, plan
 from broker.leases.lease_rules import Lease
 from broker.leases.lease_targets import ThrottleDecision
 
-_MAX_SAID = 10_000
+_MAX_REMEMBERED = 10_000
 
 
 class LeasePlanner:
@@ -28,7 +28,7 @@ class LeasePlanner:
         deadlines: When decisions and leases end, by both clocks.
         options: Limits set by the operator.
         clock_ms: Wall clock, in milliseconds since the epoch.
-        say: Called with a notice of each skipped decision and shortened lease.
+        notify: Called with a notice of each skipped decision and shortened lease.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class LeasePlanner:
         deadlines: Deadlines,
         options: EnforcerOptions,
         clock_ms: Callable[[], int],
-        say: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
     ) -> None:
         self._registry, self._steps, self._deadlines = registry, steps, deadlines
-        self._options, self._clock_ms, self._say = options, clock_ms, say
+        self._options, self._clock_ms, self._notify = options, clock_ms, notify
         self._pending: dict[str, ThrottleDecision] = {}
-        self._said: set[tuple[str, str]] = set()
+        self._notified: set[tuple[str, str]] = set()
 
     @property
     def decision_ids(self) -> Collection[str]:
@@ -79,7 +79,7 @@ class LeasePlanner:
                 continue
             what = plan(decision, now_ms, self._options, known)
             if what.skipped:
-                self._say_once(decision, what.skipped)
+                self._notify_once(decision, what.skipped)
             longer = [what.longer(lease, decision, now_ms) for lease in what.extend]
             new = self._new_leases(decision, what, now_ms)
             extended = [lease for lease in extended if lease.entity not in {other.entity for other in longer}] + longer
@@ -99,7 +99,7 @@ class LeasePlanner:
         why = "its quota was raised or removed"
         self._registry.record([(lease, why) for lease in leases], now_ms)
         for lease in leases:
-            self._say(Notice.of(lease, now_ms, "shortened", why))
+            self._notify(Notice.of(lease, now_ms, "shortened", why))
 
     def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[LeaseReason]:
         quota = "" if decision.quota is None else f", quota {decision.quota:g}"
@@ -117,7 +117,7 @@ class LeasePlanner:
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= value:
             why = f"the effective {key} of {entity} is already {value_text(tightest)}, not above {value_text(value)}"
-            self._say_once(decision, why)
+            self._notify_once(decision, why)
             return None
         return Lease(
             uuid.uuid4().hex,
@@ -131,10 +131,10 @@ class LeasePlanner:
             set_ms=now_ms,
         )
 
-    def _say_once(self, decision: ThrottleDecision, why: str) -> None:
-        if (decision.decision_id, why) in self._said:
+    def _notify_once(self, decision: ThrottleDecision, why: str) -> None:
+        if (decision.decision_id, why) in self._notified:
             return
-        if len(self._said) >= _MAX_SAID:
-            self._said.clear()
-        self._said.add((decision.decision_id, why))
-        self._say(Notice(self._clock_ms(), "skipped", why, decision.principal, decision_id=decision.decision_id))
+        if len(self._notified) >= _MAX_REMEMBERED:
+            self._notified.clear()
+        self._notified.add((decision.decision_id, why))
+        self._notify(Notice(self._clock_ms(), "skipped", why, decision.principal, decision_id=decision.decision_id))

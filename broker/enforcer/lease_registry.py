@@ -21,7 +21,7 @@ class LeaseRegistry:
         log: The table.
         store: The lease topic.
         name: Names this process in the rows.
-        hands_off_ms: How long an entity is left alone after somebody else changed its quota under a lease.
+        hands_off_ms: Cool-down of an entity after someone else changed its quota during a lease.
     """
 
     def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:

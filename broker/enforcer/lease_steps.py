@@ -23,11 +23,11 @@ class LeaseSteps:
     Args:
         quotas: The broker's client quotas.
         clocks: Time the backoff.
-        say: Called with a notice of each retry.
+        notify: Called with a notice of each retry.
     """
 
-    def __init__(self, quotas: QuotaStore, clocks: Clocks, say: Callable[[Notice], None]) -> None:
-        self._quotas, self._clocks, self._say = quotas, clocks, say
+    def __init__(self, quotas: QuotaStore, clocks: Clocks, notify: Callable[[Notice], None]) -> None:
+        self._quotas, self._clocks, self._notify = quotas, clocks, notify
         self._failures: dict[QuotaEntity, int] = {}
         self._retry_at: dict[QuotaEntity, int] = {}
         self.unverified: set[QuotaEntity] = set()
@@ -109,4 +109,4 @@ class LeaseSteps:
         wait_ms = _BACKOFF_MS[min(failures, len(_BACKOFF_MS) - 1)]
         self._retry_at[entity] = self._clocks.steady_ms() + wait_ms
         now_ms = self._clocks.wall_ms()
-        self._say(Notice(now_ms, "trying again", f"in {wait_ms / 1000:g} s: {error}", principal, entity))
+        self._notify(Notice(now_ms, "trying again", f"in {wait_ms / 1000:g} s: {error}", principal, entity))

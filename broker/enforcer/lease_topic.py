@@ -21,14 +21,14 @@ from broker.leases.lease_rules import Action
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
-"""A topic that is gone delays leases that are due by so much; what was not written is written later."""
+"""Bounds how long a deleted topic delays leases that are due; unwritten steps stay pending."""
 _FIRST_READ_S = 15.0
 _LEASE, _HOLD = "lease/", "hold/"
 _EVERYBODY = "hold"
 
 _YEAR_10000_MS = 253_402_300_800_000
 _ENTITIES = {REQUEST_PERCENTAGE: (["user"], ["user", "client-id"]), CONNECTION_CREATION_RATE: (["ip"],)}
-"""Types of entities that each lever is set for. Kafka refuses any other, however often it is tried."""
+"""Entity types of each lever; Kafka refuses all others."""
 
 _decode = msgspec.json.Decoder(Action).decode
 

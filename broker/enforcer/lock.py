@@ -25,8 +25,8 @@ SESSION_TIMEOUT_MS = 6_000
 _TIMEOUT_S = 10.0
 _TRIES = 3
 _PAUSE_S = 0.1
-_LOOK_EVERY_S = 5.0
-_LOOK_TIMEOUT_S = 1.0
+_CHECK_INTERVAL_S = 5.0
+_CHECK_TIMEOUT_S = 1.0
 _GONE = "UNKNOWN_TOPIC_OR_PART"
 _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
@@ -46,7 +46,7 @@ class EnforcerLock:
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
-        self._next_look_s = time.monotonic() + _LOOK_EVERY_S
+        self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
         self._consumer = Consumer(
             {
                 **settings,
@@ -72,21 +72,21 @@ class EnforcerLock:
 
         Raises:
             EnforcerLockError: If Kafka refuses us the topic or the group.
-            LeaseStoreError: If the topic was gone; it is there again.
+            LeaseStoreError: If the topic was deleted; it has been recreated.
         """
         message = self._consumer.poll(0)
         error = message.error() if message is not None else None
         if error is not None and "AUTHORIZATION" in error.name():
             msg = f"can't use the enforcers' lock ({error.str()}): grant READ on topic and group {ENFORCER_TOPIC}"
             raise EnforcerLockError(msg)
-        self._look_after_topic()
+        self._check_topic()
         return self._held
 
     def confirm(self) -> bool:
         """Ask the group coordinator whether we still hold the lock: a suspended process may have lost it unnoticed.
 
         Raises:
-            LeaseStoreError: If the topic was gone; it is there again.
+            LeaseStoreError: If the topic was deleted; it has been recreated.
         """
         for _ in range(_TRIES):
             if not self.is_held():
@@ -97,7 +97,7 @@ class EnforcerLock:
                 self._consumer.commit(offsets=[TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION, 0)], asynchronous=False)
             except KafkaException as error:
                 if error.args[0].name() == _GONE and not self._recreate_topic():
-                    # Nobody can get the lock any more. Ours is good enough to end leases; a new one can't be recorded.
+                    # No enforcer can get the lock now. Ours suffices to end leases; new ones can't be logged.
                     return self._held
                 # Also during a rebalance after another enforcer joined or left: retry.
                 self._consumer.poll(_PAUSE_S)
@@ -105,25 +105,25 @@ class EnforcerLock:
                 return self._held
         return False
 
-    def _look_after_topic(self) -> None:
-        # Once the group notices that the topic is gone nobody holds the lock, and nobody ends a lease.
-        if time.monotonic() < self._next_look_s:
+    def _check_topic(self) -> None:
+        # Once the group notices that the topic is gone, no enforcer holds the lock, and no lease ends.
+        if time.monotonic() < self._next_check_s:
             return
-        self._next_look_s = time.monotonic() + _LOOK_EVERY_S
+        self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
         try:
-            found = self._consumer.list_topics(ENFORCER_TOPIC, _LOOK_TIMEOUT_S).topics[ENFORCER_TOPIC]
+            found = self._consumer.list_topics(ENFORCER_TOPIC, _CHECK_TIMEOUT_S).topics[ENFORCER_TOPIC]
         except KafkaException:
             return
         if found.error is not None and found.error.name() == _GONE:
             self._recreate_topic()
 
     def _recreate_topic(self) -> bool:
-        """Create the topic if it is gone: without it no commit can confirm the lock. Returns False if that fails."""
+        """Recreate the topic if it was deleted: without it no commit can confirm the lock. Return False on failure."""
         try:
             ensure_enforcer_topic(self._settings)
         except EnforcerLockError:
             return False
-        msg = f"topic {ENFORCER_TOPIC!r} was gone and is created again: without it leases could not be taken or ended"
+        msg = f"topic {ENFORCER_TOPIC!r} was deleted and has been recreated: without it no lease is taken or ended"
         raise LeaseStoreError(msg)
 
     def close(self) -> None:

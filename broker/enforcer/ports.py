@@ -17,7 +17,7 @@ class DecisionSource(Protocol):
     """Where decisions come from.
 
     Attributes:
-        bad_rows: How many rows made no sense at the last look, and were passed over.
+        bad_rows: Rows skipped as incomplete at the last call.
     """
 
     bad_rows: int

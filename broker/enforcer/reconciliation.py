@@ -29,7 +29,7 @@ def run(
     watch: StreamWatch,
     stop: threading.Event,
     poll_seconds: float,
-    say: Callable[[Notice], None],
+    notify: Callable[[Notice], None],
     metrics: EnforcerMetrics,
 ) -> None:
     """Reconcile until `stop` is set; then restore every quota, since nobody is left to end the leases.
@@ -42,7 +42,7 @@ def run(
         Exception: Any other error, after the quotas have been restored.
     """
     try:
-        _reconcile_until(enforcer, watch, stop, poll_seconds, say, metrics)
+        _reconcile_until(enforcer, watch, stop, poll_seconds, notify, metrics)
     except BaseException as error:
         _restore_all(enforcer, poll_seconds, f" after {type(error).__name__}: {error}")
         raise
@@ -54,7 +54,7 @@ def _reconcile_until(
     watch: StreamWatch,
     stop: threading.Event,
     poll_seconds: float,
-    say: Callable[[Notice], None],
+    notify: Callable[[Notice], None],
     metrics: EnforcerMetrics,
 ) -> None:
     pause_s, next_s = poll_seconds, time.monotonic()
@@ -70,7 +70,7 @@ def _reconcile_until(
         except (TableError, LeaseStoreError) as error:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             next_s = time.monotonic() + pause_s
-            say(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
+            notify(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 
 
 def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:

@@ -29,7 +29,7 @@ _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until"
 
 
 def is_complete(row: Mapping[str, Any]) -> bool:
-    """Whether a row of `throttle_decisions` says what is decided, about whom, when, and until when."""
+    """Whether a row of `throttle_decisions` has all that enforcement needs."""
     return None not in (row[name] for name in _NEEDED)
 
 
@@ -121,9 +121,9 @@ def action_of(row: Mapping[str, Any]) -> Action:
 
 
 def actions_of(rows: Iterable[Mapping[str, Any]]) -> list[Action]:
-    """Return rows of `enforcement_actions` as actions, in the order in which they were written.
+    """Parse rows of `enforcement_actions`, in the order written.
 
-    A row that nobody can act on, without a time or with a lease of nobody's, is passed over: the brokers keep leases.
+    Skips rows without a time, or with a lease without an entity: the lease topic has every lease.
     """
     whole = [row for row in rows if None not in (row["recorded_at"], row["state"]) and _has_target(row)]
     return [action_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]

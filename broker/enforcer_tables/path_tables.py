@@ -132,7 +132,7 @@ class FollowedTable:
         return rows
 
     def _unreadable(self, error: Exception) -> TableError:
-        # The next refresh reopens it: its log may have been repaired meanwhile.
+        # Reopen at the next refresh: the log may be repaired by then.
         self._table = None
         return TableError(
             f"can't read table {self.name} in {self._tables}: {first_line(error)}. Check the folder given by --tables"
@@ -233,5 +233,5 @@ def newest_commit_ms(tables: Iterable[FollowedTable]) -> int:
 def _is_delta_error(error: Exception) -> bool:
     from deltalake.exceptions import DeltaError
 
-    # A time that Python can't tell is one of the last two.
+    # The last two: timestamps out of Python's range.
     return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)

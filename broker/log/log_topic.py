@@ -151,7 +151,7 @@ class TopicSource:
         return [message for message in messages if message.error() is None]
 
     def _is_deleted(self, partition: int, offset: int) -> bool:
-        """Whether a record is gone, or never was one: a shipper's transactions leave markers between its records."""
+        """Whether a record was deleted. Other gaps are transaction markers of the shipper."""
         if self._consumer is None:
             return True
         try:

@@ -96,7 +96,7 @@ class ReorderBuffer:
     def flush_expired(self, now_s: float) -> list[bytes | None]:
         """Return lines that have waited long enough, as `push` does."""
         out: list[bytes | None] = []
-        # Each gap has its own wait: one after the other they would leave the tap far behind a log with many.
+        # Gaps wait concurrently: one after the other they would delay the tap too long.
         for number in sorted(self._held):
             if number not in self._held:
                 continue

@@ -51,9 +51,9 @@ def open_log(path: Path) -> BinaryIO:
         TapError: it can't be opened.
     """
     try:
-        # A pipe would keep us, and whoever wants to end us, until somebody writes to it.
+        # Opening a pipe would block until something writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
-            msg = f"log file {path} cannot be read (a folder, pipe or device): name a file"
+            msg = f"can't read log file {path} (a folder, pipe or device): give a regular file"
             raise TapError(msg)
         return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:

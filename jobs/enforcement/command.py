@@ -139,7 +139,7 @@ def enforce(
             enforcer = parts.enforcer(options, say, decisions=_NoDecisions())
             with LeaseTopic(kafka.client()) as kept, progress_bar("ending the throttles") as report:
                 orders = Orders(kept, parts.tables.actions())
-                release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, say=say, stop=stop, report=report)
+                release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, notify=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
         watch = StreamWatch(
@@ -210,7 +210,7 @@ class _Parts:
         self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None
     ) -> Enforcer:
         ports = EnforcerPorts(decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock)
-        return Enforcer(ports, options, CLOCKS, say=say, name=f"{socket.gethostname()}/{os.getpid()}")
+        return Enforcer(ports, options, CLOCKS, notify=say, name=f"{socket.gethostname()}/{os.getpid()}")
 
 
 def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:

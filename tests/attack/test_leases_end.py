@@ -354,7 +354,7 @@ def test_a_lease_ends_in_time_although_its_topic_is_deleted_and_no_broker_makes_
 
             wait_until(lambda: quotas_of(broker) == {}, "the lease has ended")
             assert time.monotonic() - decided < 30
-            enforcer.wait_for("trying again", "was gone and is created again")
+            enforcer.wait_for("trying again", "was deleted and has been recreated")
             decide(tables, "User:mallory", seconds=600)
             enforcer.wait_for("throttled")
         finally:
@@ -384,7 +384,7 @@ def test_rows_that_name_nobody_or_no_time_keep_nobody_from_being_throttled(
     decide(tables, "User:mallory", seconds=10)
 
     throttled(quotas, enforcer)
-    enforcer.wait_for("alert", "passed over")
+    enforcer.wait_for("alert", "skipped incomplete rows")
     wait_for(quotas, MALLORY, BEFORE)
     assert enforcer.end() == (0, "")
 

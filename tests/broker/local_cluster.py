@@ -1,8 +1,7 @@
-"""Several real Kafka brokers on this machine as one cluster: to test leadership, replicas and crashes.
+"""A cluster of real Kafka brokers on this machine, to test leadership, replicas and crashes.
 
-Each node is broker and controller in a JVM of its own, with its own data and its own log for a tap. Three of them keep
-a quorum and the in-sync replicas that a write needs when one is killed. As with `broker.local.local_broker`, nothing
-outlives us.
+Each node is broker and controller in its own JVM, with its own data and its own log for a tap. Three of them keep a
+quorum and the in-sync replicas that a write needs when one is killed. No node outlives this process.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class LocalCluster:
         super_users: Sequence[str] = ("admin",),
         **server_properties: object,
     ) -> None:
-        """Nothing is started yet.
+        """Nothing starts before the context is entered.
 
         Args:
             data_folder: holds one folder per node; an empty or missing folder, or that of an earlier run.
@@ -60,7 +59,7 @@ class LocalCluster:
     def __repr__(self) -> str:
         return f"LocalCluster({str(self._folder)!r}, users={sorted(self._users)}, running={self.running})"
 
-    # What others need to know
+    # Addresses, files and client settings
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -79,7 +78,7 @@ class LocalCluster:
 
     @property
     def admin_servers(self) -> str:
-        """Addresses for ourselves: no password, principal `User:ANONYMOUS`, passes every ACL."""
+        """Addresses for admin clients: no password, principal `User:ANONYMOUS`, a super user."""
         return self._addresses(lambda ports: ports.inner)
 
     def pid(self, node_id: int) -> int | None:
@@ -102,7 +101,7 @@ class LocalCluster:
         """Settings of confluent-kafka for ourselves."""
         return {"bootstrap.servers": self.admin_servers}
 
-    # Life and death
+    # Start and stop
 
     def __enter__(self) -> LocalCluster:
         self.start_all()
@@ -119,10 +118,10 @@ class LocalCluster:
         Raises:
             JavaError: no Java, or too old.
             JarsError: the jars could not be fetched.
-            BrokerStartError: a node did not come up; quotes its last lines. The others are ended.
+            BrokerStartError: a node did not start; quotes its last lines. The others are killed.
         """
         if self.running:
-            msg = f"nodes {', '.join(map(str, self.running))} run already: stop them first"
+            msg = f"nodes {', '.join(map(str, self.running))} are already running: stop them first"
             raise LocalBrokerError(msg)
         ensure_jars(self._jars)
         if self._ports:
@@ -171,7 +170,7 @@ class LocalCluster:
                 self._servers[node].launch(jvms[node])
             _side_by_side(lambda node: self._servers[node].wait_until_ready(self._ports[node]), node_ids)
         except BaseException:
-            # A node alone is no use, and Ctrl-C must leave nothing behind.
+            # Leave no partial cluster behind, also on Ctrl-C.
             for server in chosen:
                 server.kill()
             raise
@@ -199,7 +198,7 @@ class LocalCluster:
 
     def _known_ports(self) -> dict[int, Ports]:
         if not self._ports:
-            msg = "the cluster was not started yet and has no address: use it inside `with LocalCluster(...)`"
+            msg = "the cluster was not started, so it has no address: use it inside `with LocalCluster(...)`"
             raise LocalBrokerError(msg)
         return self._ports
 

@@ -223,7 +223,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
             wait_until(ended.is_set, "the tap has ended")
 
     with pytest.raises(
-        TapDeliveryError, match=rf"refused by topic '{narrow}' \(.*too large.*check the topic's settings"
+        TapDeliveryError, match=rf"topic '{narrow}' refused an event \(.*too large.*check the topic's settings"
     ):
         run_until_refused()
     wide = new_topic(broker, "events")

@@ -257,7 +257,7 @@ class TestCommand:
             "client batch: likely producer per message/batch, else leak",
             "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
-            "  what decides: how long each producer id is in use: brokers tell, give --bootstrap-servers",
+            "  what decides: how long each producer id is in use: give --bootstrap-servers to ask the brokers",
             f"  fix: {fix.summary}",
             f"  Java: {fix.java}",
             f"  Python: {fix.python}",

@@ -186,7 +186,7 @@ class World:
     def another(self, lock: MemoryLock) -> Enforcer:
         ports = EnforcerPorts(self.decisions, self.log, self.store, self.broker, lock)
         clocks = Clocks(lambda: self.now_ms, lambda: self.steady_ms)
-        return Enforcer(ports, self.options, clocks, say=self.notices.append, name="test")
+        return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 
     def decide(
         self, principal: str = "User:mallory", seconds: float = 60, name: str | None = None, **values: Any
