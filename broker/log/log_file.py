@@ -54,9 +54,11 @@ class LogFile:
         if found is not None and self._open(found):
             self._seek(position.offset)
             return
-        # Deleted while the tap was down: everything left is new.
+        # Deleted while the tap was down: all that is left is new. At offset 0 nothing was read, so it may be one of
+        # that very time, compressed since: an empty beginning does not identify it.
         self.lost_files += 1
-        later = (path for path in rotated_files(self._path) if _is_later(path, position.written_ns))
+        read_ns = position.written_ns - (position.offset == 0)
+        later = (path for path in rotated_files(self._path) if _is_later(path, read_ns))
         for path in (*later, self._path):
             if self._open(path):
                 return

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.errors import TapError
@@ -233,6 +233,7 @@ OPERATIONS = st.lists(st.sampled_from(["write", "write", "rotate", "compress", "
 
 
 @settings(max_examples=60)
+@example(operations=["copytruncate", "restart", "read", "write", "rotate", "compress", "restart"])
 @given(operations=OPERATIONS)
 def test_whatever_happens_to_the_file_each_line_is_read_once(
     operations: list[str], tmp_path_factory: pytest.TempPathFactory
