@@ -13,10 +13,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +34,9 @@ from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
 from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TOPIC = "orders"
 LOCAL_HOST = QuotaEntity(ip="127.0.0.1")

@@ -1,7 +1,5 @@
 """Base of classes that are closed by their `with` block."""
 
-from __future__ import annotations
-
 from types import TracebackType
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Starts other programs: always by argument list, never through a shell. Nothing else in the package does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence

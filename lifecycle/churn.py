@@ -5,8 +5,6 @@ The view `principal_churn` repeats the rules that need requests only; a test com
 several kinds, the diagnosis names them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Evidence about a client that keeps requesting producer ids, and patterns in it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lifecycle.producer_lives import Lives

@@ -1,7 +1,5 @@
 """Remedies for each kind of churn, for each client library."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lifecycle.churn import Churn

@@ -4,8 +4,6 @@ A producer that its leader has expired may continue, but retries of its last bat
 (KIP-854's warning). Whether a silent producer is paused or gone can't be observed, so known cases are counted apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

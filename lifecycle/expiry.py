@@ -4,8 +4,6 @@ A broker expires a producer once its last batch is `producer.id.expiration.ms` o
 checks every ten minutes. The age is that of the batch's own timestamp, which the client may set.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

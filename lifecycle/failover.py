@@ -4,8 +4,6 @@ Followers hold the producers of what they replicate, so a failure moves leadersh
 survivors grow, `held_pids` only when partitions are reassigned. (KIP-936 assumes that producers move with leadership.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

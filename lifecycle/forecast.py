@@ -3,8 +3,6 @@
 The expiry of current entries is exact, except for the check interval: an expired entry stays for half of it on average.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -4,8 +4,6 @@ An entry is one producer id on one replica of a partition: this is what takes me
 `ProducerIdCount` counts. Followers hold entries as leaders do, since they replicate the batches.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

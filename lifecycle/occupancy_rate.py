@@ -4,8 +4,6 @@ Today's rate comes from the best of three sources: hand-out times, an earlier ce
 hour at least, so it hides a flood of two minutes; the recent rate shows that one, if chance can't explain it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -129,7 +127,7 @@ class _HandOuts:
     entries: Int64s
 
     @classmethod
-    def of(cls, census: Census, broker_id: int) -> _HandOuts:
+    def of(cls, census: Census, broker_id: int) -> "_HandOuts":
         owners = census.owners
         rows = [owners.rows(replica.producer_ids) for replica in census.of_broker(broker_id)]
         entries = np.bincount(np.concatenate([np.empty(0, np.intp), *rows]), minlength=len(owners.producer_ids))

@@ -4,8 +4,6 @@ The model is the oracle for `pid-quota blocks`: it follows the controller of mer
 log says where the *next* block begins, and the KIP's rule for the change from ZooKeeper to KRaft.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Brokers do not know which producers are open. An id used for longer than it has 
 only once looks the same whether its producer was closed or leaked.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

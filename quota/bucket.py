@@ -78,8 +78,7 @@ class TokenBucket:
     def refill(self, terms: BucketTerms, tick: int, timeline: Timeline) -> None:
         """Bring the bucket to a tick; also clamps it to the burst of a quota that was lowered."""
         units = self.units_at(terms, tick, timeline)
-        if tick > self.tick:
-            self.tick = tick
+        self.tick = max(self.tick, tick)
         self.units = units
 
     def units_at(self, terms: BucketTerms, tick: int, timeline: Timeline) -> int:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from quota.limits import Limit
 from state.codec import BrokersState, decode_brokers, encode_brokers
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
-from state.ledger_batch import LedgerBatch
+
+if TYPE_CHECKING:
+    from state.ledger_batch import LedgerBatch
 
 
 class BrokerLedgers:

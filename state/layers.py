@@ -7,11 +7,13 @@ most a window and a quantum. PIDs come as hashes (see `state.hashing`).
 
 import math
 from functools import lru_cache
-
-from rbloom import Bloom
+from typing import TYPE_CHECKING
 
 from quota.config import QuotaConfig
 from state.quantum import Layer, Quantum, QuantumState, layer_bytes
+
+if TYPE_CHECKING:
+    from rbloom import Bloom
 
 MIN_FIRST_CAPACITY = 16
 """Minimum capacity of a quantum's first layer: most principals create a handful of PIDs."""

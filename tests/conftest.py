@@ -1,7 +1,5 @@
 """What costs seconds to get and is shared by a whole run: the jars, one real broker and one Spark session."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path

@@ -4,8 +4,6 @@ Two sets of rules: those of merged Kafka (4.x), and those of the KIP's draft, wh
 producer instance began. They differ in how far back a retry may reach, and in the error that a zombie gets.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -148,7 +146,7 @@ def _bump_merged(request: InitRequest, state: TransactionalState) -> InitDecisio
     bumped = replace(state, producer_epoch=state.producer_epoch + 1)
     if not request.has_id:
         return _answer(replace(bumped, last_epoch=NO_EPOCH))
-    if request.producer_epoch == state.producer_epoch or state.producer_epoch == NO_EPOCH:
+    if state.producer_epoch in (request.producer_epoch, NO_EPOCH):
         return _answer(replace(bumped, last_epoch=state.producer_epoch))
     if request.producer_epoch == state.last_epoch:
         # A retry of a bump whose answer was lost: nobody else can have come between, or last_epoch would be -1.

@@ -1,7 +1,5 @@
 """Heartbeats of taps: the records of the topic `tap-status`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

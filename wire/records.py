@@ -1,7 +1,5 @@
 """Records that the tap writes, one class per topic. Structs, since a busy cluster makes many."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec
@@ -74,7 +72,7 @@ class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         """The key: the producer id as text."""
         return str(self.producer_id).encode()
 
-    def is_newer_than(self, other: Binding) -> bool:
+    def is_newer_than(self, other: "Binding") -> bool:
         """Whether this one was handed out later: by epoch first, since brokers' clocks differ."""
         return (self.producer_epoch, self.timestamp_ms) > (other.producer_epoch, other.timestamp_ms)
 

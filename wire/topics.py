@@ -1,7 +1,5 @@
 """Names and settings of the project's topics."""
 
-from __future__ import annotations
-
 PRODUCE_EVENTS = "produce-events"
 PRODUCER_INITS = "producer-inits"
 PRODUCER_ID_BLOCKS = "producer-id-blocks"

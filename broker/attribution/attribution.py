@@ -12,8 +12,6 @@ Nothing is guessed: a line that is missing (`broker.log.reorder_buffer`), cut or
 thread, or of all threads if the thread can't be told. A batch of such a thread goes by its binding or as `unknown`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Counters of attribution: of a broker's lines, and of batches without a binding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Attributes appended batches to principals and makes events of them. Pure."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ the file takes 6 µs (measured). Both evict the least recently used: the dict on
 that a flood costs no more than steady work.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """Deduplicates events within a second: within a tick of the quota a repeated producer id changes nothing."""
 
-from __future__ import annotations
-
 
 class Deduplicator:
     """Remembers what one broker's log held in its current second."""

@@ -5,8 +5,6 @@ stream does not charge them. A watch restarts after lost lines, or after a silen
 is known to have been on: the tap checks the log levels of silent brokers (`broker.tap.log_levels_watch`).
 """
 
-from __future__ import annotations
-
 import msgspec
 
 # Threads write concurrently: a line may be this much older than one before it.

@@ -4,8 +4,6 @@ A batch that no rule can attribute waits here. If its binding arrives in time, i
 timeout it is sent as `unknown`, and one correction follows if the binding arrives later.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from msgspec.structs import replace

@@ -7,8 +7,6 @@ if another principal's matching request may exist: one that expired within the l
 lines were lost, one that was missed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import count

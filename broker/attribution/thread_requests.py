@@ -1,7 +1,5 @@
 """Rule 1: the PRODUCE request that each handler thread of a broker is working on. Pure."""
 
-from __future__ import annotations
-
 import re
 
 from broker.errors import LogLineError

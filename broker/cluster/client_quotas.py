@@ -3,8 +3,6 @@
 kafka-python knows the two requests of the protocol; its admin client sends them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

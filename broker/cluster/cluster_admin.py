@@ -1,7 +1,5 @@
 """Admin requests that confluent-kafka lacks: logger levels, producers of a partition."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

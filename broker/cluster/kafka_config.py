@@ -1,7 +1,5 @@
 """Kafka client settings: one file for librdkafka, kafka-python and Spark's Kafka source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +54,7 @@ class KafkaConfig:
     settings: dict[str, str] = field(repr=False)
 
     @classmethod
-    def load(cls, bootstrap_servers: str, file: Path | None = None) -> KafkaConfig:
+    def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
         """Read a file of `name=value` lines (`#` begins a comment line).
 
         Raises:
@@ -65,7 +63,7 @@ class KafkaConfig:
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
     @classmethod
-    def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> KafkaConfig:
+    def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
         """Read `name=value` lines (`#` begins a comment line).
 
         Args:

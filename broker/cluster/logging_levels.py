@@ -4,8 +4,6 @@ A level set this way lasts until the broker restarts. Appenders can't be set thi
 flood server.log: our log settings declare a marker logger, which shows that the appender is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,11 +1,9 @@
 """Oldest record and earliest offsets of a topic."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from broker.cluster.topic_reader import bounds
@@ -36,8 +34,7 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
             message = consumer.poll(timeout_s)
             if message is None:
                 break
-            if message.error():
-                raise KafkaException(message.error())
+            _raise_for_error(message)
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
         return min(oldest.values(), default=None)
     except KafkaException as error:
@@ -45,6 +42,11 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()
+
+
+def _raise_for_error(message: Message) -> None:
+    if message.error():
+        raise KafkaException(message.error())
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Entities of Kafka's client quotas: a user, a client id of a user, or an ip."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """kafka-python's admin client, with a method that sends any request."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

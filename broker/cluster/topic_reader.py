@@ -1,7 +1,5 @@
 """Reads a compacted topic from the beginning, without joining a group, and follows it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 
@@ -67,11 +65,7 @@ class TopicReader(Closing):
         settings |= {"auto.offset.reset": "earliest", "enable.partition.eof": False, "log_level": 0}
         self._consumer = Consumer({**config, **settings})
         try:
-            about = self._consumer.list_topics(topic, timeout_s).topics[topic]
-            if about.error is not None or not about.partitions:
-                msg = f"no topic {topic!r} on {config['bootstrap.servers']}: start `pid-quota tap`, which creates it"
-                raise TopicMissingError(msg)
-            self.partitions = sorted(about.partitions)
+            self.partitions = self._partitions()
             self._ends = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
             self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in self.partitions])
         except KafkaException as error:
@@ -80,6 +74,14 @@ class TopicReader(Closing):
         except TopicMissingError:
             self._consumer.close()
             raise
+
+    def _partitions(self) -> list[int]:
+        about = self._consumer.list_topics(self._topic, self._timeout_s).topics[self._topic]
+        if about.error is not None or not about.partitions:
+            servers = self._config["bootstrap.servers"]
+            msg = f"no topic {self._topic!r} on {servers}: create it with `pid-quota topics create`"
+            raise TopicMissingError(msg)
+        return sorted(about.partitions)
 
     def close(self) -> None:
         """Close the consumer."""

@@ -1,7 +1,5 @@
 """Creates the project's topics, compares them with the plan, and grants ACLs on them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace

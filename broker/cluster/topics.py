@@ -1,7 +1,5 @@
 """Creates the tap's topics, and requires that a topic exists."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Measures clock skew against a broker: leases end by our clock, decisions are dated by theirs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Dry run: quotas read from the broker and changed in memory only, and a log that discards."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from broker.cluster.client_quotas import ClientQuotas, QuotaChange

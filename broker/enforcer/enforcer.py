@@ -5,8 +5,6 @@ brokers and in the table, so that a new enforcer finds what a killed one left be
 open); none is taken or extended.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

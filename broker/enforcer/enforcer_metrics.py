@@ -1,7 +1,5 @@
 """The enforcer's Prometheus metrics: open leases, and actions by kind."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator

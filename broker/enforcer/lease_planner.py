@@ -1,7 +1,5 @@
 """Keeps the decisions in force and plans the leases they ask for: new ones and extensions."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace

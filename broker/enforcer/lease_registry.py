@@ -4,8 +4,6 @@ A lease is taken or extended only once both have it. It ends even if the table i
 written stay in the lease topic until they can.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from broker.cluster.quota_entity import QuotaEntity

@@ -1,7 +1,5 @@
 """Takes the next step of each lease on the broker: reads the quota first, and retries transient failures."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 from broker.cluster.client_quotas import QuotaChange

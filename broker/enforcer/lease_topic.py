@@ -5,8 +5,6 @@ lease's last step, so leases end even if the tables are unreadable, gone or empt
 loosen quotas: grant WRITE to the enforcer alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec

@@ -4,8 +4,6 @@ Kafka's group membership works across hosts: a killed holder loses the lock afte
 takes over. A second active enforcer would record the first one's quota as the value to restore.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Notices of what an enforcer does: a line for people, a record for programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -49,7 +47,7 @@ class Notice:
     until_ms: int | None = None
 
     @classmethod
-    def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> Notice:
+    def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> "Notice":
         """Make a notice of a lease."""
         return cls(at_ms, kind, why, lease.principal, lease.entity, lease, lease.decision_id, lease.until_ms)
 

@@ -1,7 +1,5 @@
 """Finds quotas with our leases' value that belong to no known lease: an operator has to decide about them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """The enforcer's ports: decisions, a log of actions, the lease store, the broker's quotas and a lock."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol

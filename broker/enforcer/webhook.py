@@ -3,8 +3,6 @@
 Each POST batches the notices since the last one: a storm of decisions makes few requests.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json
@@ -87,11 +85,11 @@ class Webhook:
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     @classmethod
-    def from_environment(cls, url: str, *, warn: Callable[[str], None], dry_run: bool) -> Webhook:
+    def from_environment(cls, url: str, *, warn: Callable[[str], None], dry_run: bool) -> "Webhook":
         """Make one with the key of PID_QUOTA_WEBHOOK_SECRET; raises as the class."""
         return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run)
 
-    def __enter__(self) -> Webhook:
+    def __enter__(self) -> "Webhook":
         self._thread.start()
         return self
 

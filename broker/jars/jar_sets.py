@@ -7,8 +7,6 @@ Ivy comes with pyspark and uses its built-in default settings. Behind a mirror, 
 `PID_QUOTA_IVY_SETTINGS` to your own `ivysettings.xml`; set proxies with `JAVA_TOOL_OPTIONS`, as for any JVM.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.util

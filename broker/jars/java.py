@@ -1,7 +1,5 @@
 """Finds a Java that is new enough."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Deadlines by two clocks: the wall clock, which may be set, and the monotonic one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 

@@ -1,7 +1,5 @@
 """Plans which leases a throttle decision takes or extends, within the operator's limits. No I/O, no clock."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -57,7 +55,7 @@ class PlanContext:
     narrowed: Mapping[str, Collection[str]]
     ended: Collection[tuple[str, QuotaEntity]]
 
-    def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> PlanContext:
+    def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> "PlanContext":
         """Return a copy with these leases added."""
         return replace(self, leases={**self.leases, **leases})
 

@@ -10,8 +10,6 @@ A lease is logged before the broker is changed, and every change of its state is
 Each step first reads the quota that the broker holds, so any step can be repeated after a crash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -64,7 +62,7 @@ class Lease:
         """Whether it has expired, or the clock is behind the time it was set: fail open."""
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
 
-    def to(self, state: LeaseState) -> Lease:
+    def to(self, state: LeaseState) -> "Lease":
         """Return a copy in another state."""
         return replace(self, state=state)
 
@@ -180,7 +178,7 @@ class Holds:
     until_ms: Mapping[str, int]
 
     @classmethod
-    def of(cls, actions: Iterable[Action]) -> Holds:
+    def of(cls, actions: Iterable[Action]) -> "Holds":
         """Collect the holds of these rows; later ones replace earlier ones."""
         everybody, until = 0, {}
         for action in actions:

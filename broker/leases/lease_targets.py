@@ -1,7 +1,5 @@
 """Chooses the entities a throttle decision targets: a few client ids, the whole user, or its hosts. No I/O."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

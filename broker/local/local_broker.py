@@ -5,8 +5,6 @@ reads. It listens on the loopback address only and ends with the `with` block or
 `broker.watchdog`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -100,7 +98,7 @@ class LocalBroker:
 
     # Start and stop
 
-    def __enter__(self) -> LocalBroker:
+    def __enter__(self) -> "LocalBroker":
         self.start()
         return self
 

@@ -1,7 +1,5 @@
 """Writes a local broker's configuration: server.properties and two log4j2 files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,14 +1,12 @@
 """A Kafka server process: formats its data folder, starts, waits until ready, stops."""
 
-from __future__ import annotations
-
 import base64
 import socket
-import subprocess
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -17,6 +15,9 @@ from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.jars.java import find_java
 from broker.local.server_files import HOST, Ports
 from broker.process import end, run_to_end, start_watched
+
+if TYPE_CHECKING:
+    import subprocess
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 20.0

@@ -3,8 +3,6 @@
 All others are decoded and parsed by `broker.log.log_lines`. A test checks that both agree.
 """
 
-from __future__ import annotations
-
 import re
 
 FAST_LINE = re.compile(

@@ -1,7 +1,5 @@
 """Splits chunks of a log into records, in linear time. Pure."""
 
-from __future__ import annotations
-
 from broker.log.log_lines import CUT
 
 MAX_LINE_BYTES = 8 * 1024 * 1024

@@ -1,7 +1,5 @@
 """Tails a log file record by record, across rotations, from a saved position."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from pathlib import Path

@@ -10,8 +10,6 @@ from the file's beginning or an earlier split. Each piece but the first begins w
 Shippers may wrap a record into an object with `message` or `log` (`unwrap`).
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 from xml.sax.saxutils import unescape

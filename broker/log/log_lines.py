@@ -16,8 +16,6 @@ on parts that the broker writes at the ends: the principal after the last `;secu
 beginning. No search takes more than linear time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

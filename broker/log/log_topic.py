@@ -6,8 +6,6 @@ one of these names, else the record's key. Without any, a partition must hold th
 detected and ends the tap. All lines of a broker must be in one partition, which keying by broker ensures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition

@@ -4,8 +4,6 @@ The log is `__cluster_metadata-0` in a controller's `metadata.log.dir` (or `log.
 controller may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

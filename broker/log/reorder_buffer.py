@@ -5,8 +5,6 @@ Threads write concurrently, so a number may also arrive late: lines after a gap 
 starts again at 1.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 import msgspec

@@ -5,8 +5,6 @@ expensive than the others, so our settings leave it off there; on controllers it
 PRODUCE requests nowhere else, and even here without the producer id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Finds the files that a log was rotated into: renamed, compressed, or copied before truncation."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import re
@@ -33,7 +31,7 @@ class Head:
     digest: str
 
     @classmethod
-    def of(cls, beginning: bytes) -> Head:
+    def of(cls, beginning: bytes) -> "Head":
         """Make the fingerprint of these first bytes."""
         cut = beginning[:HEAD_BYTES]
         return cls(len(cut), hashlib.sha256(cut).hexdigest() if cut else "")
@@ -55,7 +53,7 @@ def open_log(path: Path) -> BinaryIO:
         if not stat.S_ISREG(path.stat().st_mode):
             msg = f"can't read log file {path} (a folder, pipe or device): give a regular file"
             raise TapError(msg)
-        return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+        return cast("BinaryIO", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -1,7 +1,5 @@
 """Counters of a source of lines."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Sources of a tap's lines: the protocol, and the source that reads a file. For topics see `log_topic`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol

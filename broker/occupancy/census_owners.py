@@ -1,7 +1,5 @@
 """Reads the owners of a census's producer ids from the bindings that taps announced."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ Each request names its broker, so followers answer too: they hold the producers 
 the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is not paged, whatever its size.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

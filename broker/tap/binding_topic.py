@@ -5,8 +5,6 @@ hand-out it sees, and each binding in use once a day, since the topic retains ei
 a write.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import msgspec

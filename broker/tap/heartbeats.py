@@ -1,7 +1,5 @@
 """Sends the tap's heartbeats, one per broker that it watches."""
 
-from __future__ import annotations
-
 import socket
 import uuid
 from collections.abc import Callable, Iterable

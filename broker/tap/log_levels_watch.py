@@ -1,7 +1,5 @@
 """Checks whether a silent broker has its log on: an idle broker is no gap in the watch, a log that is off is one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from broker.cluster.cluster_admin import ClusterAdmin

@@ -10,8 +10,6 @@ YAML:
 CSV has the columns `topic`, `transactional_id` and `principal`. `*` stands for any text, `?` for one character.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence
@@ -48,7 +46,7 @@ class OwnerPatterns:
     rules: Sequence[OwnerRule]
 
     @classmethod
-    def load(cls, file: Path) -> OwnerPatterns:
+    def load(cls, file: Path) -> "OwnerPatterns":
         """Read a .yaml, .yml or .csv file.
 
         Raises:

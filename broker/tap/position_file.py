@@ -1,7 +1,5 @@
 """The tap's position file: its position, and the state it needs to resume there."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

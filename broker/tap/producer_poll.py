@@ -6,8 +6,6 @@ an event is made only when an id appears later or has a new batch, dated by the 
 leader that has died is missed.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

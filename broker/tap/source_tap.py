@@ -7,8 +7,6 @@ downstream, since a producer id counts once. Pending requests and waiting batche
 in their topic.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

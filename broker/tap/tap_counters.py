@@ -1,7 +1,5 @@
 """Counters of a tap."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from broker.attribution.attribution_counters import AttributionCounters, OwnerCounters

@@ -1,7 +1,5 @@
 """The tap's Prometheus metrics, taken from its heartbeats, so that scrapes never touch the tap's state."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

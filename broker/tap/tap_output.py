@@ -1,7 +1,5 @@
 """Produces the tap's records to their topics and tracks delivery."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import msgspec

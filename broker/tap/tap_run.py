@@ -1,7 +1,5 @@
 """Resources of a running tap."""
 
-from __future__ import annotations
-
 import threading
 
 from broker.attribution.owners import Owners

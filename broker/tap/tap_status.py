@@ -1,7 +1,5 @@
 """Reads the taps' heartbeats from the compacted topic `tap-status`, and finds brokers that no tap watches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum

@@ -5,8 +5,8 @@ A thread instead of a process: it answers before anything else runs, and can't o
 
 import socket
 import threading
-from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import typer
@@ -14,6 +14,9 @@ import typer
 from jobs.web.command import application, listening, server
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, own_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PORT = 8080
 """Default port of `pid-quota console`; if it is taken, a free one."""

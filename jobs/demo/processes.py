@@ -1,15 +1,18 @@
 """The demo's folder and child processes."""
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from broker.process import end, start_watched
 from jobs.errors import DemoError
 from jobs.terminal import one_line
+
+if TYPE_CHECKING:
+    import subprocess
 
 MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is replaced."""

@@ -176,6 +176,7 @@ class _NoDecisions:
 
     def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return none."""
+        del again
         return []
 
 

@@ -82,17 +82,17 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
 def _line(file: Path, place: str, entry: dict[Any, Any]) -> QuotaLine:
     unknown = set(entry) - {_NAME, _RATE, *_ALSO}
     name, rate = entry.get(_NAME), entry.get(_RATE)
-    try:
-        if unknown or _NAME not in entry or entry.get("entity_type", "user") != "user":
-            msg = f"has the fields {sorted(map(str, entry))}, expected are {_NAME} and {_RATE}"
-            raise ValueError(msg)
-        if isinstance(rate, bool) or not isinstance(rate, str | int | float):
-            msg = f"{_RATE} {rate!r} is not a number"
-            raise ValueError(msg)
-        if name not in _DEFAULT_NAMES and (not isinstance(name, str) or name.startswith("User:")):
-            msg = f"{_NAME} {name!r} is not a bare user name in quotes"
-            raise ValueError(msg)
-        return QuotaLine(None if name in _DEFAULT_NAMES else name, validate_rate(float(rate)))
-    except (ValueError, InvalidQuotaError) as error:
-        msg = f"--import {file}, {place}: {error}. Nothing was set; correct it and import the file again"
-        raise QuotaCommandError(msg) from error
+    wrong: object = None
+    if unknown or _NAME not in entry or entry.get("entity_type", "user") != "user":
+        wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME} and {_RATE}"
+    elif isinstance(rate, bool) or not isinstance(rate, str | int | float):
+        wrong = f"{_RATE} {rate!r} is not a number"
+    elif name not in _DEFAULT_NAMES and (not isinstance(name, str) or name.startswith("User:")):
+        wrong = f"{_NAME} {name!r} is not a bare user name in quotes"
+    else:
+        try:
+            return QuotaLine(None if name in _DEFAULT_NAMES else name, validate_rate(float(rate)))
+        except (ValueError, InvalidQuotaError) as error:
+            wrong = error
+    msg = f"--import {file}, {place}: {wrong}. Nothing was set; correct it and import the file again"
+    raise QuotaCommandError(msg) from (wrong if isinstance(wrong, Exception) else None)

@@ -1,7 +1,5 @@
 """`pid-quota stream`, also `python -m jobs.stream`: the Structured Streaming job."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Annotated

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from streaming.checkpoint.table_ids import NEEDED, path_ids, require_same, save_table_ids
@@ -13,6 +12,8 @@ from tables.delta import TABLES, create_missing, is_catalog
 from tables.query.views import view_statements
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from streaming.pipeline import StreamOptions

@@ -141,7 +141,7 @@ class TopApp(App[None]):
         at = self.screen_stack[0].query_one(PrincipalList).cursor_row
         return self._shown[at] if 0 <= at < len(self._shown) else None
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, _parameters: tuple[object, ...]) -> bool | None:
         """Disable the list's actions on other screens."""
         return action not in ("sort", "filter", "clear") or self.screen is self.screen_stack[0]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
@@ -150,9 +151,8 @@ def summary(rows: Sequence[TopRow], now: datetime) -> str:
 def detail_view(detail: Detail) -> RenderableType:
     """Return one principal in detail."""
     parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
-    for line in (*_timeline(detail.timeline), *_decisions(detail.decisions), *_leases(detail.leases)):
-        parts.append(printable(line))
-    parts += [printable(line) for line in _clients(detail.clients)]
+    lines = (_timeline(detail.timeline), _decisions(detail.decisions), _leases(detail.leases), _clients(detail.clients))
+    parts += [printable(line) for line in chain.from_iterable(lines)]
     return Group(*parts)
 
 

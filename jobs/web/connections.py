@@ -3,8 +3,6 @@
 uvicorn alone waits for ever for a request's headers, and its connection limit refuses newcomers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,9 +27,9 @@ class Room:
     most_of_an_address: int = 40
     request_s: float = 10.0
     answer_s: float = 120.0
-    connections: dict[PatientProtocol, str] = field(default_factory=dict)
+    connections: "dict[PatientProtocol, str]" = field(default_factory=dict)
 
-    def enter(self, connection: PatientProtocol, address: str) -> None:
+    def enter(self, connection: "PatientProtocol", address: str) -> None:
         """Add a connection; at the limit, evict one of the address with most, preferably an idle one."""
         counts = Counter(self.connections.values())
         if counts[address] >= self.most_of_an_address:
@@ -40,7 +38,7 @@ class Room:
             self._put_out(max(counts, key=lambda each: counts[each]))
         self.connections[connection] = address
 
-    def leave(self, connection: PatientProtocol) -> None:
+    def leave(self, connection: "PatientProtocol") -> None:
         """Remove a closed connection."""
         self.connections.pop(connection, None)
 

@@ -41,7 +41,7 @@ class ForwardedUser(Access):
         "Open the console by its address in the workspace: Databricks Apps signs visitors in.",
     )
 
-    def is_ours(self, host: str) -> bool:
+    def is_ours(self, _host: str) -> bool:
         """Accept any host name: the platform assigns it, and DNS rebinding gets no user headers."""
         return True
 

@@ -70,7 +70,7 @@ class Access:
             return False
         return True
 
-    def user(self, headers: Headers) -> str:
+    def user(self, _headers: Headers) -> str:
         """Return the user; empty, since a token names nobody."""
         return ""
 

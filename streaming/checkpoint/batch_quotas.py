@@ -7,7 +7,6 @@ more columns through pandas.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,8 @@ from tables.delta import is_catalog, open_table, table_path
 from tables.quotas.quota_rows import COLUMNS, judge
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pyspark.sql import SparkSession
 
 FOLDER = "pid-quota-quotas"

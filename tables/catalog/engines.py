@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -20,6 +19,8 @@ from tables.ddl import databricks_literal
 from tables.errors import CatalogError, first_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from databricks.sql.client import Connection
     from pyspark.sql import SparkSession
 

@@ -1,7 +1,5 @@
 """SQL literals, for queries that can't take parameters."""
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 
 from tables.ddl import databricks_literal

@@ -1,7 +1,5 @@
 """What no client library lets one send: requests by hand, over one connection of a user; and the tap as a command."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -50,7 +48,7 @@ class Hostile:
         answer = self._ask(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
         assert answer[:2] == b"\0\0", answer
 
-    def __enter__(self) -> Hostile:
+    def __enter__(self) -> "Hostile":
         return self
 
     def __exit__(
@@ -142,7 +140,7 @@ class TapCommand:
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager
-    def running(self) -> Iterator[TapCommand]:
+    def running(self) -> "Iterator[TapCommand]":
         """It has to end in good order: a client can't end it."""
         ensure_topics(self._broker.admin_config())
         with self.output.open("ab") as output:

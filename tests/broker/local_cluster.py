@@ -4,8 +4,6 @@ Each node is broker and controller in its own JVM, with its own data and its own
 quorum and the in-sync replicas that a write needs when one is killed. No node outlives this process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -103,7 +101,7 @@ class LocalCluster:
 
     # Start and stop
 
-    def __enter__(self) -> LocalCluster:
+    def __enter__(self) -> "LocalCluster":
         self.start_all()
         return self
 

@@ -1,5 +1,6 @@
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,8 +24,10 @@ from tests.broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS
+
+if TYPE_CHECKING:
+    from wire.heartbeat import TapHeartbeat
 
 
 @pytest.fixture

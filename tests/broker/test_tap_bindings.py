@@ -5,9 +5,9 @@ import re
 import uuid
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
@@ -23,6 +23,9 @@ from tests.broker_kit import (
     wait_until_idle,
 )
 from wire.topics import PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
 
 FIXTURE = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines(keepends=True)
 # A producer id of a test's own: all tests share the topic of bindings.

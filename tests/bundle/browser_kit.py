@@ -4,13 +4,14 @@ import base64
 import contextlib
 import shutil
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.bundle.console_kit import wait_for
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from selenium.webdriver import Chrome
 
 WIDE, PHONE = (1200, 800), (390, 844)

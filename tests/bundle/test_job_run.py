@@ -12,10 +12,9 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
@@ -32,6 +31,9 @@ from tests.bundle.runtime_kit import LIMIT_S, Runtime
 from tests.bundle.runtime_stream_kit import prepared_statements
 from tests.bundle.runtime_venv_kit import Cluster
 from wire.topics import PRODUCE_EVENTS
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -20,7 +20,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from broker.local.local_broker import LocalBroker
 from quota.config import QuotaConfig
@@ -31,6 +30,9 @@ from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import TABLES, SinkName, create_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 LIMIT_S = 600.0
 """Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""

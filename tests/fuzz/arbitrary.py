@@ -59,8 +59,8 @@ def event(random: Random) -> bytes:
     fields = [
         ("timestamp_ms", str(NOW_MS - random.randrange(1000))), ("principal", '"User:a"'), ("producer_id", "4711"),
     ]  # fmt: skip
-    for _ in range(random.choice((0, 0, 1, 1, 2))):
-        fields.append((random.choice(FIELDS), _json(random, random.choice((0, 0, 1, 3)))))
+    more = range(random.choice((0, 0, 1, 1, 2)))
+    fields += [(random.choice(FIELDS), _json(random, random.choice((0, 0, 1, 3)))) for _ in more]
     if random.random() < 0.4:
         at = random.randrange(len(fields))
         fields[at] = (fields[at][0], _json(random, random.choice((0, 0, 0, 2))))

@@ -1,7 +1,7 @@
 """The views of KIP-730 and KIP-360 on Spark: the same answers as DuckDB's, which the other tests look at."""
 
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -13,6 +13,9 @@ from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
 from tests.spark_kit import own_views
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(hours=2)

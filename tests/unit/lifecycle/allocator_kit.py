@@ -1,7 +1,5 @@
 """The controller's part of KIP-730 as a model: whatever it allocates keeps the promises that blocks are held to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from lifecycle.producer_id_blocks import BLOCK_LENGTH, CLUSTER_AUTHORIZATION_FAILED, MAX_PRODUCER_ID, NONE
@@ -35,7 +33,7 @@ class Allocator:
     brokers: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def after_zookeeper(cls, block_start: int, block_end: int) -> Allocator:
+    def after_zookeeper(cls, block_start: int, block_end: int) -> "Allocator":
         """Take over from ZooKeeper: KRaft goes on behind the latest block there, whoever holds it.
 
         Args:

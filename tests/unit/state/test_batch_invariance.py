@@ -1,15 +1,18 @@
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import QuotaConfig
-from quota.decision import Decision
 from quota.limits import Limit
 from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
+
+if TYPE_CHECKING:
+    from quota.decision import Decision
 
 MINUTE_MS = 60_000
 DEPLOYMENT = Deployment(salt=99)

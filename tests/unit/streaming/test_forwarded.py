@@ -1,6 +1,7 @@
 """Repeats of earlier batches that never reach the operator: nothing that is decided or stored changes by it."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
-from quota.decision import Decision
 from quota.limits import Limit
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
@@ -17,6 +17,9 @@ from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.packed_kit import unpacked
+
+if TYPE_CHECKING:
+    from quota.decision import Decision
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(salt=3)
