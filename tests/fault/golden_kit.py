@@ -32,13 +32,18 @@ def unpack(archive: Path, folder: Path, servers: str) -> Stream:
     """Return the golden stream of an archive, to be gone on with."""
     with tarfile.open(archive) as content:
         content.extractall(folder, filter="data")
-    return Stream(folder, servers, TOPIC, RECORDS // 2)
+    return golden_stream(folder, servers)
+
+
+def golden_stream(folder: Path, servers: str) -> Stream:
+    """Return a stream as the archives have it, with a state per principal."""
+    return Stream(folder, servers, TOPIC, RECORDS // 2, state_buckets=0)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, LocalBroker(Path(scratch) / "kafka") as broker:
         fill_topic(broker, RECORDS)
-        stream = Stream(Path(scratch) / "stream", broker.admin_servers, TOPIC, RECORDS // 2).prepared()
+        stream = golden_stream(Path(scratch) / "stream", broker.admin_servers).prepared()
         spark = stream_session(spark_jars(jars_folder()))
         stream.run(spark)
         spark.stop()

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
 from tests.fault.fault_kit import Stream, bad_offsets
-from tests.fault.golden_kit import FOLDER, RECORDS, TOPIC, fill_topic, unpack
+from tests.fault.golden_kit import FOLDER, RECORDS, fill_topic, golden_stream, unpack
 
 METRICS = "producer_id_metrics"
 MOST_BYTES = 300_000
@@ -19,7 +19,7 @@ STATE_1 = FOLDER / "golden-0.1.0-state-1.tar.gz"
 def from_the_start(spark: SparkSession, broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Stream:
     """What this version makes of all records, those that the golden stream has read and some more."""
     fill_topic(broker, 2 * RECORDS)
-    stream = Stream(tmp_path_factory.mktemp("from_the_start"), broker.admin_servers, TOPIC, RECORDS // 2).prepared()
+    stream = golden_stream(tmp_path_factory.mktemp("from_the_start"), broker.admin_servers).prepared()
     stream.run(spark)
     return stream
 
