@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 JARS ?= .jars
 PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
-# Each worker has a broker and a Spark session of its own; a file stays with one worker, in the order of the folders.
-WORKERS ?= 2
+# Each worker has a broker and a Spark session of its own; a file stays with one worker. Half of the suite waits, so that
+# twice as many workers as cores are none too many.
+WORKERS ?= 4
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator
+from itertools import groupby, zip_longest
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from streaming.session import stream_session
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("pid-quota")
 
+WAITING = ("tests/attack/", "tests/broker/")
+
 STRICT = "PID_QUOTA_NO_SKIPS"
 """Set where everything that the tests drive is installed: a test that skips fails."""
 MAY_SKIP = ("needs the command line and a workspace", "a file system can't be mounted here", "too much else runs here")
@@ -23,6 +26,20 @@ MAY_SKIP = ("needs the command line and a workspace", "a file system can't be mo
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
 """No doctests: fixtures, of which several have one name, and what a process of a test loads at its start."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files that wait (for brokers, leases) beside files that compute: workers share the cores."""
+    waiting = [each for each in items if each.nodeid.startswith(WAITING)]
+    computing = [each for each in items if not each.nodeid.startswith(WAITING)]
+    nothing: list[pytest.Item] = []
+    pairs = zip_longest(_by_file(waiting), _by_file(computing), fillvalue=nothing)
+    items[:] = [item for pair in pairs for file in pair for item in file]
+
+
+def _by_file(items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
+    for _, group in groupby(items, key=lambda item: item.nodeid.partition("::")[0]):
+        yield list(group)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -240,6 +240,7 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
     wait_for(quotas, MALLORY, BEFORE)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_set_back_a_day_makes_no_lease_longer(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def produce_under_a_tap(broker: LocalBroker, topic: str, producers: int, events:
     return [record["result_producer_id"] for record in records if record["principal"] == "User:alice"]
 
 
+@pytest.mark.slow
 def test_ids_that_a_restart_lost_are_not_said_to_be_issued(
     jars: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def led(taken: TakenCensus, broker_id: int) -> int:
     return sum(len(each) for each in taken.census.of_broker(broker_id) if each.is_leader)
 
 
+@pytest.mark.slow
 def test_the_dead_broker_s_producers_are_led_by_whom_was_foretold_and_nobody_holds_more(cluster: LocalCluster) -> None:
     everywhere = fill_all(cluster, replicated_topic(cluster, "orders", PARTITIONS), 1_000_000)
     on_two = fill_all(cluster, replicated_topic(cluster, "audit", PARTITIONS, replicas=2), 2_000_000)

@@ -98,6 +98,7 @@ def test_a_tap_places_transactions_whose_ids_another_broker_handed_out(
     ]
 
 
+@pytest.mark.slow
 def test_a_binding_that_comes_too_late_makes_one_correction(
     broker: LocalBroker, events_topic: str, tmp_path: Path, pid: int
 ) -> None:

@@ -54,6 +54,7 @@ def known(producers: list[KnownProducer]) -> set[tuple[str, int]]:
     return {(producer.principal, pid) for producer in producers for pid in producer.pids()}
 
 
+@pytest.mark.slow
 def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cluster: LocalCluster) -> None:
     topic = replicated_topic(cluster, "orders", PARTITIONS)
     events = replicated_topic(cluster, "events", 4)
@@ -90,6 +91,7 @@ def test_every_producer_id_of_a_cluster_is_placed_with_the_user_that_produced(cl
     assert {pid for _, pid in seen} == held_pids(cluster, topic)
 
 
+@pytest.mark.slow
 def test_old_producer_ids_of_a_partition_that_moves_or_of_a_log_that_recovers_are_no_events(
     cluster: LocalCluster,
 ) -> None:

@@ -76,6 +76,7 @@ def take_picture(address: str, profile: Path, folder: Path) -> None:
         browser.picture(folder / "demo-mallory.png")
 
 
+@pytest.mark.slow
 def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+import pytest
 
 from broker.jars.jar_sets import spark_jars
 from broker.local.local_broker import LocalBroker
@@ -61,6 +62,7 @@ def answers(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.slow
 def test_the_stream_runs_over_spark_connect(jars: Path, broker: LocalBroker, tmp_path: Path) -> None:
     runtime = Runtime(tmp_path / "runtime", tuple(spark_jars(jars))).prepared()
     topic = new_topic(broker)

@@ -22,6 +22,8 @@ from broker.cluster.kafka_config import KafkaConfig
 from tests.stream.attack_kit import event
 from tests.tls_kit import issue, tls_broker
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "-".join(["hunter2", "of", "mallory"])
 RECORDS = 450
 

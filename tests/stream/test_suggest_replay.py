@@ -7,6 +7,7 @@ import time
 from itertools import count
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from broker.cluster.topics import ensure_topics
@@ -23,6 +24,7 @@ def pid_quota(*arguments: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_history_replayed_on_the_suggestion_says_what_it_would_refuse(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         # Given five of the quota's windows: app makes 40 PIDs in each, burst 40 in four of them and 400 in the last.
