@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 JARS ?= .jars
 PYTHON ?= python3
 PYTEST ?= $(BIN)/pytest
-# Each worker has a broker and a Spark session of its own; a file stays with one worker. Half of the suite waits, so that
-# twice as many workers as cores are none too many.
-WORKERS ?= 4
-SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# One worker runs what needs Spark; the others share the rest. Half of the suite waits, so that there is one more of them
+# than cores.
+WORKERS ?= 3
+SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean

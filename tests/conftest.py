@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ settings.register_profile("pid-quota", deadline=None, suppress_health_check=[Hea
 settings.load_profile("pid-quota")
 
 WAITING = ("tests/attack/", "tests/broker/")
+SPARK = "spark"
 
 STRICT = "PID_QUOTA_NO_SKIPS"
 """Set where everything that the tests drive is installed: a test that skips fails."""
@@ -29,17 +30,22 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that wait (for brokers, leases) beside files that compute: workers share the cores."""
-    waiting = [each for each in items if each.nodeid.startswith(WAITING)]
-    computing = [each for each in items if not each.nodeid.startswith(WAITING)]
+    """Tell xdist what stays together: what shares the Spark session, which costs most to warm up, and else each file.
+
+    That session's tests begin first; then files that wait (for brokers, leases) take turns with files that compute.
+    """
+    groups: dict[str, list[pytest.Item]] = {SPARK: []}
+    for item in items:
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        name = SPARK if SPARK in fixtures else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(name))
+        groups.setdefault(name, []).append(item)
+    first = groups.pop(SPARK)
+    waiting = [group for name, group in groups.items() if name.startswith(WAITING)]
+    computing = [group for name, group in groups.items() if not name.startswith(WAITING)]
     nothing: list[pytest.Item] = []
-    pairs = zip_longest(_by_file(waiting), _by_file(computing), fillvalue=nothing)
-    items[:] = [item for pair in pairs for file in pair for item in file]
-
-
-def _by_file(items: list[pytest.Item]) -> Iterator[list[pytest.Item]]:
-    for _, group in groupby(items, key=lambda item: item.nodeid.partition("::")[0]):
-        yield list(group)
+    pairs = zip_longest(waiting, computing, fillvalue=nothing)
+    items[:] = [*first, *(item for pair in pairs for group in pair for item in group)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -28,6 +29,7 @@ RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 """Set by Databricks on its clusters."""
 
 _MARKER = re.compile(r":(\w+)")
+_SIGNING_IN = threading.Lock()
 _NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG", "CATALOG_NOT_FOUND")
 _HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
 _WAREHOUSE, _CLIENT, _CLIENT_SECRET = "DATABRICKS_WAREHOUSE_ID", "DATABRICKS_CLIENT_ID", "DATABRICKS_CLIENT_SECRET"
@@ -170,13 +172,19 @@ def _sign_in(host: str) -> dict[str, Any]:
         return {}
     client, secret = os.environ.get(_CLIENT), os.environ.get(_CLIENT_SECRET)
     if client and secret:
-        return {"credentials_provider": lambda: _service_principal(host, client, secret)}
+        return {"credentials_provider": lambda: service_principal(host, client, secret)}
     return {"auth_type": "databricks-oauth"}
 
 
-@cache
-def _service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
+def service_principal(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
     """Return a provider of a service principal's headers, cached since its token outlives a connection."""
+    # databricks-sdk 0.156 fails if two threads make their first `Config` at once.
+    with _SIGNING_IN:
+        return _provider(host, client_id, client_secret)
+
+
+@cache
+def _provider(host: str, client_id: str, client_secret: str) -> Callable[[], dict[str, str]]:
     from databricks.sdk.core import Config, oauth_service_principal
 
     config = Config(host=host, client_id=client_id, client_secret=client_secret)

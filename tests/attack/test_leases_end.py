@@ -294,7 +294,7 @@ def test_a_tighter_quota_of_the_user_is_never_loosened_by_a_lease_on_a_client_id
 
     with enforcing(broker, tables, "--apply") as enforcer:
         decide(tables, "User:mallory", client_ids=[("mallory-batch", 20)])
-        enforcer.wait_for("skipped", "0.005 already")
+        enforcer.wait_for("skipped", "is already 0.005")
 
     assert quotas_of(broker) == {MALLORY: {REQUEST_PERCENTAGE: 0.005}}
 

@@ -3,7 +3,9 @@
 import inspect
 import json
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -81,6 +83,24 @@ class TestConnection:
         with engines.engine("prod.pid_quota"):
             assert callable(warehouse.connected_with["credentials_provider"])
             assert "auth_type" not in warehouse.connected_with
+
+    def test_a_service_principal_that_signs_in_for_many_requests_at_once_does_so_once(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made: list[object] = []
+
+        class SlowConfig:
+            def __init__(self, **_: str) -> None:
+                made.append(self)
+                time.sleep(0.05)
+
+        monkeypatch.setattr("databricks.sdk.core.Config", SlowConfig)
+        monkeypatch.setattr("databricks.sdk.core.oauth_service_principal", lambda config: config)
+        with ThreadPoolExecutor(8) as pool:
+            given = list(pool.map(lambda _: engines.service_principal("https://one", "id", "no-secret"), range(8)))
+
+        assert len(made) == 1
+        assert all(each is made[0] for each in given)
 
     def test_without_a_token_the_browser_asks(self, warehouse: FakeWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("DATABRICKS_TOKEN")
