@@ -8,7 +8,7 @@ PYTEST ?= $(BIN)/pytest
 # One worker runs what needs Spark; the others share the rest. Half of the suite waits, so that there is one more of them
 # than cores.
 WORKERS ?= 3
-SPREAD = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
+from typing_extensions import override
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
 from broker.local.local_broker import LocalBroker
@@ -18,7 +21,12 @@ settings.register_profile("pid-quota", deadline=None, suppress_health_check=[Hea
 settings.load_profile("pid-quota")
 
 WAITING = ("tests/attack/", "tests/broker/")
-SPARK = "spark"
+ON_SPARK = (
+    "tests/fault/",
+    "tests/stream/",
+    *(f"tests/bundle/test_{name}.py" for name in ("dashboard", "metric_views", "table_catalog_on_spark")),
+    *(f"tests/bundle/test_{name}.py" for name in ("table_migration", "tables_on_spark")),
+)
 
 STRICT = "PID_QUOTA_NO_SKIPS"
 """Set where everything that the tests drive is installed: a test that skips fails."""
@@ -29,22 +37,29 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py", "bundle/app_stand_in/*"]
 """No doctests: fixtures, of which several have one name, and what a process of a test loads at its start."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell xdist what stays together: what shares the Spark session, which costs most to warm up, and else each file.
+class Sharing(LoadScopeScheduling):
+    """A worker gets a file at a time, but one of them all that share the Spark session, which costs most to warm up."""
 
-    That session's tests begin first; then files that wait (for brokers, leases) take turns with files that compute.
-    """
-    groups: dict[str, list[pytest.Item]] = {SPARK: []}
+    @override
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(ON_SPARK) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Sharing:
+    """Say what the workers of a run share."""
+    return Sharing(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what is longest, then let files that wait (for brokers, leases) take turns with files that compute."""
+    files: dict[str, list[pytest.Item]] = {}
     for item in items:
-        fixtures: list[str] = getattr(item, "fixturenames", [])
-        name = SPARK if SPARK in fixtures else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(name))
-        groups.setdefault(name, []).append(item)
-    first = groups.pop(SPARK)
-    waiting = [group for name, group in groups.items() if name.startswith(WAITING)]
-    computing = [group for name, group in groups.items() if not name.startswith(WAITING)]
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    waiting = [group for name, group in files.items() if name.startswith(WAITING)]
+    computing = [group for name, group in files.items() if not name.startswith((*WAITING, *ON_SPARK))]
     nothing: list[pytest.Item] = []
     pairs = zip_longest(waiting, computing, fillvalue=nothing)
+    first = [item for item in items if item.nodeid.startswith(ON_SPARK)]
     items[:] = [*first, *(item for pair in pairs for group in pair for item in group)]
 
 
