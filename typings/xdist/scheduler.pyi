@@ -1,5 +1,4 @@
 import pytest
-
 from xdist.remote import Producer
 
 class LoadScopeScheduling:
