@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views authorizer wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -86,6 +86,9 @@ bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything at full size,
 
 bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
+
+authorizer: $(JARS)/.complete ## Build the jar for brokers that know holds (docs/authorizer.md; needs a JDK)
+	$(BIN)/python -m broker.jars.authorizer_jar dist/pid-quota-authorizer-$$($(BIN)/python -c 'import jobs; print(jobs.__version__)').jar $(JARS)
 
 wheel: $(VENV)/.dev ## Build the wheel into dist/
 	$(BIN)/python -m hatchling build -t wheel

@@ -7,21 +7,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, KafkaError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from broker.closing import Closing
+from broker.cluster.lazy_admin import TIMEOUT_MS, LazyAdmin, Subject
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.raw_admin import RawAdmin
-from broker.errors import ClientQuotaError, ClientQuotaRefusedError, ClientQuotaUnavailableError
+from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
 
 REQUEST_PERCENTAGE = "request_percentage"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 _EXACT, _DEFAULT = 0, 1
 _Component = tuple[str, int, str | None]
-_TIMEOUT_MS = 10_000
-_HINT = "the enforcer's user needs ALTER_CONFIGS and DESCRIBE_CONFIGS on the cluster"
+_SUBJECT = Subject("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,12 @@ class ClientQuotas(Closing):
         timeout_ms: Until an answer is given up.
     """
 
-    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = _TIMEOUT_MS) -> None:
-        self._settings = {**settings, "request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
-        self._admin: RawAdmin | None = None
+    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = TIMEOUT_MS) -> None:
+        self._admin = LazyAdmin(settings, _SUBJECT, timeout_ms)
 
     def close(self) -> None:
         """Close the connection, if there is one."""
-        admin, self._admin = self._admin, None
-        if admin is not None:
-            admin.close()
+        self._admin.close()
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas set for exactly this entity: value by key, empty if none are.
@@ -85,8 +80,8 @@ class ClientQuotas(Closing):
 
         def value(components: tuple[_Component, ...]) -> float | None:
             if components not in found:
-                answer = self._ask(DescribeClientQuotasRequest(components=list(components), strict=True))
-                _require_no_error(answer)
+                answer = self._admin.ask(DescribeClientQuotasRequest(components=list(components), strict=True))
+                self._admin.require_no_error(answer)
                 values = {each.key: each.value for entry in answer.entries or () for each in entry.values}
                 found[components] = values.get(key)
             return found[components]
@@ -116,38 +111,23 @@ class ClientQuotas(Closing):
             (change.entity.parts(), [(change.key, change.value or 0.0, change.value is None)]) for change in changes
         ]
         try:
-            answer = self._ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
+            answer = self._admin.ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
         except ClientQuotaError as error:
             return {change.entity: error for change in changes}
-        found = {_entity(entry.entity): _error(entry.error_code, entry.error_message) for entry in answer.entries}
+        found = {
+            _entity(entry.entity): self._admin.error(entry.error_code, entry.error_message) for entry in answer.entries
+        }
         missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: retrying")
         return {change.entity: found.get(change.entity, missing) for change in changes}
 
     def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
-        answer = self._ask(DescribeClientQuotasRequest(components=components, strict=strict))
-        _require_no_error(answer)
+        answer = self._admin.ask(DescribeClientQuotasRequest(components=components, strict=strict))
+        self._admin.require_no_error(answer)
         return {
             _entity(entry.entity): {value.key: value.value for value in entry.values}
             for entry in answer.entries or ()
             if all(part.entity_name is not None for part in entry.entity)
         }
-
-    def _ask(self, request: Any) -> Any:
-        try:
-            if self._admin is None:
-                self._admin = RawAdmin(**self._settings)
-            return self._admin.ask(request)
-        except (KafkaError, OSError) as error:
-            # The next request reconnects: addresses of brokers may have changed.
-            self.close()
-            if isinstance(error, ClusterAuthorizationFailedError):
-                raise _not_allowed(str(error)) from error
-            if isinstance(error, BrokerResponseError) and not error.retriable:
-                raise _refused(str(error)) from error
-            servers = self._settings["bootstrap_servers"]
-            servers = servers if isinstance(servers, str) else ",".join(servers)
-            msg = f"no broker answers at {servers} ({error}): check the address and the security settings"
-            raise ClientQuotaUnavailableError(msg) from error
 
 
 def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component, ...]]:
@@ -163,34 +143,6 @@ def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component,
     return [*own, *((users, client) for client in clients), (users,), *((client,) for client in clients)]
 
 
-def _require_no_error(answer: Any) -> None:
-    error = _error(answer.error_code, answer.error_message)
-    if error is not None:
-        raise error
-
-
 def _entity(parts: Sequence[Any]) -> QuotaEntity:
     names = {part.entity_type: part.entity_name for part in parts}
     return QuotaEntity(names.get("user"), names.get("client-id"), names.get("ip"))
-
-
-def _error(code: int, message: str | None) -> ClientQuotaError | None:
-    if not code:
-        return None
-    kind = for_code(code)
-    reason = f"{kind.__name__}: {message}" if message else kind.__name__
-    if kind is ClusterAuthorizationFailedError:
-        return _not_allowed(reason)
-    if kind.retriable:
-        msg = f"Kafka can't read or change the client quota now ({reason}): retrying"
-        return ClientQuotaUnavailableError(msg)
-    return _refused(reason)
-
-
-def _not_allowed(reason: str) -> ClientQuotaUnavailableError:
-    """Retriable: an admin may grant the right."""
-    return ClientQuotaUnavailableError(f"not authorised to read or change client quotas ({reason}): {_HINT}")
-
-
-def _refused(reason: str) -> ClientQuotaRefusedError:
-    return ClientQuotaRefusedError(f"Kafka refused a client quota ({reason}): check that this version of Kafka has it")

@@ -11,7 +11,14 @@ from types import TracebackType
 
 from broker.errors import LocalBrokerError, PortTakenError
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
-from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
+from broker.local.server_files import (
+    HOST,
+    Ports,
+    with_authorizer,
+    with_jar,
+    write_log_settings,
+    write_server_properties,
+)
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
 
 DEFAULT_USERS = {"alice": "alice-secret", "mallory": "mallory-secret", "admin": "admin-secret"}
@@ -31,6 +38,7 @@ class LocalBroker:
         users: password by user name, for SASL/PLAIN.
         jars: folder of the jars, fetched if missing; by default `jars_folder()`.
         super_users: names exempt from ACLs.
+        authorizer: jar of `pidquota.HoldAuthorizer`, used instead of the stock authorizer.
         port: of the SASL listener; by default a free one.
         server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
@@ -42,6 +50,7 @@ class LocalBroker:
         *,
         jars: Path | None = None,
         super_users: Sequence[str] = ("admin",),
+        authorizer: Path | None = None,
         port: int | None = None,
         **server_properties: object,
     ) -> None:
@@ -49,8 +58,9 @@ class LocalBroker:
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
+        self._authorizer = authorizer
         self._port = port
-        self._extra = as_properties(server_properties)
+        self._extra = with_authorizer(as_properties(server_properties), authorizer)
         self._ports: Ports | None = None
 
     def __repr__(self) -> str:
@@ -154,7 +164,7 @@ class LocalBroker:
         server = self._server
         write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        jvm = Jvm(kafka_classpath(self._jars), log_option)
+        jvm = Jvm(with_jar(kafka_classpath(self._jars), self._authorizer), log_option)
         server.format(jvm, new_cluster_id())
         server.launch(jvm)
         server.wait_until_ready(ports)

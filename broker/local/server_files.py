@@ -1,5 +1,6 @@
 """Writes a local broker's configuration: server.properties and two log4j2 files."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from broker.errors import LocalBrokerError
+from wire.holds import HOLD_AUTHORIZER
 
 HOST = "127.0.0.1"
 LOG_TEMPLATE = "log4j2-pid-quota.yaml"
@@ -111,6 +113,16 @@ def write_server_properties(
     }
     path.touch(mode=0o600)
     path.write_text("".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items()), encoding="ascii")
+
+
+def with_authorizer(properties: Mapping[str, object], jar: Path | None) -> dict[str, object]:
+    """Add the setting that makes a broker use the authorizer of that jar."""
+    return {**properties} if jar is None else {"authorizer.class.name": HOLD_AUTHORIZER, **properties}
+
+
+def with_jar(classpath: str, jar: Path | None) -> str:
+    """Add a jar to a class path."""
+    return classpath if jar is None else f"{classpath}{os.pathsep}{jar}"
 
 
 def _plain_login(users: Mapping[str, str]) -> str:

@@ -37,7 +37,7 @@ ROOMS: dict[str, set[str]] = {
     "broker.enforcer_tables": {"tables", "tables.catalog", "broker.cluster", "broker.leases", "broker.enforcer"},
     "broker.occupancy": {"wire", "lifecycle", "broker.cluster"},
     "broker.jars": set(),
-    "broker.local": {"broker.jars"},
+    "broker.local": {"wire", "broker.jars"},
     "streaming.databricks": {"tables"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),

@@ -1,0 +1,256 @@
+"""A broker with `pidquota.HoldAuthorizer`: who waits, who does not, and that it is the stock authorizer otherwise."""
+
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from broker.cluster.client_quotas import QuotaChange
+from broker.cluster.hold_bindings import HOLD, HoldBindings
+from broker.cluster.quota_entity import QuotaEntity
+from broker.errors import ClientQuotaRefusedError
+from broker.jars.authorizer_jar import build_authorizer
+from broker.jars.jar_sets import kafka_classpath
+from broker.local.local_broker import LocalBroker
+from tests.broker.enforce_kit import Steady
+from tests.broker.hold_kit import (
+    LOADING,
+    Asker,
+    JavaProducers,
+    PythonProducers,
+    Waiting,
+    binding,
+    bound,
+    hold,
+    now_ms,
+    send_by_confluent_kafka,
+    send_by_kafka_python,
+    unbind,
+)
+from tests.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
+from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, hold_name
+
+MALLORY = QuotaEntity("mallory", is_hold=True)
+FOREVER = str(2**62)
+
+
+@pytest.fixture(scope="module")
+def broker(jars, tmp_path_factory):
+    """A broker of our own, with the class."""
+    folder = tmp_path_factory.mktemp("held")
+    jar = build_authorizer(folder / "authorizer.jar", jars)
+    with LocalBroker(folder / "kafka", jars=jars, authorizer=jar) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topic(broker):
+    return new_topic(broker, "orders")
+
+
+@pytest.fixture
+def mallory(broker):
+    with Asker(broker) as asker:
+        yield asker
+
+
+def producers(client, jars, *arguments):
+    if client == "java":
+        return JavaProducers(kafka_classpath(jars), *arguments)
+    send = {"confluent-kafka": send_by_confluent_kafka, "kafka-python": send_by_kafka_python}[client]
+    return PythonProducers(send, *arguments)
+
+
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "java"])
+def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_feels_it(broker, topic, jars, client):
+    waiting = producers(client, jars, broker.client_config("mallory"), topic, 3)
+    known, alice = (
+        Steady(broker.client_config("mallory"), topic, "known"),
+        Steady(broker.client_config("alice"), topic, "alice"),
+    )
+    known.send(), alice.send()
+    before = end_offset(broker, topic)
+    held = hold(5)
+    until_s = int(held.name.rpartition(":")[2]) / 1000
+    with bound(broker, held):
+        waiting.start()
+        sent = 0
+        while time.time() < until_s - 0.5:
+            assert max(known.send(), alice.send()) < 1
+            sent += 2
+            time.sleep(0.05)
+        assert end_offset(broker, topic) == before + sent
+        ends = waiting.ends()
+    assert all(until_s <= end <= until_s + 2 for end in ends), [end - until_s for end in ends]
+    assert end_offset(broker, topic) == before + sent + 3
+
+
+def test_a_hold_that_is_taken_away_lets_them_through_at_once(broker, topic):
+    held = hold(60)
+    with bound(broker, held):
+        waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
+        time.sleep(1.5)
+        assert waiting.ended_at is None
+        taken_at = time.time()
+        unbind(broker, held)
+        assert waiting.end() < taken_at + 2
+
+
+def test_a_transactional_id_is_not_held(broker, topic):
+    with bound(broker, hold(60)):
+        producer = transactional_producer(broker.client_config("mallory"), "mallory-tx")
+        producer.begin_transaction()
+        producer.produce(topic, b"value")
+        producer.commit_transaction(30)
+
+
+def test_a_producer_without_idempotence_is_not_held(broker, topic):
+    with bound(broker, hold(60)):
+        producer = Producer({**broker.client_config("mallory"), "enable.idempotence": False})
+        producer.produce(topic, b"value")
+        assert producer.flush(30) == 0
+
+
+def test_the_earliest_and_the_latest_of_several_holds(broker, mallory):
+    with bound(broker, hold(1), hold(3)):
+        assert mallory.error() == LOADING
+        time.sleep(1.5)
+        assert mallory.error() == LOADING
+        time.sleep(1.6)
+        assert mallory.error() == 0
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        lambda: binding(hold_name(now_ms() + LONGEST_HOLD_MS + 60_000)),
+        lambda: binding(f"pid-quota-hold:{FOREVER}"),
+        lambda: binding(f"pid-quota-hold:{2**70}"),
+        lambda: binding("pid-quota-hold:"),
+        lambda: binding("pid-quota-hold:soon"),
+        lambda: binding(hold_name(now_ms() - 1000)),
+        lambda: hold(60, "User:*"),
+        lambda: hold(60, "User:alice"),
+        lambda: hold(60, "Group:mallory"),
+        lambda: hold(60, host="10.0.0.9"),
+        lambda: binding(hold_name(now_ms() + 60_000), permission=AclPermissionType.ALLOW),
+        lambda: binding(hold_name(now_ms() + 60_000), pattern=ResourcePatternType.PREFIXED),
+        lambda: binding(hold_name(now_ms() + 60_000), operation=AclOperation.READ),
+        lambda: binding(hold_name(now_ms() + 60_000), kind=ResourceType.GROUP, operation=AclOperation.READ),
+    ],
+    ids=[
+        "too far ahead",
+        "never",
+        "no int64",
+        "no end",
+        "words",
+        "past",
+        "everybody",
+        "alice",
+        "another type",
+        "another host",
+        "allow",
+        "prefixed",
+        "another operation",
+        "another resource",
+    ],
+)
+def test_what_is_not_exactly_a_hold_on_her_holds_nobody(broker, mallory, odd):
+    with bound(broker, odd()):
+        assert mallory.error() == 0
+
+
+def test_a_hold_from_her_host_alone(broker, mallory):
+    with bound(broker, hold(60, host="127.0.0.1")):
+        assert mallory.error() == LOADING
+
+
+def test_super_users_are_never_held(broker):
+    with (
+        bound(broker, hold(60, "User:admin"), hold(60, "User:ANONYMOUS")),
+        Asker(broker, "admin") as admin,
+        Asker(broker, None) as inner,
+    ):
+        assert (admin.error(), inner.error()) == (0, 0)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_broker_that_begins_anew_knows_its_holds(broker, end):
+    with bound(broker, hold(120)):
+        getattr(broker, end)()
+        restart(broker)
+        with Asker(broker) as mallory:
+            assert mallory.error() == LOADING
+    with Asker(broker) as mallory:
+        wait_until(lambda: mallory.error() == 0, "the hold is gone")
+
+
+def test_other_acls_mean_what_they_mean_to_the_stock_authorizer(broker, topic):
+    def write(user):
+        producer = Producer({**broker.client_config(user), "enable.idempotence": False, "log_level": 0})
+        errors = []
+        producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error and error.name()))
+        assert producer.flush(30) == 0
+        return errors
+
+    with bound(broker, binding(topic)):
+        assert (write("mallory"), write("alice")) == (["TOPIC_AUTHORIZATION_FAILED"], ["TOPIC_AUTHORIZATION_FAILED"])
+        allow = binding(topic, "User:alice", permission=AclPermissionType.ALLOW)
+        with bound(broker, allow):
+            assert (write("mallory"), write("alice")) == (["TOPIC_AUTHORIZATION_FAILED"], [None])
+
+
+def test_a_hold_denies_no_right(broker, topic):
+    allow = binding(topic, permission=AclPermissionType.ALLOW)
+    with bound(broker, allow, hold(60)):
+        Steady({**broker.client_config("alice")}, new_topic(broker, "other"), "alice").send()
+        with Asker(broker) as mallory:
+            assert mallory.error() == LOADING
+
+
+class TestHoldBindings:
+    @pytest.fixture
+    def holds(self, broker):
+        with HoldBindings({"bootstrap_servers": broker.admin_servers}) as client:
+            yield client
+            assert client.alter([QuotaChange(each, HOLD, None) for each in client.describe_all()]) is not None
+
+    def test_a_hold_is_set_moved_and_removed(self, holds, mallory):
+        first, second = float(now_ms() + 60_000), float(now_ms() + 120_000)
+        for until in (first, second):
+            assert holds.alter([QuotaChange(MALLORY, HOLD, until)]) == {MALLORY: None}
+            wait_until(lambda until=until: holds.describe(MALLORY) == {HOLD: until}, "it is set")
+            assert holds.describe_all() == {MALLORY: {HOLD: until}}
+            assert mallory.error() == LOADING
+        assert holds.alter([QuotaChange(MALLORY, HOLD, None)]) == {MALLORY: None}
+        wait_until(lambda: holds.describe(MALLORY) == {}, "it is gone")
+        assert mallory.error() == 0
+
+    def test_setting_and_removing_without_a_pause_leaves_nothing(self, holds, mallory):
+        for _ in range(10):
+            holds.alter([QuotaChange(MALLORY, HOLD, float(now_ms() + 60_000))])
+            holds.alter([QuotaChange(MALLORY, HOLD, None)])
+        time.sleep(0.2)
+        assert (holds.describe_all(), mallory.error()) == ({}, 0)
+
+    @pytest.mark.parametrize("user", ["*", "ANONYMOUS"])
+    def test_nobody_can_ask_for_everybody_or_for_too_long(self, holds, user):
+        everybody = QuotaEntity(user, is_hold=True)
+        errors = holds.alter(
+            [
+                QuotaChange(everybody, HOLD, float(now_ms() + 60_000)),
+                QuotaChange(MALLORY, HOLD, float(now_ms() + LONGEST_HOLD_MS + 60_000)),
+            ]
+        )
+        assert {type(error) for error in errors.values()} == {ClientQuotaRefusedError}
+        assert holds.describe_all() == {}
+
+    def test_strange_names_are_held_as_they_are(self, holds):
+        strange = QuotaEntity('a b\n"ü;*=,', is_hold=True)
+        until = float(now_ms() + 60_000)
+        assert holds.alter([QuotaChange(strange, HOLD, until)]) == {strange: None}
+        wait_until(lambda: holds.describe(strange) == {HOLD: until}, "it is set")
+
+    def test_brokers_say_which_authorizer_they_have(self, holds):
+        assert holds.authorizers() == {1: HOLD_AUTHORIZER}
