@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from broker.cluster.client_quotas import ClientQuotas, QuotaChange
+from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.ports import QuotaStore
 from broker.errors import ClientQuotaError
 from broker.leases.lease_rules import Action
 
@@ -11,7 +12,7 @@ from broker.leases.lease_rules import Action
 class DryRunQuotas:
     """The broker's quotas, overlaid with changes that stay in memory."""
 
-    def __init__(self, quotas: ClientQuotas) -> None:
+    def __init__(self, quotas: QuotaStore) -> None:
         self._quotas = quotas
         self._changed: dict[QuotaEntity, dict[str, float | None]] = {}
 

@@ -1,4 +1,4 @@
-"""Turns decisions into client quotas and restores them in time: `reconcile` compares what should hold with what does.
+"""Turns decisions into client quotas or holds, and ends them in time: `reconcile` compares what should be with what is.
 
 Every change is logged before it reaches the broker and again once it is done (`broker.leases.lease_rules`), on the
 brokers and in the table, so that a new enforcer finds what a killed one left behind. On any failure leases end (fail
@@ -55,7 +55,9 @@ class Enforcer:
         self._active: bool | None = None
         self._is_new = False
         self._bad_rows = 0
-        self._planner = LeasePlanner(self._registry, self._steps, self._deadlines, options, clocks.wall_ms, notify)
+        self._planner = LeasePlanner(
+            self._registry, self._steps, self._deadlines, ports.coverage, options, clocks.wall_ms, notify
+        )
 
     @property
     def leases(self) -> dict[QuotaEntity, Lease]:
@@ -163,7 +165,7 @@ class Enforcer:
     def _alert_of_orphans(self, found: list[Lease]) -> None:
         if found:
             self._notify(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
-        for why in orphans(self._quotas, self._options, self._registry.leases):
+        for why in orphans(self._quotas, self._options, self._registry.leases, self._clock_ms()):
             self.alert(why)
 
     def _alert_of_bad_rows(self) -> None:

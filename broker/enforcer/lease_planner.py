@@ -4,13 +4,16 @@ import uuid
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.lease_registry import LeaseRegistry
 from broker.enforcer.lease_steps import LeaseReason, LeaseSteps
-from broker.enforcer.notices import Notice, value_text
+from broker.enforcer.notices import Notice, lever_text, value_text
+from broker.enforcer.ports import Coverage
 from broker.errors import BrokerError
 from broker.leases.deadlines import Deadlines
-from broker.leases.lease_plan import EnforcerOptions, LeasePlan, clipped, plan
+from broker.leases.escalation import Escalation
+from broker.leases.lease_plan import EnforcerOptions, HoldContext, LeasePlan, clipped, plan
 from broker.leases.lease_rules import Lease
 from broker.leases.lease_targets import ThrottleDecision
 
@@ -24,6 +27,7 @@ class LeasePlanner:
         registry: Leases, holds and history.
         steps: Looks up effective quotas.
         deadlines: When decisions and leases end, by both clocks.
+        coverage: Whether holds can be used.
         options: Limits set by the operator.
         clock_ms: Wall clock, in milliseconds since the epoch.
         notify: Called with a notice of each skipped decision and shortened lease.
@@ -34,12 +38,14 @@ class LeasePlanner:
         registry: LeaseRegistry,
         steps: LeaseSteps,
         deadlines: Deadlines,
+        coverage: Coverage,
         options: EnforcerOptions,
         clock_ms: Callable[[], int],
         notify: Callable[[Notice], None],
     ) -> None:
         self._registry, self._steps, self._deadlines = registry, steps, deadlines
         self._options, self._clock_ms, self._notify = options, clock_ms, notify
+        self._coverage, self._escalation = coverage, Escalation()
         self._pending: dict[str, ThrottleDecision] = {}
         self._notified: set[tuple[str, str]] = set()
 
@@ -56,6 +62,8 @@ class LeasePlanner:
         """Add decisions in force; shorten leases of principals whose throttle now ends sooner."""
         ends_ms: dict[str, int] = {}
         sooner = []
+        decisions = list(decisions)
+        self._escalation.receive(decisions)
         for decision in decisions:
             kept = self._pending.get(decision.decision_id) or clipped(decision, now_ms, self._options)
             ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
@@ -69,6 +77,8 @@ class LeasePlanner:
     def plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
         """Return the leases to take, with reasons, and the open leases to extend, with their new ends."""
         known = self._registry.known()
+        if self._options.lever == "hold":
+            known = replace(known, holding=self._holding())
         fresh: list[LeaseReason] = []
         extended: list[Lease] = []
         for decision in list(self._pending.values()):
@@ -80,10 +90,17 @@ class LeasePlanner:
                 self._notify_once(decision, what.skipped)
             longer = [what.longer(lease, decision, now_ms) for lease in what.extend]
             new = self._new_leases(decision, what, now_ms)
-            extended = [lease for lease in extended if lease.entity not in {other.entity for other in longer}] + longer
-            fresh += new
+            later = {lease.lease_id: lease for lease in longer}
+            # One that is not taken yet gets its last end at once.
+            fresh = [(later.pop(lease.lease_id, lease), why) for lease, why in fresh] + new
+            extended = [lease for lease in extended if lease.lease_id not in later] + [*later.values()]
             known = known.with_leases({lease.entity: lease for lease in (*longer, *(lease for lease, _ in new))})
         return fresh, extended
+
+    def _holding(self) -> HoldContext:
+        pending = {decision.principal for decision in self._pending.values()}
+        self._escalation.observe(self._registry.leases.values(), pending)
+        return HoldContext(self._coverage.trouble() if pending else "", dict(self._escalation.escalated))
 
     def _shorten(self, principal: str, until_ms: int, now_ms: int) -> None:
         for name, decision in self._pending.items():
@@ -106,15 +123,23 @@ class LeasePlanner:
         return [(lease, why) for lease in leases if lease is not None]
 
     def _new_lease(self, decision: ThrottleDecision, entity: QuotaEntity, now_ms: int) -> Lease | None:
-        key, value = self._options.lever, self._options.value
+        key = HOLD if entity.is_hold else self._options.quota_key
         try:
             previous, wider = self._steps.effective_quotas(entity, key, decision.client_ids)
         except BrokerError:
             return None
-        # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
-        tightest = min((each for each in (previous, wider) if each is not None), default=None)
-        if tightest is not None and tightest <= value:
+        if entity.is_hold:
+            # One that is over and still there is no value to come back to.
+            value, is_there = float(decision.throttled_until_ms), previous is not None and previous > now_ms
+            why = f"{entity} are on hold already, {lever_text(key, previous)}: not by us"
+            previous = None
+        else:
+            # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
+            value = self._options.value
+            tightest = min((each for each in (previous, wider) if each is not None), default=None)
+            is_there = tightest is not None and tightest <= value
             why = f"the effective {key} of {entity} is already {value_text(tightest)}, not above {value_text(value)}"
+        if is_there:
             self._notify_once(decision, why)
             return None
         return Lease(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.notices import Notice, value_text
+from broker.enforcer.notices import Notice, lever_text
 from broker.enforcer.ports import Clocks, QuotaStore
 from broker.errors import BrokerError, ClientQuotaError, ClientQuotaRefusedError
 from broker.leases.lease_rules import Lease, next_step
@@ -74,7 +74,8 @@ class LeaseSteps:
             elif step == "close":
                 outcomes.append((lease.to("restored"), why))
             elif step == "relinquish":
-                outcomes.append((lease.to("relinquished"), f"someone else set it to {value_text(found)}, which stays"))
+                theirs = lever_text(lease.quota_key, found)
+                outcomes.append((lease.to("relinquished"), f"someone else set it to {theirs}, which stays"))
         if changes:
             errors = self._quotas.alter([change for _, change, _ in changes.values()])
             for entity, (lease, change, why) in changes.items():
@@ -91,9 +92,14 @@ class LeaseSteps:
         applying = change.value == lease.enforced
         if error is None:
             self._reset_backoff(lease.entity)
+            if applying and lease.state == "in_force":
+                # A hold with a later end: that was told before.
+                return []
             return [(lease.to("in_force" if applying else "restored"), why)]
-        if applying and isinstance(error, ClientQuotaRefusedError):
+        if applying and lease.state == "applying" and isinstance(error, ClientQuotaRefusedError):
             return [(lease.to("failed"), str(error))]
+        if applying:
+            self.unverified.add(lease.entity)
         self._back_off(lease.entity, lease.principal, error)
         return []
 

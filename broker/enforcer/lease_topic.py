@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.topic_reader import TopicReader
 from broker.enforcer.lock import LOCK_PARTITION
 from broker.errors import BrokerError, LeaseStoreError
@@ -25,7 +26,11 @@ _LEASE, _HOLD = "lease/", "hold/"
 _EVERYBODY = "hold"
 
 _YEAR_10000_MS = 253_402_300_800_000
-_ENTITIES = {REQUEST_PERCENTAGE: (["user"], ["user", "client-id"]), CONNECTION_CREATION_RATE: (["ip"],)}
+_ENTITIES = {
+    REQUEST_PERCENTAGE: (["user"], ["user", "client-id"]),
+    CONNECTION_CREATION_RATE: (["ip"],),
+    HOLD: (["user"],),
+}
 """Entity types of each lever; Kafka refuses all others."""
 
 _decode = msgspec.json.Decoder(Action).decode
@@ -140,10 +145,14 @@ def _can_be_ours(action: Action) -> bool:
     """Whether an enforcer can have written it: only its own levers, and times that a timestamp can hold."""
     lease = action.lease
     times = [action.recorded_at_ms, action.until_ms or 0, *((lease.until_ms, lease.set_ms) if lease else ())]
+    if lease and lease.quota_key == HOLD:
+        times.append(lease.enforced)
     if not all(0 <= each < _YEAR_10000_MS for each in times):
         return False
     if lease is None:
         return action.state == "hold"
+    if lease.entity.is_hold != (lease.quota_key == HOLD):
+        return False
     return [kind for kind, _ in lease.entity.parts()] in _ENTITIES.get(lease.quota_key, ())
 
 

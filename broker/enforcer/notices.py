@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
 from broker.leases.lease_rules import Lease
 
@@ -19,6 +20,7 @@ NoticeKind = Literal[
     "held",
     "alert",
     "lock",
+    "lever",
 ]
 
 
@@ -105,7 +107,19 @@ def value_text(value: float | None) -> str:
     return "none" if value is None else f"{value:g}"
 
 
+def lever_text(key: str, value: float | None) -> str:
+    """Format the value of a lever: a quota, or the end of a hold.
+
+    Examples:
+        >>> lever_text("request_percentage", 0.01), lever_text("hold", 0.0), lever_text("hold", None)
+        ('0.01', 'until 1970-01-01T00:00:00.000Z', 'none')
+    """
+    return f"until {time_text(round(value))}" if key == HOLD and value is not None else value_text(value)
+
+
 def _values(kind: NoticeKind, lease: Lease) -> str:
+    if lease.quota_key == HOLD:
+        return "is over" if kind in ("restored", "failed") else lever_text(HOLD, lease.enforced)
     if kind in ("restored", "failed"):
         return f"is {value_text(lease.previous)}"
     if kind == "relinquished":

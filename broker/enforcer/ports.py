@@ -54,7 +54,7 @@ class LeaseStore(Protocol):
 
 
 class QuotaStore(Protocol):
-    """The broker's client quotas; see `ClientQuotas`."""
+    """The broker's client quotas and holds; see `Levers`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas set on exactly this entity, by key."""
@@ -67,6 +67,13 @@ class QuotaStore(Protocol):
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Set or remove values."""
+
+
+class Coverage(Protocol):
+    """Whether holds can be used; see `HoldCoverage`."""
+
+    def trouble(self) -> str:
+        """Return why no hold can be used now, or an empty string."""
 
 
 class Lock(Protocol):
@@ -105,6 +112,7 @@ class EnforcerPorts:
         leases: The lease topic.
         quotas: The broker's client quotas.
         lock: Mutual exclusion of enforcers.
+        coverage: Whether holds can be used; asked with the lever `hold` alone.
     """
 
     decisions: DecisionSource
@@ -112,3 +120,4 @@ class EnforcerPorts:
     leases: LeaseStore
     quotas: QuotaStore
     lock: Lock
+    coverage: Coverage

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
 from broker.leases.lease_rules import Action, Lease
 from broker.leases.lease_targets import ThrottleDecision
@@ -44,6 +45,7 @@ def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
         row["refused_pids"] or 0,
         {name: count for name, count in dict(row["client_ids"] or ()).items() if count and count > 0},
         row.get("reason") == "quota_changed",
+        row.get("broker_id"),
     )
 
 
@@ -100,7 +102,7 @@ def action_of(row: Mapping[str, Any]) -> Action:
         lease = Lease(
             row["lease_id"],
             row["principal"],
-            QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"]),
+            QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"], row["quota_key"] == HOLD),
             row["quota_key"],
             row["previous_value"],
             row["new_value"],

@@ -3,9 +3,22 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE
 from broker.cluster.quota_entity import QuotaEntity
 from broker.leases.lease_rules import Holds, Lease
-from broker.leases.lease_targets import Lever, Targets, ThrottleDecision, ip_targets, may_touch, user_targets
+from broker.leases.lease_targets import (
+    Lever,
+    Targets,
+    ThrottleDecision,
+    hold_target,
+    ip_targets,
+    may_touch,
+    user_targets,
+)
+from wire.holds import LONGEST_HOLD_MS
+
+_HOLD_SLACK_MS = 600_000
+"""Brokers ignore a hold that ends too late by their own clock, which may be behind."""
 
 
 @dataclass(frozen=True)
@@ -13,8 +26,9 @@ class EnforcerOptions:
     """Limits and choices set by the operator.
 
     Attributes:
-        lever: Quota key that throttles.
-        value: Enforced value: percent of a handler thread, or connections per second.
+        lever: Quota key that throttles, or `hold`.
+        value: Enforced value: percent of a handler thread, or connections per second. With `hold`: of the
+            `request_percentage` that is set where a hold can't be used, or is not enough.
         narrow: Whether single client ids may be throttled instead of the user.
         never: Principals that are never throttled, bare or with their type.
         shared_client_ids: Client ids that healthy producers also use.
@@ -36,6 +50,29 @@ class EnforcerOptions:
     max_lease_ms: int = 3_600_000
     hands_off_ms: int = 3_600_000
 
+    @property
+    def quota_key(self) -> str:
+        """The client quota that is set."""
+        return REQUEST_PERCENTAGE if self.lever == "hold" else self.lever
+
+    @property
+    def longest_ms(self) -> int:
+        """Longest lease without a new decision."""
+        return min(self.max_lease_ms, LONGEST_HOLD_MS - _HOLD_SLACK_MS) if self.lever == "hold" else self.max_lease_ms
+
+
+@dataclass(frozen=True)
+class HoldContext:
+    """What holds can do now.
+
+    Attributes:
+        trouble: Why none can be used; empty if one can.
+        escalated: Principals for whom a hold is not enough, and why.
+    """
+
+    trouble: str = ""
+    escalated: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class PlanContext:
@@ -47,6 +84,7 @@ class PlanContext:
         hands_off: End of the cool-down by entity, in milliseconds since the epoch.
         narrowed: Client ids that ever had a lease of their own, by user.
         ended: Decision and entity of leases that are over for good.
+        holding: What holds can do now.
     """
 
     leases: Mapping[QuotaEntity, Lease]
@@ -54,6 +92,7 @@ class PlanContext:
     hands_off: Mapping[QuotaEntity, int]
     narrowed: Mapping[str, Collection[str]]
     ended: Collection[tuple[str, QuotaEntity]]
+    holding: HoldContext = field(default_factory=HoldContext)
 
     def with_leases(self, leases: Mapping[QuotaEntity, Lease]) -> "PlanContext":
         """Return a copy with these leases added."""
@@ -79,7 +118,7 @@ class LeasePlan:
     @staticmethod
     def longer(lease: Lease, decision: ThrottleDecision, now_ms: int) -> Lease:
         """Return a lease extended to the decision's end, set now."""
-        return replace(lease, until_ms=decision.throttled_until_ms, decision_id=decision.decision_id, set_ms=now_ms)
+        return lease.longer(decision.throttled_until_ms, decision.decision_id, now_ms)
 
 
 def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -> ThrottleDecision:
@@ -88,7 +127,7 @@ def clipped(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions) -
     Never later than the decision says, nor further from now than it was meant to last: a clock of ours that is behind
     the broker's extends no lease.
     """
-    lasts_ms = min(decision.throttled_until_ms - decision.decided_at_ms, options.max_lease_ms)
+    lasts_ms = min(decision.throttled_until_ms - decision.decided_at_ms, options.longest_ms)
     return replace(decision, throttled_until_ms=min(decision.throttled_until_ms, now_ms + lasts_ms))
 
 
@@ -98,7 +137,7 @@ def plan(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, know
         return LeasePlan(skipped="the principal is on the list of those never touched")
     if known.holds.covers(decision.principal, now_ms):
         return LeasePlan(skipped="a release order (--release) is in force")
-    targets = _targets(decision, options, known)
+    targets = _targets(decision, now_ms, options, known)
     if not targets.entities:
         return LeasePlan(skipped=targets.why)
 
@@ -125,15 +164,27 @@ def _is_free(entity: QuotaEntity, decision: ThrottleDecision, now_ms: int, known
     return not (hands_off or entity in known.leases or (decision.decision_id, entity) in known.ended)
 
 
-def _targets(decision: ThrottleDecision, options: EnforcerOptions, known: PlanContext) -> Targets:
+def _targets(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, known: PlanContext) -> Targets:
     if options.lever == "connection_creation_rate":
         return ip_targets(decision, options.hosts)
-    return user_targets(
+    quotas = user_targets(
         decision,
         narrow=options.narrow,
         shared=options.shared_client_ids,
         written=known.narrowed.get(decision.principal.partition(":")[2], ()),
     )
+    return _hold_targets(decision, now_ms, quotas, known) if options.lever == "hold" else quotas
+
+
+def _hold_targets(decision: ThrottleDecision, now_ms: int, quotas: Targets, known: PlanContext) -> Targets:
+    hold, trouble = hold_target(decision), known.holding.trouble
+    if hold is None or trouble:
+        trouble = trouble or "holds know principals of type User alone"
+        return Targets(quotas.entities, f"a client quota instead of a hold: {trouble}; {quotas.why}")
+    escalated = known.holding.escalated.get(decision.principal)
+    if escalated is None or known.hands_off.get(hold, 0) > now_ms:
+        return Targets((hold,), "its known PIDs go on")
+    return Targets((hold, *quotas.entities), f"{escalated}; {quotas.why}")
 
 
 def _within_limits(

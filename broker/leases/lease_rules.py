@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
 
 LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
@@ -35,7 +36,7 @@ class Lease:
         entity: Whose quota it is.
         quota_key: Such as `request_percentage`.
         previous: Value to restore; None if there was none.
-        enforced: Value we set.
+        enforced: Value we set; of a hold, its end on the brokers, in milliseconds since the epoch.
         until_ms: When it ends, in milliseconds since the epoch.
         decision_id: The decision it enforces.
         state: See the module's docstring.
@@ -61,6 +62,11 @@ class Lease:
     def is_due(self, now_ms: int) -> bool:
         """Whether it has expired, or the clock is behind the time it was set: fail open."""
         return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
+
+    def longer(self, until_ms: int, decision_id: str, now_ms: int) -> "Lease":
+        """Return a copy with a later end, set now. A hold has its end on the brokers, which then have to learn it."""
+        enforced = float(until_ms) if self.quota_key == HOLD else self.enforced
+        return replace(self, until_ms=until_ms, decision_id=decision_id, set_ms=now_ms, enforced=enforced)
 
     def to(self, state: LeaseState) -> "Lease":
         """Return a copy in another state."""
@@ -119,6 +125,8 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
         ['restore', 'close', 'relinquish']
     """
     ending = lease.state == "restoring" or lease.is_due(now_ms)
+    if lease.quota_key == HOLD:
+        return _next_step_of_hold(lease, found, ending=ending)
     if found == lease.enforced:
         if ending:
             return "restore"
@@ -129,6 +137,28 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
         return "close"
     # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
     return "apply" if lease.state == "applying" else "relinquish"
+
+
+def _next_step_of_hold(lease: Lease, found: float | None, *, ending: bool) -> Step:
+    """Return the next step of a lease that is a hold: an earlier end is one of ours, from before a renewal.
+
+    Examples:
+        >>> lease = Lease("1", "User:m", QuotaEntity("m", is_hold=True), HOLD, None, 2000.0, 2000, "d")
+        >>> [_next_step_of_hold(lease, found, ending=False) for found in (None, 1000.0, 2000.0, 3000.0)]
+        ['apply', 'apply', 'confirm', 'relinquish']
+        >>> [_next_step_of_hold(lease.to("in_force"), found, ending=False) for found in (None, 1000.0, 2000.0)]
+        ['relinquish', 'apply', 'keep']
+        >>> [_next_step_of_hold(lease, found, ending=True) for found in (None, 1000.0, 3000.0)]
+        ['close', 'restore', 'relinquish']
+    """
+    if found is not None and found > lease.enforced:
+        return "relinquish"
+    if ending:
+        return "close" if found is None else "restore"
+    is_new = lease.state == "applying"
+    if found == lease.enforced:
+        return "confirm" if is_new else "keep"
+    return "apply" if is_new or found is not None else "relinquish"
 
 
 def open_leases(actions: Iterable[Action]) -> dict[QuotaEntity, Lease]:

@@ -10,7 +10,7 @@ from quota.decision import OTHER_CLIENTS
 from quota.errors import InvalidPrincipalError
 from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
 
-Lever = Literal["request_percentage", "connection_creation_rate"]
+Lever = Literal["request_percentage", "connection_creation_rate", "hold"]
 
 MAX_NARROW_CLIENT_IDS = 5
 NARROW_SHARE = 0.95
@@ -40,6 +40,7 @@ class ThrottleDecision:
         quota: New producer ids per window.
         refused_pids: Distinct producer ids refused in the episode so far.
         client_ids: Refused producer ids, by client id.
+        broker_id: Of the broker it is about; None if it is about the cluster.
         ends_sooner: Whether it shortens an earlier one, because the quota was raised or removed.
     """
 
@@ -51,6 +52,7 @@ class ThrottleDecision:
     refused_pids: int = 0
     client_ids: Mapping[str, int] = field(default_factory=dict)
     ends_sooner: bool = False
+    broker_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,16 @@ def ip_targets(decision: ThrottleDecision, hosts: Mapping[str, Collection[str]])
     if not own:
         return Targets((), "no host in --principal-ips is used by this principal alone")
     return Targets(tuple(QuotaEntity(ip=ip) for ip in own), "hosts used by this principal alone")
+
+
+def hold_target(decision: ThrottleDecision) -> QuotaEntity | None:
+    """Return whose new producer ids a hold keeps back; None if ACLs can't name the principal as ours do.
+
+    A decision knows no hosts, so it is the user from every host.
+
+    Examples:
+        >>> str(hold_target(ThrottleDecision("d", "User:mallory", 0, 1)))
+        "new producer ids of user 'mallory'"
+    """
+    kind, _, name = decision.principal.partition(":")
+    return QuotaEntity(name, is_hold=True) if kind == "User" and name not in ("", "*") else None

@@ -14,15 +14,18 @@ from typing import Annotated
 import typer
 
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
+from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
 from broker.enforcer.broker_clock import BrokerClock
 from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
 from broker.enforcer.enforcer import Enforcer
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.lease_topic import LeaseTopic
+from broker.enforcer.levers import Levers
 from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
-from broker.enforcer.ports import ActionLog, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
+from broker.enforcer.ports import ActionLog, Coverage, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
 from broker.enforcer.reconciliation import CLOCKS, now_ms, run
 from broker.enforcer.release import Orders, release
 from broker.enforcer.stream_watch import StreamWatch
@@ -52,7 +55,9 @@ def enforce(
     apply: Annotated[
         bool, typer.Option("--apply/--dry-run", help="Change quotas, or only report what would change.")
     ] = False,
-    lever: Annotated[Lever, typer.Option(help="The client quota that throttles.")] = "request_percentage",
+    lever: Annotated[
+        Lever, typer.Option(help="The client quota that throttles, or hold: new producer ids alone wait.")
+    ] = "request_percentage",
     request_percentage: Annotated[float, typer.Option(min=1e-6, help="Value of request_percentage.")] = 0.01,
     connection_rate: Annotated[int, typer.Option(min=1, help="Value of connection_creation_rate.")] = 1,
     principal_ips: Annotated[
@@ -132,7 +137,7 @@ def enforce(
                 listener(notice)
 
         _bring_up_to_date(tables, say)
-        parts = _Parts.open(stack, kafka, tables, apply=apply or wants_release)
+        parts = _Parts.open(stack, kafka, tables, say, apply=apply or wants_release, holds=lever == "hold")
         if wants_release:
             principal = _with_type(release_principal)
             hold_ms = round(hold_seconds * 1000)
@@ -142,6 +147,9 @@ def enforce(
                 release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, notify=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
+        if lever == "hold":
+            # Each broker's authorizer is told at once, not with the first decision.
+            parts.coverage.trouble()
         watch = StreamWatch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
         )
@@ -191,26 +199,42 @@ class _Parts:
     leases: LeaseStore
     lock: Lock
     skew_ms: Callable[[], int | None]
+    coverage: Coverage
 
     @classmethod
-    def open(cls, stack: ExitStack, kafka: KafkaConfig, tables: str, *, apply: bool) -> "_Parts":
-        quotas = stack.enter_context(ClientQuotas(kafka.kafka_python()))
+    def open(
+        cls,
+        stack: ExitStack,
+        kafka: KafkaConfig,
+        tables: str,
+        say: Callable[[Notice], None],
+        *,
+        apply: bool,
+        holds: bool,
+    ) -> "_Parts":
+        bindings = stack.enter_context(HoldBindings(kafka.kafka_python()))
+        quotas = Levers(stack.enter_context(ClientQuotas(kafka.kafka_python())), bindings, with_holds=holds)
+        coverage = HoldCoverage(bindings.authorizers, CLOCKS, say)
         found = EnforcementTables.open(stack, tables)
         decisions = found.decisions()
         if not apply:
             # Nothing is written, not even a probe of the broker's clock.
-            return cls(found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLeases(), NoLock(), lambda: None)
+            return cls(
+                found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLeases(), NoLock(), lambda: None, coverage
+            )
         settings = kafka.client()
         lock, clock = EnforcerLock(settings), BrokerClock(settings)
         stack.callback(lock.close)
         stack.callback(clock.close)
         leases = stack.enter_context(LeaseTopic(settings))
-        return cls(found, decisions, found.actions(), quotas, leases, lock, clock.skew_ms)
+        return cls(found, decisions, found.actions(), quotas, leases, lock, clock.skew_ms, coverage)
 
     def enforcer(
         self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None
     ) -> Enforcer:
-        ports = EnforcerPorts(decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock)
+        ports = EnforcerPorts(
+            decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock, self.coverage
+        )
         return Enforcer(ports, options, CLOCKS, notify=say, name=f"{socket.gethostname()}/{os.getpid()}")
 
 

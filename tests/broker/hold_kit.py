@@ -9,20 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from kafka import KafkaProducer
 from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
+from broker.jars.authorizer_jar import build_authorizer
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from tests.broker_kit import wait_until
@@ -30,7 +25,16 @@ from wire.holds import hold_name
 
 LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
+_INIT = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
 JAVA_CLIENT = Path(__file__).with_name("ProduceWhileHeld.java")
+
+
+@contextmanager
+def holding_broker(folder: Path, jars: Path) -> Iterator[LocalBroker]:
+    """A broker with the class."""
+    jar = build_authorizer(folder / "authorizer.jar", jars)
+    with LocalBroker(folder / "kafka", jars=jars, authorizer=jar) as running:
+        yield running
 
 
 def now_ms() -> int:
@@ -57,7 +61,7 @@ def hold(seconds: float, principal: str = "User:mallory", host: str = "*") -> Ac
 @contextmanager
 def bound(broker: LocalBroker, *bindings: AclBinding) -> Iterator[None]:
     """ACLs that are there while the block runs."""
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     for created in admin.create_acls(list(bindings)).values():
         created.result()
     # A broker learns what the controller has taken a moment later.
@@ -69,7 +73,7 @@ def bound(broker: LocalBroker, *bindings: AclBinding) -> Iterator[None]:
 
 
 def unbind(broker: LocalBroker, *bindings: AclBinding) -> None:
-    admin = AdminClient(broker.admin_config())
+    admin = AdminClient({**broker.admin_config()})
     for deleted in admin.delete_acls([_filter(each) for each in bindings]).values():
         deleted.result()
     wait_until(lambda: not any(_is_there(admin, each) for each in bindings), "they are gone")
@@ -100,7 +104,7 @@ class Asker:
 
     def error(self) -> int:
         """The error code of an INIT_PRODUCER_ID without a transactional id."""
-        answer: Any = self._admin.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+        answer: Any = self._admin.ask(_INIT)
         assert (answer.producer_id >= 0) == (answer.error_code == 0)
         return int(answer.error_code)
 
@@ -129,21 +133,24 @@ class JavaProducers:
             [*command, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._count = count
-        assert self._process.stdout.readline() == "ready\n"
+        assert self._process.stdin
+        assert self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
+        assert self._out.readline() == "ready\n"
 
     def start(self) -> None:
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        self._in.write("\n")
+        self._in.flush()
 
     def ends(self) -> list[float]:
         """When each message was delivered, in seconds since the epoch."""
         try:
-            return [int(self._process.stdout.readline()) / 1000 for _ in range(self._count)]
+            return [int(self._out.readline()) / 1000 for _ in range(self._count)]
         finally:
             self._process.kill()
             self._process.wait()
-            self._process.stdin.close()
-            self._process.stdout.close()
+            self._in.close()
+            self._out.close()
 
 
 class PythonProducers:

@@ -88,6 +88,16 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
     assert actions(tables) == []
 
 
+def test_the_lever_hold_falls_back_to_the_client_quota_where_a_broker_lacks_the_class(
+    broker: LocalBroker, tables: Path, quotas: ClientQuotas
+) -> None:
+    with enforcing(broker, tables, "--apply", "--lever", "hold", "--no-narrow") as enforcer:
+        enforcer.wait_for("lever", "broker 1 has org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+        decide(tables, "User:mallory")
+        enforcer.wait_for("throttled", "a client quota instead of a hold: not every broker knows holds (not 1)")
+        wait_for_quota(quotas, MALLORY, THROTTLED)
+
+
 def test_mallory_is_throttled_by_one_client_id_and_alice_and_her_good_client_are_not(
     broker: LocalBroker, tables: Path, quotas: ClientQuotas
 ) -> None:

@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "broker.log": {"wire", "lifecycle", "broker.cluster"},
     "broker.attribution": {"wire", "quota", "broker.log"},
     "broker.tap": {"wire", "quota", "broker.cluster", "broker.log", "broker.attribution"},
-    "broker.leases": {"quota", "broker.cluster"},
+    "broker.leases": {"wire", "quota", "broker.cluster"},
     "broker.enforcer": {"wire", "tables", "broker.cluster", "broker.leases"},
     "broker.enforcer_tables": {"tables", "tables.catalog", "broker.cluster", "broker.leases", "broker.enforcer"},
     "broker.occupancy": {"wire", "lifecycle", "broker.cluster"},

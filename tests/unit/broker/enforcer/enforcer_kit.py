@@ -167,6 +167,16 @@ class MemoryLock:
         self.held = False
 
 
+class Covered:
+    """Whether all brokers know holds."""
+
+    def __init__(self) -> None:
+        self.why_not = ""
+
+    def trouble(self) -> str:
+        return self.why_not
+
+
 class World:
     """A broker, tables and a clock; enforcers come and go."""
 
@@ -175,6 +185,7 @@ class World:
         self.broker, self.log, self.decisions = MemoryBroker(self.faults), MemoryLog(self.faults), MemoryDecisions()
         self.store = MemoryStore(self.faults)
         self.now_ms, self.steady_ms = START_MS, 0
+        self.coverage = Covered()
         self.notices: list[Notice] = []
         self.options = EnforcerOptions(**options)
         self.restart()
@@ -184,7 +195,7 @@ class World:
         self.enforcer = self.another(self.lock)
 
     def another(self, lock: MemoryLock) -> Enforcer:
-        ports = EnforcerPorts(self.decisions, self.log, self.store, self.broker, lock)
+        ports = EnforcerPorts(self.decisions, self.log, self.store, self.broker, lock, self.coverage)
         clocks = Clocks(lambda: self.now_ms, lambda: self.steady_ms)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 

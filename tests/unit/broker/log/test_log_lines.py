@@ -153,3 +153,11 @@ def test_a_line_survives_its_encoding() -> None:
     line = LogLine(1, "t", "KafkaApis", 'a\n"b"\\')
 
     assert parse_line(msgspec.json.encode(line)) == line
+
+
+def test_the_error_of_a_request_that_is_held_back_is_no_request() -> None:
+    held = [message.replace("Handling request:", "Unexpected error handling request ") for message in MESSAGES]
+    errors = [message for message in held if "Unexpected error" in message]
+    assert errors
+    assert not any(is_init(error) or is_produce(error) or is_init_result(error) for error in errors)
+    assert {parse_state(error) for error in errors} == {None}

@@ -46,6 +46,7 @@ def test_every_recorded_line_of_kafka_4_passes_its_filter() -> None:
     [
         "[ProducerStateManager partition=produce-events-3] Updated producer 7 state to x",
         "[ProducerStateManager partition=__consumer_offsets-3] Updated producer 7 state to x",
+        "[KafkaApi-1] Unexpected error handling request RequestHeader(apiKey=INIT_PRODUCER_ID, clientId=x) -- y",
         "[KafkaApi-1] Handling request:RequestHeader(apiKey=METADATA, clientId=x) -- y",
         "[KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE, clientId=x) -- {} from connection c"
         ";securityProtocol:SASL_SSL,principal:User:pid-quota-shipper",

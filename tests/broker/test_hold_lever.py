@@ -1,0 +1,154 @@
+"""`pid-quota enforce --lever hold` on a real broker with the class, decisions by hand."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.cluster.hold_bindings import HoldBindings
+from broker.cluster.quota_entity import QuotaEntity
+from broker.jars.jar_sets import kafka_classpath
+from broker.jars.java import find_java
+from broker.local.local_broker import LocalBroker
+from broker.local.server_files import write_log_settings
+from tables.delta import create_missing
+from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
+from tests.broker.hold_kit import LOADING, Asker, Waiting, binding, holding_broker, send_by_confluent_kafka, unbind
+from tests.broker_kit import new_topic, wait_until
+from wire.holds import hold_name
+
+HELD = QuotaEntity("mallory", is_hold=True)
+LOG_LIKE_A_BROKER = Path(__file__).with_name("LogLikeABroker.java")
+
+
+@pytest.fixture(scope="module")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A broker of our own, with the class."""
+    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
+        yield running
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    create_missing(str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
+    """The holds of the broker: none before, and none afterwards."""
+    end_orders(broker)
+    with HoldBindings({"bootstrap_servers": broker.admin_servers}) as bindings:
+        yield bindings
+        wait_until(lambda: bindings.describe_all() == {}, "no hold is left")
+
+
+def test_a_dry_run_says_what_each_broker_has_and_changes_nothing(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    decide(tables, "User:mallory")
+    with enforcing(broker, tables, "--lever", "hold") as enforcer:
+        enforcer.wait_for("lever", "broker 1 has pidquota.HoldAuthorizer: a hold keeps new producer ids back there")
+        enforcer.wait_for("throttled")
+    assert (holds.describe_all(), actions(tables)) == ({}, [])
+
+
+def test_new_producers_of_mallory_wait_until_the_lease_ends_and_known_ones_go_on(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    topic = new_topic(broker, "orders")
+    known = Steady(broker.client_config("mallory"), topic, "known")
+    known.send()
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
+        until = decide(tables, "User:mallory", seconds=8)
+        enforcer.wait_for("throttled")
+        waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
+        assert (known.send() < 1, known.throttles_s) == (True, [])
+        assert until.timestamp() <= waiting.end() <= until.timestamp() + 2
+        enforcer.wait_for("restored")
+    assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+    assert quotas_of(broker) == {}
+
+
+def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start_clears_it(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    killed = EnforcerProcess(broker, tables, "--lever", "hold", "--apply")
+    killed.start()
+    with Asker(broker) as mallory:
+        try:
+            killed.wait_for("lock", "holding")
+            until = decide(tables, "User:mallory", seconds=8)
+            killed.wait_for("throttled")
+        finally:
+            killed.end(signal.SIGKILL)
+        wait_until(lambda: mallory.error() == LOADING, "she is on hold")
+        wait_until(lambda: mallory.error() == 0, "she is not")
+        assert 0 <= time.time() - until.timestamp() < 2
+    assert holds.describe(HELD) != {}
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
+        enforcer.wait_for("restored")
+
+
+def test_who_takes_over_from_a_killed_one_keeps_the_hold_and_ends_it(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    killed = EnforcerProcess(broker, tables, "--lever", "hold", "--apply")
+    killed.start()
+    try:
+        killed.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=300)
+        killed.wait_for("throttled")
+    finally:
+        killed.end(signal.SIGKILL)
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer, Asker(broker) as mallory:
+        enforcer.wait_for("lock", "open leases found: 1")
+        time.sleep(1)
+        assert mallory.error() == LOADING
+    assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+
+
+def test_the_kill_switch_ends_a_hold_also_with_another_lever(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer, Asker(broker) as mallory:
+        decide(tables, "User:mallory", seconds=300)
+        enforcer.wait_for("throttled")
+        wait_until(lambda: mallory.error() == LOADING, "she is on hold")
+        switch = EnforcerProcess(broker, tables, "--release", "mallory")
+        switch.start()
+        assert switch.wait() == (0, "")
+        wait_until(lambda: mallory.error() == 0, "she is released")
+
+
+def test_an_admin_who_removes_the_binding_ends_the_lease(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer, Asker(broker) as mallory:
+        decide(tables, "User:mallory", seconds=300)
+        enforcer.wait_for("throttled")
+        (end_ms,) = holds.describe(HELD).values()
+        unbind(broker, binding(hold_name(round(end_ms))))
+        wait_until(lambda: mallory.error() == 0, "she is not on hold")
+        decide(tables, "User:mallory", seconds=400)
+        enforcer.wait_for("relinquished", "someone else set it to none")
+        assert mallory.error() == 0
+
+
+ASYNC = Path(__file__).parents[2] / "docs" / "broker-logging" / "log4j2-pid-quota-async.yaml"
+
+
+@pytest.mark.parametrize("more", ["", f",{ASYNC}"], ids=["synchronous", "asynchronous"])
+def test_server_log_lacks_what_is_held_back_and_nothing_else(tmp_path: Path, more: str) -> None:
+    settings = write_log_settings(tmp_path) + more
+    options = [f"-Dkafka.logs.dir={tmp_path}", f"-Dlog4j2.configurationFile={settings}"]
+    subprocess.run([find_java(), *options, "-cp", kafka_classpath(), str(LOG_LIKE_A_BROKER)], check=True)
+    log = (tmp_path / "server.log").read_text()
+    assert [words in log for words in ("-- held back", "-- another", "-- not held back", "as ever")] == [
+        False,
+        *3 * [True],
+    ]
+    assert (tmp_path / "pid-quota-broker.log").read_text() == ""
