@@ -187,7 +187,9 @@ def test_a_broker_that_begins_anew_knows_its_holds(broker: LocalBroker, end: str
     with bound(broker, hold(120)):
         getattr(broker, end)()
         restart(broker)
-        with Asker(broker) as mallory:
+        with Asker(broker) as mallory, Asker(broker, "alice") as alice:
+            # A broker that has just begun has no producer ids for anybody.
+            wait_until(lambda: alice.error() == 0, "alice gets one")
             assert mallory.error() == LOADING
     with Asker(broker) as mallory:
         wait_until(lambda: mallory.error() == 0, "the hold is gone")

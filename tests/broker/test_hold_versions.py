@@ -1,0 +1,40 @@
+"""One jar of `pidquota.HoldAuthorizer`, compiled against our Kafka, on the versions that it is for."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.jars.authorizer_jar import build_authorizer
+from tests.broker.enforce_kit import Steady
+from tests.broker.hold_kit import LOADING, Asker, PythonProducers, bound, hold, send_by_confluent_kafka
+from tests.broker.other_kafka import OtherKafka
+from tests.broker_kit import new_topic, restart, transactional_producer, wait_until
+
+VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.1", "4.1.1", "4.2.0"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+def test_new_producers_wait_and_nobody_else_does(jars: Path, tmp_path: Path, version: str) -> None:
+    jar = build_authorizer(tmp_path / "authorizer.jar", jars)
+    with OtherKafka(tmp_path / "kafka", version, jar) as broker:
+        topic = new_topic(broker, "orders")
+        known, alice = (Steady(broker.client_config(name), topic, name) for name in ("mallory", "alice"))
+        known.send(), alice.send()
+        transactional_producer(broker.client_config("mallory"), "mallory-tx")
+        waiting = PythonProducers(send_by_confluent_kafka, broker.client_config("mallory"), topic, 3)
+        held = hold(10)
+        until_s = int(held.name.rpartition(":")[2]) / 1000
+        with bound(broker, held):
+            waiting.start()
+            assert max(known.send(), alice.send()) < 2
+            transactional_producer(broker.client_config("mallory"), "mallory-tx")
+            assert all(until_s <= end <= until_s + 2 for end in waiting.ends())
+        with bound(broker, hold(120)):
+            restart(broker)
+            with Asker(broker) as mallory, Asker(broker, "alice") as asker:
+                # A broker that has just begun has no producer ids for anybody.
+                wait_until(lambda: asker.error() == 0, "alice gets one")
+                assert mallory.error() == LOADING
+        with Asker(broker) as mallory:
+            wait_until(lambda: mallory.error() == 0, "the hold is gone")
