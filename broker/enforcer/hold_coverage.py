@@ -36,7 +36,9 @@ class HoldCoverage:
             try:
                 self._learn(self._authorizers())
             except BrokerError as error:
-                self._trouble = f"which brokers know holds can't be read ({error})"
+                # What was read before stands: a class comes and goes with a broker's restart only.
+                if not self._known:
+                    self._trouble = f"which brokers know holds can't be read ({error})"
         return self._trouble
 
     def _learn(self, found: Mapping[int, str]) -> None:

@@ -17,7 +17,7 @@ from broker.local.server_files import write_log_settings
 from tables.delta import create_missing
 from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
 from tests.broker.hold_kit import LOADING, Asker, Waiting, binding, holding_broker, send_by_confluent_kafka, unbind
-from tests.broker_kit import new_topic, wait_until
+from tests.broker_kit import new_topic, transactional_producer, wait_until
 from wire.holds import hold_name
 
 HELD = QuotaEntity("mallory", is_hold=True)
@@ -136,6 +136,36 @@ def test_an_admin_who_removes_the_binding_ends_the_lease(
         decide(tables, "User:mallory", seconds=400)
         enforcer.wait_for("relinquished", "someone else set it to none")
         assert mallory.error() == 0
+
+
+def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_quota(
+    broker: LocalBroker, tables: Path, holds: HoldBindings
+) -> None:
+    topic = new_topic(broker, "orders")
+    hoard = [Steady(broker.client_config("mallory"), topic, f"hoarded-{number}") for number in range(5)]
+    for each in hoard:
+        each.send()
+    with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
+        decide(tables, "User:mallory", refused_pids=10)
+        enforcer.wait_for("throttled", "its known PIDs go on")
+        start = time.monotonic()
+        for number, each in enumerate(hoard):
+            each.send()
+            transactional_producer(broker.client_config("mallory"), f"new-each-time-{number}")
+        assert time.monotonic() - start < 20
+        assert [each.throttles_s for each in hoard] == [[]] * len(hoard)
+        # What was handed out before the hold gets ten seconds to arrive.
+        time.sleep(11)
+        decide(tables, "User:mallory", refused_pids=3000)
+        enforcer.wait_for("extended")
+        decide(tables, "User:mallory", refused_pids=6000)
+        enforcer.wait_for("throttled", "refused PIDs go on arriving under a hold (3000, then 6000)")
+        for each in hoard:
+            each.send()
+            each.send()
+        assert all(each.throttles_s for each in hoard)
+        assert quotas_of(broker) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}
+    wait_until(lambda: quotas_of(broker) == {}, "the quota is taken back")
 
 
 ASYNC = Path(__file__).parents[2] / "docs" / "broker-logging" / "log4j2-pid-quota-async.yaml"

@@ -183,13 +183,22 @@ class TestBrokersThatDoNotKnowHolds:
         steady[0] += 30_000
         assert (coverage.trouble(), len(notices)) == ("", 5)
 
-    def test_what_can_t_be_asked_is_taken_for_no(self) -> None:
-        def refuse() -> dict[int, str]:
-            msg = "no right"
-            raise ClientQuotaUnavailableError(msg)
+    def test_what_can_t_be_asked_is_taken_for_no_and_later_for_what_it_was(self) -> None:
+        answers: list[dict[int, str]] = []
+        steady = [0]
 
-        coverage = HoldCoverage(refuse, Clocks(lambda: START_MS, lambda: 0), lambda _: None)
+        def ask() -> dict[int, str]:
+            if not answers:
+                msg = "no right"
+                raise ClientQuotaUnavailableError(msg)
+            return answers.pop()
+
+        coverage = HoldCoverage(ask, Clocks(lambda: START_MS, lambda: steady[0]), lambda _: None)
         assert coverage.trouble() == "which brokers know holds can't be read (no right)"
+        answers.append({1: HOLD_AUTHORIZER})
+        for _ in range(2):
+            steady[0] += 30_000
+            assert coverage.trouble() == ""
 
 
 class TestARefusalThatGoesOn:
