@@ -30,7 +30,7 @@ _LOGGERS = {
 
 def fetch_kafka(version: str) -> str:
     """The class path of a broker of that version, fetched once."""
-    folder = jars_folder() / f"kafka-{version}"
+    folder = jars_folder() / "other" / version
     complete = folder / ".complete"
     if not complete.exists():
         import pyspark
