@@ -148,7 +148,7 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:
-    """Decode the records and pre_aggregate them: one row per principal and task."""
+    """Decode the records and pre-aggregate them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
         options.config.quantum_ms,

@@ -1,4 +1,4 @@
-"""The contracts of our topics: their names, their records, and how tallied events are packed.
+"""The contracts of our topics: their names, their records, and how pre-aggregated events are packed.
 
 Shared by writers and readers, so that neither imports the other.
 """

@@ -50,9 +50,9 @@ _packer = msgspec.msgpack.Encoder()
 _unpacker = msgspec.msgpack.Decoder(PackedEvents | PackedQuarantine)
 
 
-def pack(tallied: PackedEvents | PackedQuarantine) -> bytes:
+def pack(part: PackedEvents | PackedQuarantine) -> bytes:
     """Encode the `packed` column of `PRE_AGGREGATE_SCHEMA`."""
-    return _packer.encode(tallied)
+    return _packer.encode(part)
 
 
 def unpack(packed: bytes) -> PackedEvents | PackedQuarantine:

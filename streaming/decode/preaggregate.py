@@ -34,7 +34,7 @@ MAX_CLIENT_ID_CHARS = 256
 
 @dataclass(frozen=True)
 class PreAggregate:
-    """The function of `mapInArrow`: decodes and pre_aggregates the Kafka records of one task.
+    """The function of `mapInArrow`: decodes and pre-aggregates the Kafka records of one task.
 
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
