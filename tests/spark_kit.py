@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
+
+from streaming.operator.ledger_group import ledgers_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 
 @contextmanager
@@ -20,6 +24,15 @@ def own_views(session: SparkSession) -> Iterator[SparkSession]:
     finally:
         for name in _views(session) - before:
             session.catalog.dropTempView(name)
+
+
+def stored_ledgers(session: SparkSession, checkpoint: Path) -> dict[str, bytes]:
+    """All ledgers of a checkpoint as they are stored, by principal, in buckets or not."""
+    stored = session.read.format("statestore").load(str(checkpoint))
+    value = cast("StructType", stored.schema["value"].dataType)
+    ledger = next(name for name in value.names if name == "groupState")
+    groups = [ledgers_in(bytes(row[0])) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
+    return {principal: content for group in groups for principal, content in group.items()}
 
 
 def _views(session: SparkSession) -> set[str]:

@@ -10,6 +10,7 @@ from quota.config import QuotaConfig
 SETTINGS = "settings"
 """One-row relation with the views' present time and quota window."""
 
+_COMMENT = re.compile(r"--.*")
 _HEAD = """\
 -- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
 -- Made from sql/views by `make views`; `settings` holds the defaults of the stream: change them there if it has others.
@@ -33,7 +34,7 @@ def needed_views(text: str) -> list[str]:
     """
     ordered: list[str] = []
     for name in mentioned(text, views()):
-        ordered += [*needed_views(views()[name]), name]
+        ordered += [*needed_views(_COMMENT.sub("", views()[name])), name]
     return list(dict.fromkeys(ordered))
 
 

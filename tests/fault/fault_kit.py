@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -26,13 +26,10 @@ from quota.config import QuotaConfig
 from streaming.checkpoint.commit_metadata import WRITE_ORDER
 from streaming.checkpoint.data_loss import Extent, restart_after_losses
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
-from streaming.operator.ledger_group import ledgers_in
 from streaming.pipeline import StreamOptions, start
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import TABLES, SinkName, create_missing
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+from tests.spark_kit import stored_ledgers
 
 LIMIT_S = 600.0
 """Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""
@@ -153,11 +150,7 @@ class Stream:
 
     def state(self, spark: SparkSession) -> dict[str, bytes]:
         """All ledgers as they are stored."""
-        stored = spark.read.format("statestore").load(str(self.checkpoint))
-        value = cast("StructType", stored.schema["value"].dataType)
-        ledger = next(name for name in value.names if name == "groupState")
-        groups = [ledgers_in(bytes(row[0])) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
-        return {principal: content for group in groups for principal, content in group.items()}
+        return stored_ledgers(spark, self.checkpoint)
 
 
 def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:

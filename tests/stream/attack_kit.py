@@ -5,6 +5,7 @@ from datetime import datetime, timezone
 
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tests.spark_kit import stored_ledgers
 from tests.stream.stream_kit import START_MS, Stream, event
 
 QUOTA_SET_AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -41,8 +42,7 @@ class LimitedStream(Stream):
 
     def state_rows(self) -> list[str]:
         """The principals in the state, read from the checkpoint."""
-        state = self.spark.read.format("statestore").load(str(self.root / "checkpoint"))
-        return sorted(row[0] for row in state.select("key.principal").collect())
+        return sorted(stored_ledgers(self.spark, self.root / "checkpoint"))
 
 
 OTHERS = ("User:alice", "User:bob", "User:carol")

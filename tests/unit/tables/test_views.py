@@ -60,6 +60,11 @@ def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -
         assert set(needed_views(views()[name])) <= set(names[:number])
 
 
+def test_a_view_that_only_a_comment_names_is_not_needed() -> None:
+    assert "-- a producer id. Refused ids count once each: without enforcement" in views()["pid_budget"]
+    assert "enforcement" not in needed_views("TABLE pid_budget")
+
+
 @pytest.mark.parametrize("view", sorted(VIEWS - ONE_ROW))
 def test_a_view_of_empty_tables_is_empty(tmp_path: Path, view: str) -> None:
     append(tmp_path, "throttle_decisions")
