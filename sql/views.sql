@@ -93,85 +93,6 @@ FROM (
 )
 ORDER BY answered_at, principal, client_id;
 
-CREATE OR REPLACE VIEW principal_metrics AS
--- The final row of each principal and metrics interval: rows of an interval are cumulative, so the newest one counts.
--- Only late events are counted per row.
-SELECT
-    principal,
-    broker_id,
-    window_end,
-    as_of,
-    rate,
-    tokens,
-    throttle_time_ms,
-    throttle_time_avg_ms,
-    new_pids_window,
-    quota,
-    quota_source,
-    admitted_pids,
-    refused_pids,
-    late_in_interval AS late_pids,
-    active_pids,
-    layers,
-    state_bytes,
-    phase,
-    saturated,
-    batch_id
-FROM (
-    SELECT *,
-        row_number() OVER (
-            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
-        ) AS newest,
-        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
-    FROM producer_id_metrics
-)
-WHERE newest = 1;
-
-CREATE OR REPLACE VIEW quota_headroom AS
--- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
--- but its tokens refill by quota / window and its window empties.
-SELECT
-    principal,
-    broker_id,
-    quota,
-    quota_source,
-    new_pids_window,
-    quota - new_pids_window AS headroom_pids,
-    new_pids_window / quota AS used_share,
-    tokens_now,
-    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
-    rate,
-    active_pids,
-    phase,
-    saturated,
-    age_ms / 1000.0 AS age_seconds,
-    as_of
-FROM (
-    SELECT
-        principal,
-        broker_id,
-        quota,
-        quota_source,
-        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
-        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
-        window_ms,
-        rate,
-        active_pids,
-        phase,
-        saturated,
-        age_ms,
-        as_of
-    FROM (
-        SELECT *,
-            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
-            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
-        FROM principal_metrics
-        CROSS JOIN settings
-    )
-    WHERE newest = 1
-)
-ORDER BY used_share DESC NULLS LAST, principal;
-
 CREATE OR REPLACE VIEW current_throttles AS
 -- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
 -- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
@@ -313,6 +234,40 @@ FROM (
 )
 WHERE copy = 1
 ORDER BY allocated_at, first_producer_id, broker_id;
+
+CREATE OR REPLACE VIEW principal_metrics AS
+-- The final row of each principal and metrics interval: rows of an interval are cumulative, so the newest one counts.
+-- Only late events are counted per row.
+SELECT
+    principal,
+    broker_id,
+    window_end,
+    as_of,
+    rate,
+    tokens,
+    throttle_time_ms,
+    throttle_time_avg_ms,
+    new_pids_window,
+    quota,
+    quota_source,
+    admitted_pids,
+    refused_pids,
+    late_in_interval AS late_pids,
+    active_pids,
+    layers,
+    state_bytes,
+    phase,
+    saturated,
+    batch_id
+FROM (
+    SELECT *,
+        row_number() OVER (
+            PARTITION BY principal, broker_id, window_end ORDER BY as_of DESC, batch_id DESC
+        ) AS newest,
+        CAST(sum(late_pids) OVER (PARTITION BY principal, broker_id, window_end) AS BIGINT) AS late_in_interval
+    FROM producer_id_metrics
+)
+WHERE newest = 1;
 
 CREATE OR REPLACE VIEW new_pids_per_window AS
 -- How many new producer ids each principal made in each window of the quota (an hour, by default): the input of
@@ -820,36 +775,50 @@ LEFT JOIN (
         AND throttles.window_end = metrics.window_end
 ORDER BY metrics.principal, metrics.broker_id, metrics.window_end;
 
-CREATE OR REPLACE VIEW tap_coverage AS
--- Which brokers have no live tap: their offenders are invisible.
--- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
+CREATE OR REPLACE VIEW quota_headroom AS
+-- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
+-- but its tokens refill by quota / window and its window empties.
 SELECT
-    brokers.broker_id,
-    reports.reported_at IS NOT NULL
-        AND NOT reports.stopped
-        AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
-    CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
-    reports.reported_at,
-    brokers.seen_at,
-    reports.host,
-    reports.source,
-    reports.events,
-    reports.unplaced_share,
-    reports.behind_bytes,
-    reports.newest_line_at,
-    reports.stopped
+    principal,
+    broker_id,
+    quota,
+    quota_source,
+    new_pids_window,
+    quota - new_pids_window AS headroom_pids,
+    new_pids_window / quota AS used_share,
+    tokens_now,
+    CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
+    rate,
+    active_pids,
+    phase,
+    saturated,
+    age_ms / 1000.0 AS age_seconds,
+    as_of
 FROM (
-    SELECT broker_id, max(seen_at) AS seen_at
-    FROM tap_status
-    GROUP BY broker_id
-) AS brokers
-LEFT JOIN (
-    SELECT *, row_number() OVER (PARTITION BY broker_id ORDER BY reported_at DESC, batch_id DESC) AS newest
-    FROM tap_status
-    WHERE reported_at IS NOT NULL
-) AS reports ON reports.broker_id = brokers.broker_id AND reports.newest = 1
-CROSS JOIN settings
-ORDER BY watched_now, brokers.broker_id;
+    SELECT
+        principal,
+        broker_id,
+        quota,
+        quota_source,
+        CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
+        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
+        window_ms,
+        rate,
+        active_pids,
+        phase,
+        saturated,
+        age_ms,
+        as_of
+    FROM (
+        SELECT *,
+            greatest(0, unix_millis(now) - unix_millis(as_of)) AS age_ms,
+            row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest
+        FROM principal_metrics
+        CROSS JOIN settings
+    )
+    WHERE newest = 1
+)
+ORDER BY used_share DESC NULLS LAST, principal;
 
 CREATE OR REPLACE VIEW stream_health AS
 -- Whether the stream is alive and complete, in one row.
@@ -900,6 +869,37 @@ CROSS JOIN (
     FROM quarantined_events
     CROSS JOIN settings
 ) AS quarantine;
+
+CREATE OR REPLACE VIEW tap_coverage AS
+-- Which brokers have no live tap: their offenders are invisible.
+-- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
+SELECT
+    brokers.broker_id,
+    reports.reported_at IS NOT NULL
+        AND NOT reports.stopped
+        AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
+    CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
+    reports.reported_at,
+    brokers.seen_at,
+    reports.host,
+    reports.source,
+    reports.events,
+    reports.unplaced_share,
+    reports.behind_bytes,
+    reports.newest_line_at,
+    reports.stopped
+FROM (
+    SELECT broker_id, max(seen_at) AS seen_at
+    FROM tap_status
+    GROUP BY broker_id
+) AS brokers
+LEFT JOIN (
+    SELECT *, row_number() OVER (PARTITION BY broker_id ORDER BY reported_at DESC, batch_id DESC) AS newest
+    FROM tap_status
+    WHERE reported_at IS NOT NULL
+) AS reports ON reports.broker_id = brokers.broker_id AND reports.newest = 1
+CROSS JOIN settings
+ORDER BY watched_now, brokers.broker_id;
 
 CREATE OR REPLACE VIEW top_offenders AS
 -- Who had the most producer ids refused in the last 24 hours, which is how long brokers keep a producer id. An id
