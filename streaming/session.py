@@ -1,6 +1,7 @@
 """The Spark session, with the settings under which the stream was benchmarked."""
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -85,7 +86,7 @@ def stream_session(
             builder = builder.config(name, value)
         if not debug:
             builder = builder.config("spark.driver.defaultJavaOptions", f'{_COLLECTOR} "{_log_settings()}"')
-            _no_trace_of_the_jvms_end()
+            silence_the_jvms_end()
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         return builder.getOrCreate()
@@ -100,13 +101,19 @@ def stream_session(
     return session
 
 
-def _no_trace_of_the_jvms_end() -> None:
-    """Keep Spark's accumulator server from printing a trace when the JVM ends: our last line says the same."""
+def silence_the_jvms_end() -> None:
+    """Keep Spark and py4j from printing a trace when the JVM ends: our last line says the same."""
     # Their names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
     for server in servers:
         server.handle_error = lambda *_: None
+    # py4j logs to the root logger that the JVM does not answer, from whatever thread asks it.
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 def _log_settings() -> str:
