@@ -82,10 +82,15 @@ def test_records_in_our_topics_that_make_no_sense_do_not_end_the_tap(
         {"producer_id": 1, "producer_epoch": 0, "principal": 7, "client_id": "c", "timestamp_ms": -(2**70)},
     ]
     writer = Producer(attacked.admin_config())
-    for value in [*(json.dumps(each).encode() for each in hostile), b"\xff", b"[" * 100_000, b'{"q":' * 100_000]:
-        writer.produce(PRODUCER_PRINCIPALS, value)
+    ends = [end_offset(attacked, topic) for topic in (PRODUCER_PRINCIPALS, TAP_STATUS)]
+    values = [*(json.dumps(each).encode() for each in hostile), b"\xff", b"[" * 100_000, b'{"q":' * 100_000]
+    for number, value in enumerate(values):
+        # Brokers refuse records without a key in a compacted topic.
+        writer.produce(PRODUCER_PRINCIPALS, value, key=b"%d" % number)
         writer.produce(TAP_STATUS, value, key=b"77")
-    writer.flush()
+    assert writer.flush(60) == 0
+    for topic, end in zip((PRODUCER_PRINCIPALS, TAP_STATUS), ends, strict=True):
+        assert end_offset(attacked, topic) == end + len(values)
 
     with tap.running(), Hostile(attacked, "victim") as victim:
         victims = victim.producer_id("t-" + orders)

@@ -612,7 +612,10 @@ def test_a_number_that_is_no_producer_id_binds_nothing_and_raises_nothing(
 ) -> None:
     crafted = f"x's InitProducerIdRequest with result InitProducerIdResult({'9' * digits},0,NONE) from client y"
 
-    feed(attribution, [asked("y", "x", "mallory"), asked(crafted, "tx", "mallory"), answered(crafted, "tx", 5)])
+    # The transactional id of the other reading of the answer: without it that reading would have no request.
+    other = "tx's InitProducerIdRequest with result InitProducerIdResult(5,0,NONE) from client x"
+
+    feed(attribution, [asked("y", other, "mallory"), asked(crafted, "tx", "mallory"), answered(crafted, "tx", 5)])
 
     mallorys = owners.find(5)
     assert mallorys is not None

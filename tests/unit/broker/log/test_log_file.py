@@ -197,6 +197,23 @@ def test_a_position_in_a_file_that_is_gone_begins_at_the_oldest_left(path: Path,
     assert file.lost_files == 1
 
 
+def test_files_that_were_deleted_unread_are_counted_and_said_with_the_next_lines(path: Path) -> None:
+    append(path, b"one\n")
+    source = FileSource(path, 1)
+    source.open(None, None)
+    assert [(batch.lines, batch.after_loss) for batch in source.read()] == [([b"one"], False)]
+
+    path.unlink()
+    append(path, b"four\n")
+    batches = [batch for _ in range(5) for batch in source.read()]
+    append(path, b"five\n")
+    batches += source.read()
+    source.close()
+
+    assert [(batch.lines, batch.after_loss) for batch in batches] == [([b"four"], True), ([b"five"], False)]
+    assert source.counters.lost_files == 1
+
+
 def test_files_that_are_no_rotated_logs_are_left_alone(path: Path, follow: Callable[[], LogFile]) -> None:
     for name in ("log.position", "log.position.new", "log.bak", "log2", "log.1.gz.tmp"):
         path.with_name(name).write_bytes(b"other\n")
@@ -311,10 +328,33 @@ def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
     assert load_checkpoint(path) == checkpoint
 
 
+def test_an_empty_position_file_as_after_a_crash_of_the_machine_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "position"
+    path.touch()
+    assert load_checkpoint(path) is None
+
+
+def test_a_position_is_on_disk_before_it_takes_the_place_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "position", []
+    first, second = (Checkpoint(FilePosition(3, offset, 5, "a")) for offset in (4, 5))
+    save_checkpoint(path, first)
+
+    def fsync(file: int) -> None:
+        # Whole when it is synced, and not in the other's place yet.
+        synced.append((load_checkpoint(Path(f"/proc/self/fd/{file}")), load_checkpoint(path)))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    save_checkpoint(path, second)
+    assert synced == [(second, first)]
+    assert load_checkpoint(path) == second
+
+
 NO_POSITION = '{"position":{"type":"file","inode":1,"offset":-5}}'
 
 
-@pytest.mark.parametrize("saved", ["rubbish", "[" * 200_000, NO_POSITION], ids=["rubbish", "deep", "negative"])
+@pytest.mark.parametrize("saved", ["rubbish", '{"q":' * 100_000, NO_POSITION], ids=["rubbish", "deep", "negative"])
 def test_a_damaged_position_file_is_a_clear_error(tmp_path: Path, saved: str) -> None:
     path = tmp_path / "position"
     path.write_text(saved, encoding="ascii")

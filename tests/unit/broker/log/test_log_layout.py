@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.errors import LogLineError
@@ -82,6 +82,7 @@ def test_a_message_that_looks_like_a_line_is_not_unwrapped() -> None:
     assert parse_line(unwrap(line).line).ts == 1
 
 
+@example(b'{"q":' * 100_000)
 @given(st.binary() | st.text().map(str.encode) | st.sampled_from([b"<", XML_BEGIN, XML[:300], b'{"log":1}', b"{"]))
 def test_nothing_crashes_the_reading_of_a_record(value: bytes) -> None:
     with suppress(LogLineError):

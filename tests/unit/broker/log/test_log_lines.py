@@ -133,7 +133,10 @@ def test_the_true_reading_of_an_init_line_is_always_among_the_readings(client_id
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"{", b"[]", b'{"ts":1}', b'{"ts":"1","thread":"t","logger":"l","message":"m"}', b"\xff\xfe", b'"a'],
+    [
+        *(b"", b"{", b"[]", b'{"ts":1}', b'{"ts":"1","thread":"t","logger":"l","message":"m"}', b"\xff\xfe", b'"a'),
+        pytest.param(b'{"q":' * 100_000, id="deep"),
+    ],
 )
 def test_a_malformed_line_is_an_error_with_a_remedy(line: bytes) -> None:
     with pytest.raises(LogLineError, match=r"log4j2-pid-quota\.yaml"):

@@ -55,3 +55,9 @@ def test_other_requests_and_other_messages_are_left_alone() -> None:
 def test_a_cut_line_is_an_error_with_a_remedy(cut: int) -> None:
     with pytest.raises(LogLineError, match="request logger"):
         parse_request_log(produce_line("app", (0, 47))[:cut], 5, 3)
+
+
+@pytest.mark.parametrize("field", ["other", "request"])
+def test_a_deeply_nested_line_is_an_error_with_a_remedy(field: str) -> None:
+    with pytest.raises(LogLineError, match="request logger"):
+        parse_request_log(f'Completed request:{{"{field}":' + '{"q":' * 100_000, 5, 3)
