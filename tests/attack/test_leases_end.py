@@ -322,7 +322,7 @@ def test_forged_records_in_the_topic_of_leases_end_no_enforcer(
         "lease/4": '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
         '{"lease_id":"4","principal":"User:x","entity":{},"quota_key":"producer_byte_rate","previous":null,'
         '"enforced":1.0,"until_ms":9223372036854775807,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}',
-        "lease/5": "[" * 200_000,
+        "lease/5": '{"q":' * 100_000,
         "lease/6": FORGED % ("6", '{"user":"mallory","client_id":"a","ip":"10.0.0.1"}'),
         "lease/7": FORGED % ("7", '{"client_id":"a"}'),
         "hold/User:\ud83d\ude00": "null",

@@ -221,9 +221,12 @@ class World:
         self.decisions.rows.append(row | values)
 
     def reconcile(self, after_seconds: float = 0.0) -> None:
-        self.now_ms += round(after_seconds * 1000)
-        self.steady_ms += round(after_seconds * 1000)
+        self.pass_seconds(after_seconds)
         self.enforcer.reconcile()
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+        self.steady_ms += round(seconds * 1000)
 
     def said(self, kind: str) -> list[Notice]:
         return [notice for notice in self.notices if notice.kind == kind]

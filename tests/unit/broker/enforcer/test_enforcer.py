@@ -1,11 +1,13 @@
 """The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
 
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import pytest
 
+from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
-from broker.errors import ClientQuotaRefusedError
+from broker.errors import ClientQuotaRefusedError, LeaseStoreError
 from broker.leases.lease_rules import Action
 from tests.unit.broker.enforcer.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
@@ -397,6 +399,33 @@ class TestTablesThatFail:
         broken.reconcile(60)
         assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
 
+    def test_let_nobody_take_an_orderly_stop_for_a_change_by_somebody_else(self, broken: World) -> None:
+        broken.enforcer.end_all("the enforcer is stopped")
+        broken.restart()
+        broken.decisions.broken = broken.log.broken = None
+        broken.reconcile()
+        assert broken.said("relinquished") == []
+        assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_that_are_lost_together_with_the_enforcer_lose_no_value_of_before(self, world: World) -> None:
+        world.broker.set(MALLORY, 50.0)
+        world.decide(seconds=60)
+        alter = world.broker.alter
+
+        def alter_and_die(changes: Sequence[QuotaChange]) -> None:
+            alter(changes)
+            raise Crash
+
+        with patch.object(world.broker, "alter", alter_and_die), pytest.raises(Crash):
+            world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        world.restart()
+        world.log.actions, world.decisions.rows = [], []
+        world.reconcile()
+        world.reconcile(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 50.0}}
+
     def test_do_not_hide_a_lease_that_only_they_know(self, world: World) -> None:
         world.decide()
         world.reconcile()
@@ -406,6 +435,47 @@ class TestTablesThatFail:
         world.log.broken = OSError("torn commit")
         self.reconcile(world, 60)
         assert world.broker.quotas == {}
+
+
+class TestBetweenReconciliations:
+    """While these back off, as while the tables or the topic of leases fail."""
+
+    def test_a_lease_ends_in_time_without_the_tables(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.decisions.broken = world.log.broken = OSError("torn commit")
+        world.pass_seconds(59.999)
+        world.enforcer.end_due()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.pass_seconds(0.001)
+        world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+    def test_a_lease_ends_in_time_without_the_topic_of_leases(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.store.broken = LeaseStoreError("topic deleted")
+        world.pass_seconds(60)
+        with pytest.raises(LeaseStoreError):
+            world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+    def test_an_order_is_obeyed(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.store.append([Action(world.now_ms, "hold", None, world.now_ms + 120_000, "")])
+        world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+
+class TestRowsThatAreNotComplete:
+    def test_are_told_once_and_again_when_there_are_more(self, world: World) -> None:
+        for bad_rows in (2, 2, 3, 0):
+            world.decisions.bad_rows = bad_rows
+            world.reconcile(1)
+        said = [notice.why for notice in world.said("alert")]
+        assert ["throttle_decisions: 2" in said[0], "throttle_decisions: 3" in said[1]] == [True, True]
+        assert len(said) == 2
 
 
 class TestAClockThatIsSetBack:

@@ -81,6 +81,10 @@ class TestNarrowing:
     def test_a_name_that_anybody_may_have_is_not_taken(self, name: str) -> None:
         assert narrowed({name: 50, "a": 50}) == [None]
 
+    def test_a_name_that_may_have_been_cut_is_not_taken(self) -> None:
+        assert narrowed({"x" * 256: 1}) == [None]
+        assert narrowed({"x" * 255: 1}) == ["x" * 255]
+
     def test_unless_it_is_among_the_last_five_percent(self) -> None:
         assert narrowed({"a": 95, "other": 5}) == ["a"]
 
