@@ -398,6 +398,14 @@ def test_a_cut_message_is_counted_as_bad(attribution: Attribution) -> None:
     assert attribution.counters.bad_lines == 1
 
 
+def test_a_request_whose_principal_was_cut_is_nobodys(attribution: Attribution, owners: Owners) -> None:
+    line = produce_line()
+    cut = LogLine(line.ts, line.thread, line.logger, line.message[:-2] + "...")
+
+    assert feed(attribution, [cut, state_line("producer 0 ")]) == []
+    assert [event.principal for event in owners.expire(math.inf)] == ["unknown"]
+
+
 def test_a_request_whose_line_a_crash_cut_is_nobodys(attribution: Attribution, owners: Owners) -> None:
     torn = raw(produce_line())[:-40] + raw(changed(produce_line(), "User:alice", "User:mallory"))
 
