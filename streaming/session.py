@@ -64,7 +64,12 @@ LOCAL_SETTINGS = {
 
 
 def stream_session(
-    jars: Sequence[str], master: str = "local[2]", py_files: str = "", *, debug: bool = False
+    jars: Sequence[str],
+    master: str = "local[2]",
+    py_files: str = "",
+    *,
+    debug: bool = False,
+    java_options: Sequence[str] = (),
 ) -> SparkSession:
     """Return a session for the stream.
 
@@ -73,6 +78,7 @@ def stream_session(
         master: Spark master of a session started here.
         py_files: Comma-separated wheels or archives of our packages, for workers that lack them.
         debug: Whether the JVM shows stack traces.
+        java_options: More options of a JVM started here.
 
     Raises:
         SessionError: If the runtime's session refuses a setting.
@@ -84,8 +90,9 @@ def stream_session(
         builder = builder.master(master).config("spark.jars", ",".join(jars))
         for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | {_PARTITIONS: str(_partitions(master))}).items():
             builder = builder.config(name, value)
+        quiet = [] if debug else [f'"{_log_settings()}"']
+        builder = builder.config("spark.driver.defaultJavaOptions", " ".join((_COLLECTOR, *java_options, *quiet)))
         if not debug:
-            builder = builder.config("spark.driver.defaultJavaOptions", f'{_COLLECTOR} "{_log_settings()}"')
             silence_the_jvms_end()
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))

@@ -13,12 +13,16 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
+from broker.jars.java import QUICK_JVM, quick_options
 from broker.local.local_broker import LocalBroker
 from streaming.session import stream_session
 
 # A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("pid-quota")
+
+# Of the CPU of a run, most went into compiling JVMs that live for seconds.
+os.environ.setdefault(QUICK_JVM, "1")
 
 WAITING = ("tests/attack/", "tests/broker/")
 ON_SPARK = (
@@ -90,6 +94,6 @@ def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
 @pytest.fixture(scope="session")
 def spark(jars: Path) -> Iterator[SparkSession]:
     """The session of the stream; a test that changes it changes it back."""
-    session = stream_session(spark_jars(jars))
+    session = stream_session(spark_jars(jars), java_options=quick_options())
     yield session
     session.stop()

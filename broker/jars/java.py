@@ -17,6 +17,15 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _VERSION_TIMEOUT_S = 30.0
 
 
+QUICK_JVM = "PID_QUOTA_QUICK_JVM"
+"""Environment variable, set by demo and tests: JVMs that live for minutes skip the compiler that pays off in hours."""
+
+
+def quick_options() -> tuple[str, ...]:
+    """Options of a JVM that is started for a short time: half of the CPU of a start, less throughput later."""
+    return ("-XX:TieredStopAtLevel=1",) if os.environ.get(QUICK_JVM) else ()
+
+
 def find_java(minimum_version: int = JAVA_MINIMUM_VERSION) -> str:
     """Path of the java to run: that of `JAVA_HOME` if set, else the first on `PATH`.
 
@@ -59,12 +68,17 @@ def _locate(minimum_version: int) -> tuple[str, str]:
     return found, "from PATH"
 
 
-def _major_version(java: str, origin: str, minimum_version: int) -> int:
+def java_version(java: str) -> str:
+    """What `java -version` prints, or why it does not run."""
     try:
         # `-version`, not `--version`, which Java 8 does not know.
-        _, answer = run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)
+        return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
     except (OSError, subprocess.SubprocessError) as error:
-        answer = str(error)
+        return str(error)
+
+
+def _major_version(java: str, origin: str, minimum_version: int) -> int:
+    answer = java_version(java)
     version = _VERSION.search(answer)
     if version is None:
         first_line = answer.strip().splitlines()[0] if answer.strip() else "nothing"

@@ -12,7 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
-from broker.jars.java import find_java
+from broker.jars.class_archive import ClassArchive
+from broker.jars.java import find_java, quick_options
 from broker.local.server_files import HOST, Ports
 from broker.process import end, run_to_end, start_watched
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 20.0
+# What a JVM returns that shut down on SIGTERM.
+_TERMINATED = 143
 _POLL_S = 0.1
 _QUOTED_LINES = 8
 _PORT_TAKEN = ("Address already in use", "failed to bind")
@@ -54,6 +57,7 @@ class ServerProcess:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
+        self._archive: ClassArchive | None = None
         self._log_start = 0
 
     @property
@@ -86,8 +90,10 @@ class ServerProcess:
         if (self.folder / "data" / "meta.properties").exists():
             return
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
+        java = find_java()
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        code, answer = run_to_end([find_java(), *options, "-cp", jvm.classpath, *tool], _START_TIMEOUT_S)
+        options += ClassArchive.of(java, jvm.classpath).options(write=False)
+        code, answer = run_to_end([java, *options, "-cp", jvm.classpath, *tool], _START_TIMEOUT_S)
         if code != 0:
             msg = f"can't format the data folder {self.folder}: {_last_lines(answer)}"
             raise BrokerStartError(msg)
@@ -98,8 +104,11 @@ class ServerProcess:
             msg = f"the broker is already running (process {self.pid}): stop it first"
             raise LocalBrokerError(msg)
         log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
-        options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *log_options)
-        command = [find_java(), *options, "-cp", jvm.classpath, "kafka.Kafka", str(self.properties)]
+        java = find_java()
+        self._archive = ClassArchive.of(java, jvm.classpath)
+        archived = self._archive.options(write=True)
+        options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *quick_options(), *archived, *log_options)
+        command = [java, *options, "-cp", jvm.classpath, "kafka.Kafka", str(self.properties)]
         self._log_start = self.server_log.stat().st_size if self.server_log.exists() else 0
         self._process = start_watched(command, self.folder / "broker.out")
 
@@ -122,6 +131,8 @@ class ServerProcess:
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_TIMEOUT_S)
+            if self._archive is not None and process.returncode == _TERMINATED:
+                self._archive.keep()
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""

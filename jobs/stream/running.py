@@ -11,6 +11,7 @@ from broker.cluster.offsets import first_record_ms
 from broker.cluster.topics import require_topic
 from broker.errors import TopicMissingError
 from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.jars.java import quick_options
 from jobs.metrics_server import LOOPBACK, serving
 from jobs.progress import say
 from jobs.stream.stream_metrics import StreamMetrics
@@ -113,7 +114,11 @@ def _run(
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
         spark = stream_session(
-            [] if has_jars else spark_jars(jars_folder()), launch.master, launch.py_files, debug=debug_wanted()
+            [] if has_jars else spark_jars(jars_folder()),
+            launch.master,
+            launch.py_files,
+            debug=debug_wanted(),
+            java_options=quick_options(),
         )
         listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
         if listener is not None:

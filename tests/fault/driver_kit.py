@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.jars.java import quick_options
 from streaming import pipeline
 from streaming.commit.sinks import Commit, TableSink
 from streaming.session import stream_session
@@ -58,7 +59,8 @@ def main(asked: dict[str, object]) -> None:
     given = vars(pipeline)
     given["open_sink"] = lambda *asked: KillingSink(opened(*asked), where, batch_id)
     given["Commit"] = KillingCommit
-    spark = stream_session(spark_jars(jars_folder()), str(asked.get("master", "local[2]")))
+    master = str(asked.get("master", "local[2]"))
+    spark = stream_session(spark_jars(jars_folder()), master, java_options=quick_options())
     changes = {name: asked[name] for name in ("sink", "state_buckets") if name in asked}
     options = stream.options(trigger=asked.get("trigger", AVAILABLE_NOW), **changes)
     pipeline.start(spark, options).awaitTermination()

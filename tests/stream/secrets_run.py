@@ -6,6 +6,7 @@ from pathlib import Path
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.jars.java import quick_options
 from streaming.pipeline import StreamOptions, start
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
@@ -17,7 +18,7 @@ def main(servers: str, topic: str, config_file: str, root: str) -> None:
     create_missing(tables)
     kafka = KafkaConfig.load(servers, Path(config_file))
     # All it can say: without cuts and with stack traces.
-    spark = stream_session(spark_jars(jars_folder()), debug=True)
+    spark = stream_session(spark_jars(jars_folder()), debug=True, java_options=quick_options())
     spark.sparkContext.setLogLevel("INFO")
     options = StreamOptions(
         topic=topic,
