@@ -95,7 +95,7 @@ def enforcer(broker: LocalBroker, tables: Path) -> Iterator[EnforcerProcess]:
     process.end(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
+@pytest.mark.parametrize("table", ["throttle_decisions", pytest.param("enforcement_actions", marks=pytest.mark.slow)])
 def test_a_lease_ends_in_time_although_a_table_is_torn(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
 ) -> None:
@@ -109,7 +109,7 @@ def test_a_lease_ends_in_time_although_a_table_is_torn(
     assert enforcer.end() == (0, "")
 
 
-@pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
+@pytest.mark.parametrize("table", ["throttle_decisions", pytest.param("enforcement_actions", marks=pytest.mark.slow)])
 def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
 ) -> None:
@@ -135,6 +135,7 @@ def test_sigterm_restores_although_the_table_of_actions_is_torn(
     wait_for(quotas, MALLORY, BEFORE)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_folder_that_is_gone_ends_no_enforcer_and_keeps_no_lease(
     assert not list(tables.glob("*/_delta_log")), "nobody makes empty tables in its place"
 
 
+@pytest.mark.slow
 def test_the_value_before_is_restored_by_a_start_that_finds_no_tables(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
@@ -364,6 +366,7 @@ def test_a_lease_ends_in_time_although_its_topic_is_deleted_and_no_broker_makes_
         assert quotas_of(broker) == {}
 
 
+@pytest.mark.slow
 def test_a_quota_that_slows_the_enforcer_itself_keeps_no_lease(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:

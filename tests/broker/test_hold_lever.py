@@ -138,6 +138,7 @@ def test_an_admin_who_removes_the_binding_ends_the_lease(
         assert mallory.error() == 0
 
 
+@pytest.mark.slow
 def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_quota(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
@@ -171,7 +172,9 @@ def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_
 ASYNC = Path(__file__).parents[2] / "docs" / "broker-logging" / "log4j2-pid-quota-async.yaml"
 
 
-@pytest.mark.parametrize("more", ["", f",{ASYNC}"], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize(
+    "more", [pytest.param("", marks=pytest.mark.slow), f",{ASYNC}"], ids=["synchronous", "asynchronous"]
+)
 def test_server_log_lacks_what_is_held_back_and_nothing_else(tmp_path: Path, more: str) -> None:
     settings = write_log_settings(tmp_path) + more
     options = [f"-Dkafka.logs.dir={tmp_path}", f"-Dlog4j2.configurationFile={settings}"]

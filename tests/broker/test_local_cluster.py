@@ -31,6 +31,7 @@ def appended_by_client(log_file: Path, topic: str) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_a_killed_node_is_survived_and_comes_back(cluster: LocalCluster) -> None:
     topic = replicated_topic(cluster, "orders")
     alice = cluster.client_config("alice")
@@ -77,6 +78,7 @@ def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
         _ = LocalCluster(tmp_path).bootstrap_servers
 
 
+@pytest.mark.slow
 def test_all_nodes_die_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     program = (

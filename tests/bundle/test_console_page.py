@@ -211,6 +211,7 @@ def test_a_visitor_signs_in_with_the_token(browser: Browser, tables: str, pictur
         assert [line for line in browser.complaints() if "401" not in line] == []
 
 
+@pytest.mark.slow
 def test_thirty_days_of_two_thousand_principals_show_all_their_pages(
     browser: Browser, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -116,6 +116,7 @@ def test_each_query_answers_with_rows(tables: str, name: str) -> None:
     assert query(tables, QUERIES[name], NOON).rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_spark_answers_each_query_as_duckdb_does(spark: SparkSession, tables: str, name: str) -> None:
     by_spark = [comparable(row.asDict()) for row in spark.sql(QUERIES[name]).collect()]

@@ -89,6 +89,7 @@ def filled(spark: SparkSession, tables: str) -> str:
     return tables
 
 
+@pytest.mark.slow
 def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession, filled: str) -> None:
     now = NOON.replace(minute=1)
     settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"

@@ -155,6 +155,7 @@ def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSe
     assert sorted(row["broker_id"] for row in rows) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_stream_may_change_its_writer_between_two_batches(
     spark: SparkSession, stream: Stream, undisturbed: Stream, tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", OURS)
 def test_spark_answers_as_duckdb_does(spark: SparkSession, tables: str, view: str) -> None:
     setting = f"SELECT timestamp'{NOW:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"

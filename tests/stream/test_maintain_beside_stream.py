@@ -79,6 +79,7 @@ def make_old(folder: Path) -> None:
         os.utime(path, (past, past))
 
 
+@pytest.mark.slow
 def test_no_batch_fails_is_lost_or_comes_twice_while_its_table_is_kept_up(stream: Stream) -> None:
     stream.batch(new_principals(0))
     with stream.running() as query:

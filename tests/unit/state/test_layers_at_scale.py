@@ -44,8 +44,8 @@ def full_filter(config: QuotaConfig, pids: list[int]) -> LayeredBloomFilter:
     return seen
 
 
-@pytest.mark.parametrize("rate", [0.01, 1e-4])
-@pytest.mark.parametrize("pids", [sequential, strided, random])
+@pytest.mark.parametrize("rate", [pytest.param(0.01, marks=pytest.mark.slow), 1e-4])
+@pytest.mark.parametrize("pids", [sequential, strided, pytest.param(random, marks=pytest.mark.slow)])
 def test_unseen_pids_are_taken_for_known_ones_at_most_at_the_configured_rate(rate: float, pids: object) -> None:
     assert callable(pids)
     held, unseen = pids(10_000, 5000), pids(MILLION + 10_000, 123_000_000)
@@ -59,6 +59,7 @@ def test_unseen_pids_are_taken_for_known_ones_at_most_at_the_configured_rate(rat
     assert found <= rate * MILLION + 4 * sqrt(rate * MILLION)
 
 
+@pytest.mark.slow
 def test_no_pid_seen_within_the_window_is_ever_taken_for_a_new_one() -> None:
     seen = LayeredBloomFilter(QuotaConfig(false_positive_rate=1e-9), quantum=0)
     pids = hash_pids(sequential(100_000, 5000), SALT)
@@ -98,7 +99,7 @@ def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
     return sum(row.admitted_pids for row in outcome.metrics)
 
 
-@pytest.mark.parametrize("attack", [MILLION, 3 * MILLION])
+@pytest.mark.parametrize("attack", [MILLION, pytest.param(3 * MILLION, marks=pytest.mark.slow)])
 def test_an_attack_neither_grows_the_state_nor_pushes_out_long_lived_pids(attack: int) -> None:
     full = Ledger("User:full", Deployment(salt=SALT))
     for quantum in range(5):
