@@ -15,6 +15,8 @@ from broker.jars.java import java_version
 
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077
+_KEPT = 4
+"""Archives take 50 MB each, and other jars need another."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class ClassArchive:
         if self.file is not None and self.own is not None:
             with suppress(OSError):
                 self.own.replace(self.file)
+                others = sorted(self.file.parent.glob("*.jsa"), key=lambda each: each.stat().st_mtime)
+                for each in others[:-_KEPT]:
+                    each.unlink()
 
 
 def _private_folder() -> Path | None:

@@ -15,7 +15,6 @@ from broker.local.server_files import (
     HOST,
     Ports,
     with_authorizer,
-    with_jar,
     write_log_settings,
     write_server_properties,
 )
@@ -164,7 +163,8 @@ class LocalBroker:
         server = self._server
         write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        jvm = Jvm(with_jar(kafka_classpath(self._jars), self._authorizer), log_option)
+        more_jars = () if self._authorizer is None else (self._authorizer,)
+        jvm = Jvm(kafka_classpath(self._jars), log_option, more_jars=more_jars)
         server.format(jvm, new_cluster_id())
         server.launch(jvm)
         server.wait_until_ready(ports)

@@ -1,6 +1,5 @@
 """Writes a local broker's configuration: server.properties and two log4j2 files."""
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -118,11 +117,6 @@ def write_server_properties(
 def with_authorizer(properties: Mapping[str, object], jar: Path | None) -> dict[str, object]:
     """Add the setting that makes a broker use the authorizer of that jar."""
     return {**properties} if jar is None else {"authorizer.class.name": HOLD_AUTHORIZER, **properties}
-
-
-def with_jar(classpath: str, jar: Path | None) -> str:
-    """Add a jar to a class path."""
-    return classpath if jar is None else f"{classpath}{os.pathsep}{jar}"
 
 
 def _plain_login(users: Mapping[str, str]) -> str:

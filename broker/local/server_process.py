@@ -1,6 +1,7 @@
 """A Kafka server process: formats its data folder, starts, waits until ready, stops."""
 
 import base64
+import os
 import socket
 import time
 import uuid
@@ -42,6 +43,7 @@ class Jvm:
 
     Attributes:
         classpath: of the Kafka release.
+        more_jars: behind the release's on the class path.
         log_option: JVM option that sets the log configuration, such as `-Dlog4j2.configurationFile=...`.
         heap_mb: maximum heap.
     """
@@ -49,6 +51,12 @@ class Jvm:
     classpath: str
     log_option: str
     heap_mb: int = 512
+    more_jars: tuple[Path, ...] = ()
+
+    @property
+    def whole_classpath(self) -> str:
+        """All jars."""
+        return os.pathsep.join((self.classpath, *map(str, self.more_jars)))
 
 
 class ServerProcess:
@@ -106,9 +114,10 @@ class ServerProcess:
         log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
         java = find_java()
         self._archive = ClassArchive.of(java, jvm.classpath)
-        archived = self._archive.options(write=True)
+        # An archive serves longer class paths, too.
+        archived = self._archive.options(write=not jvm.more_jars)
         options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *quick_options(), *archived, *log_options)
-        command = [java, *options, "-cp", jvm.classpath, "kafka.Kafka", str(self.properties)]
+        command = [java, *options, "-cp", jvm.whole_classpath, "kafka.Kafka", str(self.properties)]
         self._log_start = self.server_log.stat().st_size if self.server_log.exists() else 0
         self._process = start_watched(command, self.folder / "broker.out")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from broker.jars.jar_sets import jars_folder
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.local.server_files import Ports, with_jar, write_log_settings, write_server_properties
+from broker.local.server_files import Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, new_cluster_id
 from wire.holds import HOLD_AUTHORIZER
 
@@ -63,7 +63,7 @@ class OtherKafka(LocalBroker):
             option = f"-Dlog4j.configuration={_LOG4J_1.as_uri()}"
         else:
             option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        jvm = Jvm(with_jar(fetch_kafka(self._version), self._jar), option)
+        jvm = Jvm(fetch_kafka(self._version), option, more_jars=(self._jar,))
         server.format(jvm, new_cluster_id())
         server.launch(jvm)
         server.wait_until_ready(ports)

@@ -19,7 +19,8 @@ def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     folder = tmp_path_factory.mktemp("cluster")
     with LocalCluster(folder, jars=jars) as running:
         yield running
-    assert processes_naming(folder) == []
+    # Its watchdog ends when it sees the end of ours.
+    wait_until(lambda: processes_naming(folder) == [], "no process is left")
 
 
 def appended_by_client(log_file: Path, topic: str) -> bool:
