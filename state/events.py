@@ -23,6 +23,17 @@ LEARNING = 2
 """The tap has watched the broker for less than a window: the PID may be old, and is added without charge."""
 
 
+def not_held_at(asked_at_ms: int) -> int:
+    """Return the kind of an event whose PID no broker held when the tap asked.
+
+    It is charged in a learning time, too, if that began before the question.
+
+    Args:
+        asked_at_ms: When the brokers were asked, in milliseconds since the epoch; above `LEARNING` seconds.
+    """
+    return asked_at_ms // 1000
+
+
 @dataclass(frozen=True)
 class Deployment:
     """What all ledgers of one stream share.
@@ -32,12 +43,14 @@ class Deployment:
         salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
         learn_until_ms: Until this event time unseen PIDs are stored without charge: they may be old.
         scope: What a budget is for.
+        learn_from_ms: When the learning time began: PIDs that no broker held at or after this time are charged.
     """
 
     config: QuotaConfig = field(default_factory=QuotaConfig)
     salt: int = 0
     learn_until_ms: int = 0
     scope: Scope = "cluster"
+    learn_from_ms: int = 0
 
     # Cached: every ledger of a batch uses these.
     @cached_property
@@ -64,7 +77,7 @@ class Events:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
         client_ids: Client ids, empty where unknown.
-        kinds: How each is counted: `CHARGED`, `CORRECTION` or `LEARNING`.
+        kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or as `not_held_at` has it.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
     """
 

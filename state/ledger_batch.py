@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
-from state.events import CHARGED, CORRECTION, LEARNING, Events, Outcome, Unsettled
+from state.events import CORRECTION, LEARNING, Events, Outcome, Unsettled
 from state.hashing import hash_pids
 from state.journal import Journal
 from state.memory import Memory
@@ -50,7 +50,7 @@ class LedgerBatch:
             knows_elsewhere: Returns whether a PID (hash) is known elsewhere at a time in milliseconds: then it is
                 not charged.
         """
-        seen, refusals = self._seen, self._refusals
+        seen, refusals, elsewhere, holds_before = self._seen, self._refusals, knows_elsewhere, self._seen.holds_before
         tick = begin_ms = end_ms = -1
         hashes = hash_pids(events.pids, self._deployment.salt)
         columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
@@ -65,12 +65,12 @@ class LedgerBatch:
             elif seen.holds_in_current(pid_hash):
                 # Nothing new.
                 continue
-            elif tick <= refusals.tick and kind == CHARGED and not (knows_elsewhere or seen.holds_before(pid_hash)):
+            elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or holds_before(pid_hash)):
                 refusals.add_again(pid, pid_hash, client_id)
             else:
                 now_tick = max(tick, self._state.clock_tick)
                 now_ms = max(timestamp_ms, self._timeline.tick_start_ms(now_tick))
-                is_free = knows_elsewhere is not None and knows_elsewhere(pid_hash, now_ms)
+                is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
                 # It may have started a throttle that is over by the time of later events of known PIDs.
@@ -136,7 +136,7 @@ class LedgerBatch:
         self._move_clock(tick)
         if source is not None:
             self._uncharged.renew(pid_hash, source, quantum, quantum)
-        elif event.kind in (CORRECTION, LEARNING) or self._memory.is_learning(tick):
+        elif event.kind in (CORRECTION, LEARNING) or self._memory.is_learning(tick, event.kind):
             self._uncharged.store(pid_hash, quantum, quantum)
         elif not self._budget.is_limited:
             if self._uncharged.store(pid_hash, quantum, quantum):

@@ -4,7 +4,7 @@ from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, decode, encode
-from state.events import Deployment
+from state.events import CHARGED, LEARNING, Deployment
 from state.layers import LayeredBloomFilter
 from state.window import WindowCounts
 
@@ -65,10 +65,13 @@ class Memory:
         # Rules apply at whole ticks.
         return timeline.tick_start_ms(timeline.tick(max(ends_ms)) + 1)
 
-    def is_learning(self, tick: int) -> bool:
-        """Return whether unseen PIDs are stored without charge at a tick."""
-        until_ms = max(self.deployment.learn_until_ms, self.state.learn_until_ms)
-        return self.deployment.timeline.tick_start_ms(tick) < until_ms
+    def is_learning(self, tick: int, kind: int = CHARGED) -> bool:
+        """Return whether unseen PIDs of a kind are stored without charge at a tick."""
+        deployment, own_until_ms = self.deployment, self.state.learn_until_ms
+        at_ms, asked_ms = deployment.timeline.tick_start_ms(tick), kind * 1000 if kind > LEARNING else -1
+        if at_ms < deployment.learn_until_ms and asked_ms < deployment.learn_from_ms:
+            return True
+        return at_ms < own_until_ms and asked_ms < own_until_ms - deployment.config.window_ms
 
     def reset(self) -> None:
         """Drop what outlives the layers: tokens, samples of the rate, a learning time of its own."""

@@ -2,7 +2,7 @@
 
 from quota.decision import Reason
 from quota.episode import Episode
-from state.events import Unsettled
+from state.events import CHARGED, Unsettled
 from state.journal import Journal
 from state.memory import Memory
 from state.sketch import DistinctPids
@@ -16,7 +16,8 @@ class Refusals:
 
     Attributes:
         tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. No token comes back within a tick
-            and nothing is decided twice, so for another unseen PID `add_again` suffices.
+            and nothing is decided twice, so for another unseen PID of the same kind `add_again` suffices.
+        kind: How the event was counted.
     """
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
@@ -25,7 +26,7 @@ class Refusals:
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
         self._counts = QuantumCounts(NO_TICK)
-        self.tick = NO_TICK
+        self.tick, self.kind = NO_TICK, CHARGED
 
     def add(self, event: Unsettled, tick: int) -> None:
         """Refuse a PID: start a throttle, or renew the one in force if due."""
@@ -33,7 +34,7 @@ class Refusals:
         # A tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, throttle_time_ms)
-        self.tick = tick
+        self.tick, self.kind = tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None:
             episode = self._state.episode = Episode.begin(event.now_ms, tick, throttle_time_ms, self._config)

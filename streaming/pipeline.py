@@ -55,6 +55,7 @@ class StreamOptions:
         checkpoint: Folder of the checkpoint.
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time unseen PIDs are not charged.
+        learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
         max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger.
         max_principals: Maximum number of tracked principals; others share entries that are never enforced.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
@@ -75,6 +76,7 @@ class StreamOptions:
     checkpoint: str
     trigger: str = "5 seconds"
     learn_until_ms: int = 0
+    learn_from_ms: int = 0
     max_offsets_per_trigger: int | None = None
     max_principals: int = 50_000
     max_clock_skew_ms: int = 300_000
@@ -95,7 +97,8 @@ class StreamOptions:
     @property
     def of_checkpoint(self) -> CheckpointOptions:
         """The options that the checkpoint stores."""
-        return CheckpointOptions(self.checkpoint, self.config, self.scope, self.learn_until_ms, self.state_buckets)
+        frozen = (self.checkpoint, self.config, self.scope)
+        return CheckpointOptions(*frozen, self.learn_until_ms, self.state_buckets, self.learn_from_ms)
 
 
 def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
@@ -106,8 +109,10 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """
     identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
     options = replace(options, state_buckets=identity.state_buckets)
-    learn_until_ms = max(identity.learn_until_ms, load_loss_record(options.checkpoint).learn_until_ms)
-    deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope)
+    lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
+    learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
+    learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
+    deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope, learn_from_ms)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = loss_detector(options, identity.starting_offsets)
 

@@ -27,6 +27,8 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         correction: late owner of an id sent as `unknown` before; adds the id uncharged.
         repeated: reread after a crash, so it may have been sent before.
         learning: its broker is newly watched, so the id may be old; adds it uncharged.
+        asked_at_ms: its broker is newly watched, but no broker held the id when all were asked at this time; charges it
+            even while the stream learns.
     """
 
     timestamp_ms: int
@@ -41,6 +43,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     correction: bool = False
     repeated: bool = False
     learning: bool = False
+    asked_at_ms: int | None = None
 
     def key(self) -> bytes:
         """The key: one principal goes to one partition, in order."""

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from broker.attribution.attribution_counters import AttributionCounters
 from broker.attribution.deduplicator import Deduplicator
@@ -12,6 +13,9 @@ from broker.log.log_lines import ProduceRequest, ProducerStateUpdate
 from wire.heartbeat import BorrowedId
 from wire.records import Binding, ProduceEvent, Record
 from wire.topics import is_own_topic
+
+if TYPE_CHECKING:
+    from broker.attribution.known_ids import KnownIds, Watched
 
 _FOLLOWER_THREAD = b"ReplicaFetcherThread"
 _RECOVERY_THREAD = b"log-recovery-"
@@ -44,6 +48,10 @@ class Batches:
         learn_ms: int = 0,
     ) -> None:
         self.learning = LearningTime()
+        self.known_ids: KnownIds | None = None
+        """What the brokers held when they were asked."""
+        self.asked: Watched | None = None
+        """For which watch over this broker they were asked."""
         self._learn_ms = learn_ms
         self.counters = AttributionCounters()
         self.borrowed: deque[BorrowedId] = deque(maxlen=_BORROWED_SAMPLES)
@@ -85,8 +93,10 @@ class Batches:
         self, ts: int, thread: bytes, batch: ProducerStateUpdate, now_s: float, *, numbered: bool
     ) -> Sequence[Record]:
         self.newest_line_ms = ts
-        learning = self.learning.is_learning(ts, self._learn_ms)
         producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
+        learning, asked_at_ms = self.learning.is_learning(ts, self._learn_ms), None
+        if learning and self.asked is not None and self._is_new(producer_id):
+            learning, asked_at_ms = False, self.asked.asked_at_ms
         owner = self._owner(thread, batch, numbered=numbered)
         if owner is None or owner is _DISPUTED:
             if self._is_duplicate(ts, producer_id, "", ""):
@@ -110,10 +120,16 @@ class Batches:
             False,
             self.repeated,
             learning,
+            asked_at_ms,
         )
         if isinstance(owner, Binding) and self._owners.is_due(owner, ts):
             return (event, owner)
         return (event,)
+
+    def _is_new(self, producer_id: int) -> bool:
+        """Whether no broker held an id when they were asked on behalf of this watch."""
+        asked, known = self.asked, self.known_ids
+        return asked is not None and asked.since_ms == self.learning.since_ms and producer_id not in (known or ())
 
     def _is_duplicate(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
         if self._deduplicator is None or not self._deduplicator.is_duplicate(ts, producer_id, principal, client_id):

@@ -41,6 +41,10 @@ class LearningTime(msgspec.Struct):
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
+    def lasts(self, learn_ms: int) -> bool:
+        """Whether the watch has begun and is still learning."""
+        return self.since_ms >= 0 and not self.lost and self.newest_ms < self.since_ms + learn_ms
+
     def observe(self, timestamp_ms: int, learn_ms: int) -> None:
         """Observe a line of any kind."""
         if self.since_ms < 0 or self.lost:

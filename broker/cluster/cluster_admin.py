@@ -104,8 +104,11 @@ class ClusterAdmin(Closing):
             msg = f"broker {broker_id} did not change log levels ({outcome}): grant ALTER_CONFIGS on the cluster"
             raise ClusterRequestError(msg)
 
-    def partitions_by_leader(self) -> dict[int, list[tuple[str, int]]]:
-        """Partitions (topic, number) by their leader; those without one are left out.
+    def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[tuple[str, int]]]:
+        """Partitions (topic, number) by their leader.
+
+        Args:
+            with_leaderless: include those without one, as led by -1.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -113,7 +116,7 @@ class ClusterAdmin(Closing):
         led: dict[int, list[tuple[str, int]]] = {}
         for topic in self._ask("describe_topics"):
             for about in topic["partitions"]:
-                if about["leader_id"] >= 0:
+                if about["leader_id"] >= 0 or with_leaderless:
                     led.setdefault(about["leader_id"], []).append((topic["name"], about["partition_index"]))
         return led
 

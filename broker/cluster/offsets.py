@@ -12,8 +12,21 @@ from broker.errors import BrokerUnreachableError
 _TIMEOUT_S = 15.0
 
 
-def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> int | None:
-    """Return the time of the oldest record that a topic holds, in milliseconds, or None if it is empty.
+@dataclass(frozen=True)
+class OldestRecord:
+    """The oldest record that a topic holds.
+
+    Attributes:
+        timestamp_ms: Its time, in milliseconds since the epoch; None if the topic is empty.
+        is_first: No record has been deleted from the topic yet.
+    """
+
+    timestamp_ms: int | None
+    is_first: bool
+
+
+def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
+    """Return the oldest record that a topic holds.
 
     Args:
         config: confluent-kafka settings.
@@ -36,7 +49,8 @@ def first_record_ms(config: Mapping[str, str], topic: str, timeout_s: float = _T
                 break
             _raise_for_error(message)
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
-        return min(oldest.values(), default=None)
+        is_first = not any(low for low, _ in ranges.values())
+        return OldestRecord(min(oldest.values(), default=None), is_first)
     except KafkaException as error:
         msg = f"can't read the first records of topic {topic!r} ({error.args[0].str()}): check READ on topic and group"
         raise BrokerUnreachableError(msg) from error

@@ -14,6 +14,7 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_TIMEOUT_S = 15.0
 
 _SEEN_POLL_S = 0.05
+_NEW_TOPIC_S = 5.0
 _ALREADY_THERE = "TOPIC_ALREADY_EXISTS"
 
 
@@ -79,6 +80,20 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
         )
         raise TopicMissingError(msg)
     return found[topic]
+
+
+def await_topic(config: Mapping[str, str], topic: str, within_s: float = _NEW_TOPIC_S) -> None:
+    """Wait for a topic that may have been created just now, so that not every broker knows it; raises as above."""
+    give_up_at = time.monotonic() + within_s
+    while True:
+        try:
+            require_topic(config, topic)
+        except TopicMissingError:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(_SEEN_POLL_S)
+        else:
+            return
 
 
 def _admin(config: Mapping[str, str]) -> AdminClient:

@@ -5,29 +5,21 @@ the topics and DESCRIBE_CONFIGS on the cluster. The answer for a partition is no
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import for_code
-from kafka.protocol.admin import DescribeProducersRequest
 
-from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND, ProducersAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
 from lifecycle.expiry import CHECK_INTERVAL_MS
 from lifecycle.occupancy import Placement, ReplicaProducers
 
-PARTITIONS_PER_REQUEST = 20
-REQUESTS_PER_SECOND = 5.0
-
-_TIMEOUT_MS = 60_000
 _ATTEMPTS = 6
 _RETRY_S = 1.0
-# The protocol's maximum: the answer for a partition is not paged, at about 40 bytes an entry.
-_MAX_ANSWER_BYTES = 2**31 - 1
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
 # An internal setting: brokers report it only if their file sets it.
@@ -86,16 +78,8 @@ class Sweep:
     requests: int = 0
 
 
-class OccupancyAdmin(ClusterAdmin):
+class OccupancyAdmin(ProducersAdmin):
     """Requests of a sweep."""
-
-    def __init__(self, settings: Mapping[str, object]) -> None:
-        """Connect; raises as `ClusterAdmin`.
-
-        Args:
-            settings: of kafka-python, see `KafkaConfig.kafka_python`.
-        """
-        super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, _TIMEOUT_MS)
 
     def living_brokers(self) -> list[int]:
         """Ids of the brokers that are up, sorted.
@@ -147,22 +131,6 @@ class OccupancyAdmin(ClusterAdmin):
             own.get("config_source") == _OF_ONE_BROKER,
             int(found.get(_CHECK_INTERVAL, {"value": CHECK_INTERVAL_MS})["value"]),
         )
-
-    def producers(self, broker_id: int, partitions: Sequence[tuple[str, int]]) -> Any:
-        """The broker's response for its replicas of partitions, including errors.
-
-        Raises:
-            BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses.
-        """
-        by_topic: dict[str, list[int]] = defaultdict(list)
-        for topic, number in partitions:
-            by_topic[topic].append(number)
-        topics = [
-            DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
-            for topic, numbers in by_topic.items()
-        ]
-        return self._ask("ask", DescribeProducersRequest(topics=topics), broker_id)
 
 
 def sweep(

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
 from broker.tap.poll_owners import OwnerPatterns
@@ -24,8 +25,6 @@ from broker.tap.tap_output import PRODUCER_SETTINGS
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
 
-PARTITIONS_PER_REQUEST = 20
-REQUESTS_PER_SECOND = 5.0
 TICK_SECONDS = 10.0
 """A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
 

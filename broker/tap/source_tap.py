@@ -21,12 +21,13 @@ from broker.attribution.attribution import Attribution
 from broker.attribution.attribution_counters import AttributionCounters
 from broker.attribution.bindings import Bindings
 from broker.attribution.owners import WAIT_S, Owners
-from broker.cluster.topics import require_topic
-from broker.errors import TapError, TopicMissingError
+from broker.cluster.topics import await_topic
+from broker.errors import TapError
 from broker.log.sources import LineBatch, Source
+from broker.tap.asking import NO_QUESTIONS, Asking, Questions
 from broker.tap.binding_topic import BindingTopic
 from broker.tap.heartbeats import Heartbeats
-from broker.tap.log_levels_watch import SILENT_S, LevelsQuestion
+from broker.tap.log_levels_watch import SILENT_S
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
 from broker.tap.tap_counters import TapCounters
 from broker.tap.tap_output import TapOutput
@@ -40,7 +41,6 @@ HEARTBEAT_S = 10.0
 """Interval of heartbeats."""
 
 _POLL_S = 0.1
-_NEW_TOPIC_S = 5.0
 _SAVE_INTERVAL_S = 1.0
 _ROUND_FLUSH_TIMEOUT_S = 1.0
 _FLUSH_TIMEOUT_S = 15.0
@@ -60,7 +60,7 @@ class SourceTap:
         clock: monotonic clock, in seconds.
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
-        logging_is_on: asks a silent broker whether its log is on; without it a long silence is a gap in the watch.
+        questions: what it may ask the brokers.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class SourceTap:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
-        logging_is_on: LevelsQuestion | None = None,
+        questions: Questions = NO_QUESTIONS,
     ) -> None:
-        self._logging_is_on = logging_is_on
+        self._logging_is_on = questions.logging_is_on
         self._heard_s: dict[str, float] = {}
         self._source = source
         self._kafka_config = dict(kafka_config)
@@ -88,6 +88,8 @@ class SourceTap:
         self._wait_s = wait_s
         self._clock = clock
         self._learn_ms = round(learn_seconds * 1000)
+        answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
+        self._asking = Asking.of(questions, self._learn_ms, answer_file)
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None
@@ -122,7 +124,7 @@ class SourceTap:
             TapDeliveryError: Kafka refused an event; the next run resends it from the committed position.
         """
         for topic in (self._topic, PRODUCER_PRINCIPALS, TAP_STATUS):
-            self._require(topic)
+            await_topic(self._kafka_config, topic)
         folder = self._position_file.parent if self._position_file else None
         with Bindings(folder) as bindings:
             self._owners = owners = Owners(bindings, wait_s=self._wait_s)
@@ -134,28 +136,19 @@ class SourceTap:
                 self._follow(running)
                 self._end(running)
             finally:
+                if self._asking is not None:
+                    self._asking.close()
                 self._source.close()
                 topic_of_bindings.close()
                 output.close()
-
-    def _require(self, topic: str) -> None:
-        give_up_at = time.monotonic() + _NEW_TOPIC_S
-        while True:
-            try:
-                require_topic(self._kafka_config, topic)
-            except TopicMissingError:
-                # It may have been created just now, and not every broker knows it.
-                if time.monotonic() > give_up_at:
-                    raise
-                time.sleep(_POLL_S)
-            else:
-                return
 
     def _restore(self, run: TapRun) -> None:
         # Load bindings first: lines read later need them.
         run.bindings.load()
         saved = load_checkpoint(self._position_file) if self._position_file else None
         self._committed = saved
+        if self._asking is not None and saved is not None:
+            self._asking.load()
         for stream, broker_id in self._source.streams:
             self._broker(stream, broker_id, run.owners)
         if saved is None:
@@ -177,6 +170,8 @@ class SourceTap:
         self._commit(run, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
+            if self._asking is not None:
+                self._asking.step(self._brokers, self._clock(), run.stop)
             batches = self._source.read()
             if batches:
                 self._mark_send_limit()

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.producers_admin import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
-from broker.occupancy.sweep import REQUESTS_PER_SECOND
 from jobs.occupancy.printing import print_report, report_dict
 from jobs.occupancy.textfile import write_metrics_file
 from jobs.progress import progress_bar

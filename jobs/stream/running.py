@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from broker.cluster.offsets import first_record_ms
+from broker.cluster.offsets import oldest_record
 from broker.cluster.topics import require_topic
 from broker.errors import TopicMissingError
 from broker.jars.jar_sets import jars_folder, spark_jars
@@ -70,7 +70,8 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     """
     prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
-    options = replace(options, learn_until_ms=_learn_until_ms(kafka, options, launch.learn_seconds))
+    learn_from_ms, learn_until_ms = _learning_time(kafka, options, launch.learn_seconds)
+    options = replace(options, learn_from_ms=learn_from_ms, learn_until_ms=learn_until_ms)
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     if options.trigger != AVAILABLE_NOW:
         say(
@@ -93,16 +94,21 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
     return True
 
 
-def _learn_until_ms(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> int:
-    """Return the end of the learning time, which begins with the oldest record, or now if there is none.
+def _learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
+    """Return when the learning time begins and ends: from the oldest record, or from now if there is none.
 
-    A stream that resumes where another ended begins now, too.
+    A stream that resumes where another ended begins now, too. One that reads all records there ever were missed
+    nothing: its begin is 0.
     """
     if not learn_seconds:
-        return 0
-    first_ms = None if options.new_checkpoint else first_record_ms(kafka.client(), options.topic)
-    begin_ms = round(time.time() * 1000) if first_ms is None else first_ms
-    return begin_ms + learn_seconds * 1000
+        return 0, 0
+    if options.new_checkpoint:
+        begin_ms = from_ms = round(time.time() * 1000)
+    else:
+        oldest = oldest_record(kafka.client(), options.topic)
+        begin_ms = round(time.time() * 1000) if oldest.timestamp_ms is None else oldest.timestamp_ms
+        from_ms = 0 if oldest.is_first else begin_ms
+    return from_ms, begin_ms + learn_seconds * 1000
 
 
 def _run(

@@ -14,6 +14,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
+from broker.tap.asking import Questions, ask_brokers
 from broker.tap.log_levels_watch import ask_levels
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
@@ -62,6 +63,10 @@ def tap(
         float,
         typer.Option(min=0, help="Mark events this soon after the start as learning (uncharged); the window."),
     ] = 3600.0,
+    no_asking: Annotated[
+        bool,
+        typer.Option("--no-asking", help="Do not ask the brokers which ids were there before: learn by waiting."),
+    ] = False,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
@@ -88,7 +93,11 @@ def tap(
         every_batch=every_batch,
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
-        logging_is_on=ask_levels(kafka.kafka_python()),
+        questions=Questions(
+            ask_levels(kafka.kafka_python()),
+            None if no_asking else ask_brokers(kafka.kafka_python()),
+            lambda text: typer.echo(f"pid-quota: {text}", err=True),
+        ),
     )
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)

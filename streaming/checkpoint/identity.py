@@ -31,6 +31,7 @@ class StreamIdentity:
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until that is
             decided.
         state_buckets: See `streaming.operator.ledger_group`.
+        learn_from_ms: See `state.events.Deployment`.
     """
 
     stream_id: str
@@ -42,6 +43,7 @@ class StreamIdentity:
     scope: Scope
     starting_offsets: str = ""
     state_buckets: int = 0
+    learn_from_ms: int = 0
 
 
 def existing(checkpoint: str) -> StreamIdentity | None:
@@ -73,7 +75,7 @@ def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> St
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """The options that a checkpoint stores. All but `learn_until_ms` must stay as they are.
+    """The options that a checkpoint stores. All but the learning time must stay as they are.
 
     Attributes:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
@@ -81,6 +83,7 @@ class CheckpointOptions:
         scope: What a budget is for.
         learn_until_ms: End of the learning time if this is the first start.
         state_buckets: Number of state buckets; None for the stored one, or `DEFAULT_STATE_BUCKETS` if new.
+        learn_from_ms: Begin of that learning time.
     """
 
     checkpoint: str
@@ -88,6 +91,7 @@ class CheckpointOptions:
     scope: Scope
     learn_until_ms: int
     state_buckets: int | None = None
+    learn_from_ms: int = 0
 
 
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
@@ -114,7 +118,12 @@ def load_or_create(options: CheckpointOptions) -> StreamIdentity:
         file.parent.mkdir(parents=True, exist_ok=True)
         buckets = DEFAULT_STATE_BUCKETS if state_buckets is None else state_buckets
         identity = StreamIdentity(
-            secrets.token_hex(8), secrets.randbits(63), options.learn_until_ms, **frozen, state_buckets=buckets
+            secrets.token_hex(8),
+            secrets.randbits(63),
+            options.learn_until_ms,
+            **frozen,
+            state_buckets=buckets,
+            learn_from_ms=options.learn_from_ms,
         )
         _write(file, identity)
     except OSError as error:

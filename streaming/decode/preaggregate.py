@@ -7,13 +7,14 @@ nothing (see `state.ledger_batch`) and are dropped, also those of earlier batche
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS
-from state.events import CHARGED, CORRECTION, LEARNING
+from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
 from streaming.checkpoint.tasks import TaskBatch, freeze_gc
 from streaming.decode.forwarded import AttemptMemory, EventColumns, PartitionMemory, WorkerMemory, repeats_in_block
 from streaming.decode.overflow import Gate
@@ -25,8 +26,8 @@ BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
 """Prefix of the keys of quarantined records, to spread them over the tasks. The packed row tells what it is."""
 NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
-_BROKERS = 1 << 40
-"""Above every broker id: kind and broker of an event are encoded in one number."""
+_BROKERS, _KINDS = 1 << 32, 1 << 31
+"""Above every broker id and kind: both are encoded in one number."""
 _LONG_BYTES = 8
 MAX_CLIENT_ID_CHARS = 256
 """Longer client ids count as `other`: they are stored in the state, and Kafka allows 32 kB."""
@@ -177,9 +178,14 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
 
 
 def _kinds(events: pa.Table) -> np.ndarray:
-    """Return how each event is counted: `CHARGED`, `CORRECTION` or `LEARNING`."""
+    """Return how each event is counted; see `state.events.Events.kinds`."""
     correction, learning = (events[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
-    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], CHARGED).astype(np.int64)
+    asked = events["asked_at_ms"]
+    otherwise: Any = CHARGED
+    if asked.null_count < len(asked):
+        not_held = not_held_at(asked.fill_null(0).to_numpy())
+        otherwise = np.where((not_held > LEARNING) & (not_held < _KINDS), not_held, CHARGED)
+    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], otherwise).astype(np.int64)
     return kinds
 
 

@@ -24,6 +24,7 @@ EVENT_SCHEMA = pa.schema(
         ("client_id", pa.string()),
         ("correction", pa.bool_()),
         ("learning", pa.bool_()),
+        ("asked_at_ms", pa.int64()),
         ("broker_id", pa.int32()),
     ]
 )
@@ -48,6 +49,7 @@ class _Event(msgspec.Struct):
     client_id: str | None = None
     correction: bool | None = None
     learning: bool | None = None
+    asked_at_ms: int | None = None
     broker_id: int | None = None
 
 

@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.cluster.offsets import first_record_ms
+from broker.cluster.offsets import OldestRecord, oldest_record
 from broker.errors import BrokerUnreachableError
 from broker.local.local_broker import LocalBroker
 
@@ -13,7 +13,7 @@ from broker.local.local_broker import LocalBroker
 def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: LocalBroker) -> None:
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.create_topics([NewTopic("begins", num_partitions=3)])["begins"].result()
-    assert first_record_ms(broker.admin_config(), "begins") is None
+    assert oldest_record(broker.admin_config(), "begins") == OldestRecord(None, is_first=True)
 
     oldest_ms = round(time.time() * 1000) - 60_000
     producer = Producer(broker.admin_config())
@@ -21,9 +21,9 @@ def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: 
     producer.produce("begins", b"oldest", partition=2, timestamp=oldest_ms)
     producer.flush()
 
-    assert first_record_ms(broker.admin_config(), "begins") == oldest_ms
+    assert oldest_record(broker.admin_config(), "begins") == OldestRecord(oldest_ms, is_first=True)
 
 
 def test_an_unreachable_broker_is_said_in_one_line() -> None:
     with pytest.raises(BrokerUnreachableError, match="can't read the first records"):
-        first_record_ms({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins", timeout_s=1)
+        oldest_record({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins", timeout_s=1)

@@ -9,6 +9,7 @@ from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
+from broker.tap.asking import Questions
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import (
@@ -300,7 +301,7 @@ def test_an_idle_broker_is_learned_again_only_if_its_log_was_off(
         topic=events_topic,
         learn_seconds=5,
         on_heartbeat=told.append,
-        logging_is_on=lambda _: log_is_on,
+        questions=Questions(lambda _: log_is_on),
     )
     orders = new_topic(broker, "orders")
     with running(tap):

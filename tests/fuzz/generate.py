@@ -92,6 +92,7 @@ class _Maker:
         self.leap_odds = random.choice((0.0, 0.02, 0.1))
         self.late_odds = random.choice((0.0, 0.0, 0.05, 0.2))
         self.mark_odds = random.choice((0.0, 0.0, 0.05, 0.3))
+        self.asked_odds = random.choice((0.0, 0.0, 0.5, 0.9)) if rules.learn_until_ms else 0.05
         self.back_odds = random.choice((0.1, 0.1, 0.4))
         self.bad_odds = random.choice((0.0, 0.0, 0.1))
         self.flood_odds = random.choice((0.1, 0.3, 0.7))
@@ -142,8 +143,16 @@ class _Maker:
         name = random.choice(self.names)
         partition = self.home[name]
         at = self._time(name, partition)
-        event = Event(at, name, self._new_pid(name), random.choice((1, 1, 2)), self._kind())
+        event = Event(at, name, self._new_pid(name), random.choice((1, 1, 2)), self._kind(), self._asked_ms(at))
         return Record(partition, event, random.choice((0, 5, 200_000, 9 * HOUR_MS)), style=random.randrange(8))
+
+    def _asked_ms(self, at: int) -> int | None:
+        """When the brokers were asked: before the learning time, at its begin, in it, or by a clock that is ahead."""
+        random = self.random
+        if random.random() >= self.asked_odds:
+            return None
+        begin = self.rules.learn_from_ms or NOW_MS
+        return random.choice((begin - 5000, begin - 1, begin, begin + 999, begin + 1000, at, at + HOUR_MS, 0, 2999))
 
     def _kind(self) -> str:
         random = self.random
@@ -194,5 +203,6 @@ def _rules(random: Random) -> Rules:
         scope=random.choice(("cluster", "cluster", "broker")),
     )
     if random.random() < 0.15:
-        return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window))
+        begin = random.choice((0, NOW_MS + random.randrange(window)))
+        return replace(rules, learn_until_ms=NOW_MS + random.randrange(3 * window), learn_from_ms=begin)
     return rules

@@ -48,6 +48,8 @@ class Record:
             fields |= {"client_id": f"app-{event.pid % 3}", "correction": None, "learning": False}
         if event.kind:
             fields[event.kind] = True
+        if event.asked_ms is not None:
+            fields["asked_at_ms"] = event.asked_ms
         return json.dumps(fields, ensure_ascii=not style & 4).encode()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from typing_extensions import override
 
 import state.ledger_batch as batch_module
 import streaming.decode.forwarded as forwarded_module
@@ -21,6 +22,7 @@ from state.budget import Budget
 from state.codec import decode
 from state.events import CORRECTION, LEARNING
 from state.ledger_batch import LedgerBatch
+from state.memory import Memory
 from state.refusals import Refusals
 from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
@@ -144,6 +146,39 @@ def a_learning_mark_is_ignored() -> Any:
     return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
 
 
+def what_no_broker_held_is_learned() -> Any:
+    is_learning = Memory.is_learning
+    return patch.object(Memory, "is_learning", lambda self, tick, _kind=0: is_learning(self, tick))
+
+
+def what_no_broker_held_before_the_learning_time_is_charged() -> Any:
+    is_learning = Memory.is_learning
+    return patch.object(
+        Memory, "is_learning", lambda self, tick, kind=0: kind <= LEARNING and is_learning(self, tick, kind)
+    )
+
+
+def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick() -> Any:
+    class AnyKind(int):
+        """Is any kind that is charged."""
+
+        @override
+        def __eq__(self, other: object) -> bool:
+            return other not in (CORRECTION, LEARNING)
+
+        @override
+        def __hash__(self) -> int:
+            return 0
+
+    add = Refusals.add
+
+    def careless(self: Refusals, event: Any, tick: int) -> None:
+        add(self, event, tick)
+        vars(self)["kind"] = AnyKind()
+
+    return patch.object(Refusals, "add", careless)
+
+
 def a_correction_is_charged() -> Any:
     kinds = vars(preaggregate)["_kinds"]
     return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
@@ -214,6 +249,9 @@ MUTANTS: tuple[Mutant, ...] = (
     memory_is_used_after_another_worker_read_on,
     memory_outlives_a_change_of_quotas,
     a_learning_mark_is_ignored,
+    what_no_broker_held_is_learned,
+    what_no_broker_held_before_the_learning_time_is_charged,
+    a_refusal_of_one_kind_refuses_all_kinds_of_its_tick,
     a_correction_is_charged,
     a_release_comes_a_tick_early,
     a_throttle_is_renewed_a_tick_early,

@@ -25,6 +25,7 @@ class Rules:
     interval_ms: int = 60_000
     scope: Literal["cluster", "broker"] = "cluster"
     learn_until_ms: int = 0
+    learn_from_ms: int = 0
 
     @property
     def quantum_ms(self) -> int:
@@ -53,6 +54,8 @@ class Event:
     broker: int = 0
     kind: str = ""
     """Empty, `correction` or `learning`."""
+    asked_ms: int | None = None
+    """When no broker held the PID."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +202,7 @@ class Ledger:
         if pid in self.stored.get(quantum, ()):
             return  # there is a copy in this quantum: nothing changes
         self_known = self.remembers(pid, quantum)
-        is_free = bool(event.kind) or self.is_learning(now) or self.is_known_elsewhere(pid, quantum)
+        is_free = bool(event.kind) or self.is_learning(now, event.asked_ms) or self.is_known_elsewhere(pid, quantum)
         self.move(now)
         if self_known or is_free:
             self.store(pid, quantum)
@@ -258,8 +261,11 @@ class Ledger:
         """Whether another broker's ledger of the principal remembers the PID: leadership moves."""
         return any(other.remembers(pid, quantum) for other in self.siblings.values() if other is not self)
 
-    def is_learning(self, now: int) -> bool:
-        return self.rules.start(now) < self.rules.learn_until_ms
+    def is_learning(self, now: int, asked_ms: int | None = None) -> bool:
+        # Counted in whole seconds; the first three of the epoch say nothing.
+        seconds = 0 if asked_ms is None else asked_ms // 1000
+        was_not_there = seconds >= 3 and seconds * 1000 >= self.rules.learn_from_ms
+        return self.rules.start(now) < self.rules.learn_until_ms and not was_not_there
 
     # --- tokens, quota, rate
 

@@ -191,7 +191,7 @@ def deployment(history: History) -> Deployment:
         metrics_interval_seconds=rules.interval_ms / 1000,
         max_uncharged_bytes=history.max_uncharged_bytes or QuotaConfig.max_uncharged_bytes,
     )
-    return Deployment(config, history.salt, rules.learn_until_ms, rules.scope)
+    return Deployment(config, history.salt, rules.learn_until_ms, rules.scope, rules.learn_from_ms)
 
 
 def records(part: list[tuple[int, Record]]) -> pa.RecordBatch:

@@ -41,6 +41,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "client_id": ["app"] * size,
             "correction": [False] * size,
             "learning": [False] * size,
+            "asked_at_ms": pa.nulls(size, pa.int64()),
             "partition": pa.array([0] * size, pa.int32()),
             "offset": pa.array(range(size), pa.int64()),
         }

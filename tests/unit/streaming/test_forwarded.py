@@ -53,6 +53,7 @@ def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
             "client_id": ["c"] * len(events),
             "correction": [kind == CORRECTION for _, _, kind in events],
             "learning": [kind == LEARNING for _, _, kind in events],
+            "asked_at_ms": pa.nulls(len(events), pa.int64()),
             "partition": pa.array([0] * len(events), pa.int32()),
             "offset": pa.array(range(offset, offset + len(events)), pa.int64()),
         }

@@ -44,6 +44,7 @@ class Stream:
                 "client_id": ["app"] * size,
                 "correction": [False] * size,
                 "learning": [False] * size,
+                "asked_at_ms": pa.nulls(size, pa.int64()),
                 "partition": pa.array([0] * size, pa.int32()),
                 "offset": pa.array(range(self.offset, last + 1), pa.int64()),
             }

@@ -38,6 +38,7 @@ def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition:
             "client_id": ["app"] * size,
             "correction": [False] * size,
             "learning": [False] * size,
+            "asked_at_ms": pa.nulls(size, pa.int64()),
             "partition": pa.array([partition] * size, pa.int32()),
             "offset": pa.array(range(size), pa.int64()),
         }

@@ -45,6 +45,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
             "client_id": pa.array([f"c{rows[i][1] % 2}" for i in order]),
             "correction": pa.array([rows[i][3] == CORRECTION for i in order]),
             "learning": pa.array([rows[i][3] == LEARNING for i in order]),
+            "asked_at_ms": pa.nulls(len(order), pa.int64()),
             "partition": pa.array([0] * len(rows), pa.int32()),
             "offset": pa.array(order, pa.int64()),
         }
@@ -91,7 +92,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
-    second = table([("User:a", 3, 0, CHARGED)]).set_column(6, "partition", pa.array([1], pa.int32()))
+    second = table([("User:a", 3, 0, CHARGED)]).set_column(7, "partition", pa.array([1], pa.int32()))
     packed = [packed for _, packed in PRE_AGGREGATE.events(pa.concat_tables([second, first]))]
 
     assert events_of(*reversed(packed)).pids == [1, 2, 3]

@@ -42,6 +42,7 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
             "client_id": "app",
             "correction": None,
             "learning": None,
+            "asked_at_ms": None,
             "broker_id": 1,
             "partition": 3,
             "offset": 0,

@@ -1,0 +1,64 @@
+"""The producer ids that brokers held when they were asked: those that are old when a tap begins to watch. Pure.
+
+Ids are unique in a cluster, so a set of them tells old from new without a principal.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from heapq import merge
+from typing import NamedTuple
+
+_CHUNK = 1_000_000
+
+
+class Watched(NamedTuple):
+    """How far a broker's log had been read when the brokers were asked.
+
+    Attributes:
+        since_ms: since when it had been watched without a gap, see `LearningTime.since_ms`.
+        asked_at_ms: time of its newest line.
+    """
+
+    since_ms: int
+    asked_at_ms: int
+
+
+class KnownIds:
+    """A sorted set of producer ids: 8 bytes each.
+
+    Args:
+        watched: by stream of lines, what had been read.
+        ids: sorted, without repeats.
+    """
+
+    def __init__(self, watched: Mapping[str, Watched], ids: "array[int]") -> None:
+        self.watched = dict(watched)
+        self.ids = ids
+
+    @classmethod
+    def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":
+        """Make a set of the ids of many partitions; most ids are on several."""
+        chunks: list[array[int]] = []
+        pending: set[int] = set()
+        for each in found:
+            pending.update(each)
+            if len(pending) >= _CHUNK:
+                chunks.append(array("q", sorted(pending)))
+                pending = set()
+        chunks.append(array("q", sorted(pending)))
+        if len(chunks) == 1:
+            return cls(watched, chunks[0])
+        ids, last = array("q"), None
+        for producer_id in merge(*chunks):
+            if producer_id != last:
+                ids.append(producer_id)
+                last = producer_id
+        return cls(watched, ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, producer_id: int) -> bool:
+        place = bisect_left(self.ids, producer_id)
+        return place < len(self.ids) and self.ids[place] == producer_id

@@ -1,0 +1,168 @@
+"""Learns by asking: which producer ids were there before a watch began, from the brokers that remember them.
+
+A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
+held at the time of the question is new. Until the answer is complete, and where it can't be had, the tap learns by
+waiting: all that it sees in the first window is marked `learning`.
+"""
+
+import threading
+from array import array
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from broker.attribution.attribution import Attribution
+from broker.attribution.known_ids import KnownIds, Watched
+from broker.cluster.producers_admin import ProducersAdmin, held_ids
+from broker.errors import BrokerError
+from broker.tap.log_levels_watch import LevelsQuestion
+
+_RETRY_S = 60.0
+_END_S = 5.0
+
+AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
+"""Asks all brokers; ends early, with any answer, once the event is set."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What a tap may ask the brokers.
+
+    Attributes:
+        logging_is_on: asks a silent broker whether its log is on; without it a long silence is a gap in the watch.
+        held_ids: asks for the ids that were there before; without it the tap learns by waiting.
+        say: called with a line for the operator about what came of it.
+    """
+
+    logging_is_on: LevelsQuestion | None = None
+    held_ids: AskBrokers | None = None
+    say: Callable[[str], None] = lambda _: None
+
+
+NO_QUESTIONS = Questions()
+
+
+class _StoppedError(Exception):
+    """Ends the questions of a tap that stops."""
+
+
+def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
+    """Return a function that asks all brokers for the producer ids they hold.
+
+    Args:
+        settings: of kafka-python, for a user with DESCRIBE and READ on all topics.
+    """
+
+    def ask(watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
+        def wait(seconds: float) -> None:
+            if stop.wait(seconds):
+                raise _StoppedError
+
+        with ProducersAdmin(settings) as admin:
+            return KnownIds.of(watched, held_ids(admin, wait))
+
+    return ask
+
+
+class Asking:
+    """Asks in a thread of its own, one question at a time.
+
+    Args:
+        ask: asks the brokers; raises `BrokerError`.
+        learn_ms: how long a watch learns if nothing is asked.
+        file: keeps the last answer for the next run; None for nowhere.
+        say: called with a line for the operator.
+    """
+
+    def __init__(
+        self, ask: AskBrokers, learn_ms: int, file: Path | None = None, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._ask, self._learn_ms, self._file, self._say = ask, learn_ms, file, say
+        self._known: KnownIds | None = None
+        self._answer: KnownIds | str | None = None
+        self._thread: threading.Thread | None = None
+        self._retry_at = 0.0
+        self._told = ""
+
+    @classmethod
+    def of(cls, questions: Questions, learn_ms: int, file: Path | None) -> "Asking | None":
+        """Return what asks; None if nothing may be asked, or nothing is learned."""
+        return cls(questions.held_ids, learn_ms, file, questions.say) if questions.held_ids and learn_ms else None
+
+    def load(self) -> None:
+        """Load the answer of the last run; a file that can't be read is asked for again."""
+        if self._file is not None:
+            self._known = _load(self._file)
+
+    def step(self, brokers: Mapping[str, Attribution], now_s: float, stop: threading.Event) -> None:
+        """Ask for watches that have begun, and give what was answered to their brokers' attributions."""
+        if self._thread is not None and not self._thread.is_alive():
+            self._thread.join()
+            self._thread = None
+            self._take(now_s)
+        for stream, each in brokers.items():
+            each.known_ids = self._known
+            each.asked = None if self._known is None else self._known.watched.get(stream)
+        if self._thread is None and now_s >= self._retry_at and any(map(self._is_unasked, brokers.values())):
+            watched = {
+                stream: Watched(each.learning.since_ms, each.learning.newest_ms) for stream, each in brokers.items()
+            }
+            self._thread = threading.Thread(target=self._run, args=(watched, stop), daemon=True)
+            self._thread.start()
+
+    def _is_unasked(self, broker: Attribution) -> bool:
+        watch = broker.learning
+        return watch.lasts(self._learn_ms) and (broker.asked is None or broker.asked.since_ms != watch.since_ms)
+
+    def close(self) -> None:
+        """Wait for the thread, which ends once the tap is told to stop."""
+        if self._thread is not None:
+            self._thread.join(_END_S)
+
+    def _run(self, watched: Mapping[str, Watched], stop: threading.Event) -> None:
+        self._answer = "it failed"
+        try:
+            self._answer = self._ask(watched, stop)
+        except _StoppedError:
+            self._answer = None
+        except BrokerError as error:
+            self._answer = str(error)
+
+    def _take(self, now_s: float) -> None:
+        answer, self._answer = self._answer, None
+        if isinstance(answer, KnownIds):
+            self._known = answer
+            text = f"{len(answer)} producer ids were there before; from now on all others count"
+            if self._file is not None:
+                _save(self._file, answer)
+        elif answer is not None:
+            self._retry_at = now_s + _RETRY_S
+            text = f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s"
+        else:
+            return
+        if text != self._told:
+            self._say(text)
+            self._told = text
+
+
+def _save(file: Path, known: KnownIds) -> None:
+    """Save atomically; what can't be saved is asked for again by the next run."""
+    new = file.with_name(file.name + ".new")
+    with suppress(OSError), new.open("wb") as out:
+        out.write(msgspec.json.encode(known.watched) + b"\n")
+        known.ids.tofile(out)
+        new.replace(file)
+
+
+def _load(file: Path) -> KnownIds | None:
+    ids = array("q")
+    try:
+        with file.open("rb") as content:
+            watched = msgspec.json.decode(content.readline(), type=dict[str, Watched])
+            ids.frombytes(content.read())
+    except (OSError, ValueError):
+        return None
+    return KnownIds(watched, ids)

@@ -1,0 +1,144 @@
+"""A tap tells producer ids that were there before from new ones, by asking a real broker what it holds."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from broker.attribution.known_ids import KnownIds
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.topics import ensure_topics
+from broker.errors import ClusterRequestError
+from broker.local.local_broker import LocalBroker
+from broker.tap.asking import Questions, ask_brokers
+from broker.tap.source_tap import SourceTap
+from tests.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+
+HOUR_S = 3600.0
+LEARNED, CHARGED = (True, False), (False, True)
+
+
+@pytest.fixture
+def events_topic(broker: LocalBroker) -> str:
+    ensure_topics(broker.admin_config())
+    return new_topic(broker, "events", partitions=2)
+
+
+def idempotent_producer(broker: LocalBroker, user: str) -> Producer:
+    return Producer({**broker.client_config(user), "enable.idempotence": True, "log_level": 3})
+
+
+def send(producer: Producer, topic: str, partition: int = 0) -> None:
+    producer.produce(topic, b"value", partition=partition)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position_file: Path | None = None) -> SourceTap:
+    return file_tap(
+        broker.log_file,
+        broker.broker_id,
+        broker.admin_config(),
+        topic=events_topic,
+        from_end=True,
+        learn_seconds=HOUR_S,
+        every_batch=True,
+        position_file=position_file,
+        questions=Questions(held_ids=ask_brokers(KafkaConfig(broker.admin_config()).kafka_python()), say=said.append),
+    )
+
+
+def marks(broker: LocalBroker, events_topic: str, user: str) -> list[tuple[bool, bool]]:
+    """Of each event of a user: marked as learning, and as new by asking."""
+    events = [event for key, event in read_events(broker, events_topic) if key == f"User:{user}"]
+    return [(event.get("learning", False), event.get("asked_at_ms") is not None) for event in events]
+
+
+def test_who_was_there_before_is_learned_and_who_comes_after_is_charged_in_the_first_minute(
+    broker: LocalBroker, events_topic: str
+) -> None:
+    orders, said = new_topic(broker, "orders", partitions=3), list[str]()
+    old = [idempotent_producer(broker, "alice") for _ in range(3)]
+    for partition, each in enumerate(old):
+        send(each, orders, partition)
+
+    with running(asking_tap(broker, events_topic, said)) as tap:
+        wait_until_idle(tap)
+        # The first line of a watch is one that is written in it.
+        send(old[0], orders)
+        wait_until(lambda: bool(said), "the answer")
+        for each in old:
+            # Also on partitions where the broker does not know them.
+            send(each, orders, 2)
+        send(idempotent_producer(broker, "mallory"), orders)
+        wait_until(lambda: tap.counters.events >= 5, "five events")
+
+    assert said[0].endswith("producer ids were there before; from now on all others count")
+    assert marks(broker, events_topic, "alice") == [LEARNED] * 4
+    assert marks(broker, events_topic, "mallory") == [CHARGED]
+
+
+def test_the_next_run_of_the_tap_knows_the_answer(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
+    orders, said = new_topic(broker, "orders"), list[str]()
+    old = idempotent_producer(broker, "alice")
+    send(old, orders)
+    with running(asking_tap(broker, events_topic, said, tmp_path / "position")) as tap:
+        wait_until_idle(tap)
+        send(old, orders)
+        wait_until(lambda: bool(said), "the answer")
+
+    send(idempotent_producer(broker, "mallory"), orders)
+    with running(asking_tap(broker, events_topic, said, tmp_path / "position")) as tap:
+        wait_until(lambda: tap.counters.events >= 1, "the event of who came meanwhile")
+
+    assert len(said) == 1
+    assert marks(broker, events_topic, "mallory") == [CHARGED]
+
+
+def asked(broker: LocalBroker, user: str) -> KnownIds:
+    return ask_brokers(KafkaConfig(broker.client_config(user)).kafka_python())({}, threading.Event())
+
+
+@contextmanager
+def only_for(broker: LocalBroker, kind: ResourceType, name: str, operation: AclOperation) -> Iterator[None]:
+    """On this broker whatever has no ACL is open to everybody."""
+    binding = (kind, name, ResourcePatternType.LITERAL, "User:admin", "*", operation, AclPermissionType.ALLOW)
+    admin = AdminClient({**broker.admin_config()})
+    (made,) = admin.create_acls([AclBinding(*binding)]).values()
+    made.result(LIMIT_S)
+    try:
+        yield
+    finally:
+        (gone,) = admin.delete_acls([AclBindingFilter(*binding)]).values()
+        gone.result(LIMIT_S)
+
+
+@pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.DESCRIBE, AclOperation.WRITE])
+def test_an_answer_without_a_topic_that_others_may_write_is_none(broker: LocalBroker, operation: AclOperation) -> None:
+    secret = new_topic(broker, "secret")
+    send(idempotent_producer(broker, "admin"), secret)
+    assert len(asked(broker, "alice")) >= 1
+
+    with only_for(broker, ResourceType.TOPIC, secret, operation):
+        wait_until(lambda: _is_refused(broker, secret), f"alice is told that she may not see {secret}")
+
+    assert len(asked(broker, "alice")) >= 1
+
+
+def _is_refused(broker: LocalBroker, topic: str) -> bool:
+    try:
+        asked(broker, "alice")
+    except ClusterRequestError as error:
+        return topic in str(error) and "grant READ" in str(error)
+    return False
+
+
+def test_who_may_not_describe_the_cluster_can_not_learn_by_asking(broker: LocalBroker) -> None:
+    cluster = only_for(broker, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
+    with cluster, pytest.raises(ClusterRequestError, match="grant DESCRIBE on the cluster"):
+        asked(broker, "alice")

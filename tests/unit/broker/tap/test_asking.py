@@ -1,0 +1,183 @@
+"""When a tap asks the brokers what they hold, and what it makes of the answer."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from broker.attribution.attribution import Attribution
+from broker.attribution.bindings import Bindings
+from broker.attribution.known_ids import KnownIds, Watched
+from broker.attribution.owners import Owners
+from broker.errors import ClusterRequestError
+from broker.tap.asking import Asking
+
+HOUR_MS = 3_600_000
+LIMIT_S = 60.0
+
+
+class Brokers:
+    """Hold ids; answer when they may."""
+
+    def __init__(self, *ids: int) -> None:
+        self.ids, self.error = list(ids), ""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self.asked: list[Mapping[str, Watched]] = []
+
+    def __call__(self, watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
+        self.asked.append(watched)
+        assert self.may_answer.wait(LIMIT_S)
+        if self.error:
+            raise ClusterRequestError(self.error)
+        return KnownIds.of(watched, [self.ids])
+
+
+class Tap:
+    """What a tap does in a round, with its clock."""
+
+    def __init__(self, brokers: Brokers, owners: Owners, file: Path | None = None) -> None:
+        self.brokers, self.said = brokers, list[str]()
+        self.asking = Asking(brokers, HOUR_MS, file, self.said.append)
+        self.logs = {name: Attribution(number, owners, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
+        self.now_s, self.stop = 1000.0, threading.Event()
+
+    def reads(self, stream: str, at_ms: int) -> None:
+        self.logs[stream].learning.observe(at_ms, HOUR_MS)
+
+    def round(self) -> None:
+        self.asking.step(self.logs, self.now_s, self.stop)
+        self.asking.close()
+
+    def is_new(self, stream: str, producer_id: int) -> bool:
+        # One to ask, one to take the answer.
+        self.round()
+        self.round()
+        log = self.logs[stream]
+        return (
+            log.asked is not None
+            and log.asked.since_ms == log.learning.since_ms
+            and producer_id not in (log.known_ids or ())
+        )
+
+
+@pytest.fixture
+def owners() -> Iterator[Owners]:
+    with Bindings() as bindings:
+        yield Owners(bindings)
+
+
+def test_nothing_is_asked_before_a_line_was_read(owners: Owners) -> None:
+    tap = Tap(Brokers(), owners)
+
+    tap.round()
+
+    assert tap.brokers.asked == []
+
+
+def test_a_watch_that_begins_is_asked_for_once(owners: Owners) -> None:
+    tap = Tap(Brokers(5, 7), owners)
+    tap.reads("a", 1000)
+    for _ in range(3):
+        tap.round()
+
+    assert tap.brokers.asked == [{"a": Watched(1000, 1000), "b": Watched(-1, -1)}]
+    assert (tap.is_new("a", 6), tap.is_new("a", 7)) == (True, False)
+    assert tap.said == ["2 producer ids were there before; from now on all others count"]
+
+
+def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.reads("a", 1000)
+    tap.round()
+    tap.reads("b", 5000)
+
+    assert not tap.logs["b"].asked or tap.logs["b"].asked.since_ms != 5000
+    assert tap.is_new("a", 6)
+    assert tap.is_new("b", 6)
+    assert tap.brokers.asked[-1] == {"a": Watched(1000, 1000), "b": Watched(5000, 5000)}
+
+
+def test_a_watch_that_begins_anew_is_asked_for_again(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.reads("a", 1000)
+    assert tap.is_new("a", 6)
+
+    tap.logs["a"].learning.restart()
+    tap.reads("a", 60_000)
+    tap.brokers.ids.append(6)
+    tap.round()
+
+    assert [asked["a"] for asked in tap.brokers.asked] == [Watched(1000, 1000), Watched(60_000, 60_000)]
+    assert (tap.is_new("a", 6), tap.is_new("a", 8)) == (False, True)
+
+
+def test_a_gap_during_a_question_makes_its_answer_worthless(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.brokers.may_answer.clear()
+    tap.reads("a", 1000)
+    tap.asking.step(tap.logs, tap.now_s, tap.stop)
+    tap.logs["a"].learning.restart()
+    tap.reads("a", 60_000)
+    tap.brokers.may_answer.set()
+    tap.asking.close()
+
+    tap.round()
+
+    assert [asked["a"].since_ms for asked in tap.brokers.asked] == [1000, 60_000]
+
+
+def test_a_watch_older_than_a_window_is_not_asked_for(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    for at_ms in range(0, HOUR_MS + 1, HOUR_MS // 4):
+        tap.reads("a", at_ms)
+
+    tap.round()
+
+    assert tap.brokers.asked == []
+
+
+def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.brokers.error = "grant READ"
+    tap.reads("a", 1000)
+    for _ in range(3):
+        tap.round()
+    assert len(tap.brokers.asked) == 1
+
+    tap.now_s += 61
+    tap.round()
+    tap.round()
+    assert len(tap.brokers.asked) == 2
+    assert tap.said == ["can't learn by asking (grant READ): nothing is charged for 3600 s"]
+
+    tap.brokers.error = ""
+    tap.now_s += 61
+    tap.round()
+    assert tap.is_new("a", 6)
+
+
+def test_the_next_run_goes_on_with_the_answer(owners: Owners, tmp_path: Path) -> None:
+    first = Tap(Brokers(5, 2**63 - 1), owners, tmp_path / "ids")
+    first.reads("a", 1000)
+    first.round()
+    first.round()
+
+    second = Tap(Brokers(), owners, tmp_path / "ids")
+    second.asking.load()
+    second.reads("a", 1000)
+
+    assert [second.is_new("a", each) for each in (5, 6, 2**63 - 1)] == [False, True, False]
+    assert second.brokers.asked == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"nothing\n12345678", b'{"a":[1,2]}\n1234567'])
+def test_a_torn_answer_is_asked_for_again(owners: Owners, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "ids").write_bytes(content)
+    tap = Tap(Brokers(5), owners, tmp_path / "ids")
+    tap.asking.load()
+    tap.reads("a", 1000)
+    tap.round()
+
+    assert len(tap.brokers.asked) == 1
