@@ -43,8 +43,8 @@ def require_version(version: str, place: str) -> None:
 
 def _add_missing(spec: TableSpec, table: "DeltaTable", path: str) -> None:
     require_version(str(table.metadata().configuration.get(VERSION_PROPERTY, "0")), path)
-    # deltalake can't create a table with its constraints: an empty one gets them here. Of two processes that create it at
-    # once both may commit: its version says nothing about what it has.
+    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
+    # once may both commit: its version says nothing about what it has.
     present = table.metadata().configuration
     constraints = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
     if constraints and not table.file_uris():
