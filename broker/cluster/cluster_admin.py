@@ -1,4 +1,4 @@
-"""Admin requests that confluent-kafka lacks: logger levels, producers of a partition."""
+"""Admin requests that confluent-kafka lacks or parses too strictly: logger levels, producers of a partition, ACLs."""
 
 import socket
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, SecurityDisabledError, for_code
+from kafka.protocol.admin import DescribeAclsRequest
 from kafka.structs import TopicPartition
 
 from broker.closing import Closing
+from broker.cluster.acl import Acl, AclResource, acl_of, allows_without_acl
 from broker.cluster.raw_admin import RawAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
 
 _TIMEOUT_MS = 15_000
 _DONE = "OK"
+_ANY = 1
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,51 @@ class ClusterAdmin(Closing):
         """
         listed = self._ask("list_transactions")
         return {each.producer_id: each.transactional_id for on_broker in listed.values() for each in on_broker}
+
+    def acls(self) -> frozenset[Acl]:
+        """All ACLs on topics and transactional ids.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            ClusterRequestError: DESCRIBE on the cluster is missing, or there is no authorizer.
+        """
+        return frozenset(acl for resource in AclResource for acl in self._acls(resource))
+
+    def allows_without_acl(self) -> bool | None:
+        """Whether everybody may use what no ACL names; None if the brokers do not say so, disagree, or refuse to.
+
+        Raises:
+            BrokerUnreachableError: a broker does not answer.
+        """
+        try:
+            said = {allows_without_acl(self._settings(number)) for number in self.broker_ids()}
+        except ClusterRequestError:
+            return None
+        return said.pop() if len(said) == 1 else None
+
+    def _acls(self, resource: AclResource) -> list[Acl]:
+        request = DescribeAclsRequest(
+            resource_type_filter=resource,
+            resource_name_filter=None,
+            pattern_type_filter=_ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+        )
+        answer = self._ask("ask", request)
+        if answer.error_code:
+            error = for_code(answer.error_code)
+            is_off = error is SecurityDisabledError
+            remedy = "start them with an authorizer" if is_off else "grant this user DESCRIBE on the cluster"
+            msg = f"the brokers do not show their ACLs ({error.__name__}): {remedy}"
+            raise ClusterRequestError(msg)
+        return [acl_of(found, entry) for found in answer.resources for entry in found.acls]
+
+    def _settings(self, broker_id: int) -> Mapping[str, Mapping[str, Any]]:
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
+        found = self._ask("describe_configs", [resource], config_filter="all")
+        return cast("Mapping[str, Mapping[str, Any]]", found["broker"][str(broker_id)])
 
     def _ask(self, call: str, *arguments: object, **more: object) -> Any:
         if self._admin is None:
