@@ -1,0 +1,196 @@
+"""Who may write a topic or transactional id by the cluster's ACLs, as Kafka's StandardAuthorizer evaluates them.
+
+No I/O. Super users may write everything, which ACLs do not show.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+from operator import or_
+
+from broker.cluster.acl import Acl, AclResource
+
+_EVERYBODY = "User:*"
+_ANY = "*"
+_KEPT_READS = 3
+_KEPT_SECONDS = 20.0
+
+
+class Reason(str, Enum):
+    """Why ACLs give no owner."""
+
+    NO_ACL = "no_acl"
+    EVERYBODY = "everybody"
+    SEVERAL = "several"
+    NOBODY = "nobody"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True)
+class Writers:
+    """A set of principals.
+
+    Attributes:
+        names: who may write or, with `everybody`, who may not.
+        everybody: all may write but `names`.
+        doubt: why no ACL says this, if none does.
+    """
+
+    names: frozenset[str] = frozenset()
+    everybody: bool = False
+    doubt: Reason | None = None
+
+    def __contains__(self, principal: str) -> bool:
+        return (principal in self.names) != self.everybody
+
+    def __or__(self, other: "Writers") -> "Writers":
+        if self.everybody and other.everybody:
+            names = self.names & other.names
+        elif self.everybody or other.everybody:
+            but, added = (self.names, other.names) if self.everybody else (other.names, self.names)
+            names = but - added
+        else:
+            names = self.names | other.names
+        return Writers(names, self.everybody or other.everybody, self.doubt or other.doubt)
+
+    def __and__(self, other: "Writers") -> "Writers":
+        either = self._others() | other._others()
+        return Writers(either.names, not either.everybody, self.doubt and other.doubt)
+
+    def _others(self) -> "Writers":
+        return Writers(self.names, not self.everybody)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whose a producer id is.
+
+    Attributes:
+        principal: its owner; None if that is not certain.
+        reason: why it is not.
+        candidates: principals it may be of, sorted, if several.
+    """
+
+    principal: str | None = None
+    reason: Reason | None = None
+    candidates: tuple[str, ...] = ()
+
+
+class AclRules:
+    """The ACLs of a cluster at one time.
+
+    Args:
+        acls: all ACLs on topics and transactional ids, of all operations.
+        allows_without_acl: `allow.everyone.if.no.acl.found`: what no ACL names is everybody's to write.
+    """
+
+    def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
+        self._without_acl = Writers(everybody=allows_without_acl, doubt=Reason.NO_ACL)
+        self._by_pattern: dict[tuple[AclResource, bool, str], list[Acl]] = defaultdict(list)
+        for acl in acls:
+            self._by_pattern[acl.resource, acl.is_prefix, acl.name].append(acl)
+        self._prefix_lengths = sorted({len(name) for _, is_prefix, name in self._by_pattern if is_prefix})
+
+    def may_write(self, principal: str, host: str, resource: AclResource, name: str) -> bool:
+        """Whether this principal may write from this host, super users aside."""
+        acls = self._matching(resource, name)
+        return _permits(acls, principal, host) if acls else self._without_acl.everybody
+
+    def writers(self, resource: AclResource, name: str) -> Writers:
+        """Who may write from any host, super users aside."""
+        acls = self._matching(resource, name)
+        return _writers(acls) if acls else self._without_acl
+
+    def _matching(self, resource: AclResource, name: str) -> list[Acl]:
+        prefixes = [name[:length] for length in self._prefix_lengths if length <= len(name)]
+        patterns = [(False, literal) for literal in {name, _ANY}] + [(True, prefix) for prefix in prefixes]
+        return [acl for is_prefix, text in patterns for acl in self._by_pattern.get((resource, is_prefix, text), ())]
+
+
+class AclHistory:
+    """The ACLs of the last rounds: what is found in a round was written since the one before, or a little earlier.
+
+    While ACLs change, old and new ones count together.
+
+    Args:
+        allows_without_acl: as of `AclRules`.
+    """
+
+    def __init__(self, *, allows_without_acl: bool) -> None:
+        self._allows_without_acl = allows_without_acl
+        self._sets: dict[frozenset[Acl] | None, _Kept] = {}
+        self._reads = 0
+        self._judged: dict[tuple[str, str | None], Verdict] = {}
+
+    def read(self, acls: frozenset[Acl] | None, now: float) -> None:
+        """Take the ACLs of this moment, in seconds; None if we may not read them."""
+        self._reads += 1
+        # Also bounded by this: transactional ids come without end.
+        self._judged = {}
+        kept = self._sets.pop(acls, None)
+        if kept is not None or acls is None:
+            rules = kept.rules if kept else None
+        else:
+            rules = AclRules(acls, allows_without_acl=self._allows_without_acl)
+        # The newest is the first: its doubts are told.
+        self._sets = {acls: _Kept(rules, self._reads, now)} | {
+            key: old
+            for key, old in self._sets.items()
+            if self._reads - old.read <= _KEPT_READS or now - old.at <= _KEPT_SECONDS
+        }
+
+    def owner(self, topic: str, transactional_id: str | None) -> Verdict:
+        """Return whose a producer id is that was seen on a topic, and has this transactional id if it has one.
+
+        Whoever uses it must be allowed to write both.
+        """
+        verdict = self._judged.get((topic, transactional_id))
+        if verdict is None:
+            writers = self._writers(AclResource.TOPIC, topic)
+            if transactional_id is not None:
+                writers &= self._writers(AclResource.TRANSACTIONAL_ID, transactional_id)
+            verdict = self._judged[topic, transactional_id] = _verdict(writers)
+        return verdict
+
+    def _writers(self, resource: AclResource, name: str) -> Writers:
+        unreadable = Writers(everybody=True, doubt=Reason.UNREADABLE)
+        each = (kept.rules.writers(resource, name) if kept.rules else unreadable for kept in self._sets.values())
+        return reduce(or_, each)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    rules: AclRules | None
+    read: int
+    at: float
+
+
+def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
+    """One DENY is enough to deny, one ALLOW is needed to allow."""
+    fitting = [
+        acl.is_allow
+        for acl in acls
+        if acl.is_about_write and acl.principal in (principal, _EVERYBODY) and acl.host in (host, _ANY)
+    ]
+    return bool(fitting) and all(fitting)
+
+
+def _writers(acls: Sequence[Acl]) -> Writers:
+    # The wildcards also stand for a principal, and a host, that no ACL names.
+    hosts = {acl.host for acl in acls} | {_ANY}
+    principals = {acl.principal for acl in acls} | {_EVERYBODY}
+    permitted = {who for who in principals if any(_permits(acls, who, host) for host in hosts)}
+    if _EVERYBODY in permitted:
+        return Writers(frozenset(principals - permitted), everybody=True)
+    return Writers(frozenset(permitted))
+
+
+def _verdict(writers: Writers) -> Verdict:
+    if writers.everybody:
+        return Verdict(reason=writers.doubt or Reason.EVERYBODY)
+    if not writers.names:
+        return Verdict(reason=writers.doubt or Reason.NOBODY)
+    names = tuple(sorted(writers.names))
+    return Verdict(names[0]) if len(names) == 1 else Verdict(reason=Reason.SEVERAL, candidates=names)
