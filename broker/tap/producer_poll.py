@@ -1,15 +1,15 @@
 """Polls brokers for the producer ids of their partitions: for managed clusters that expose no logs.
 
-It sees no principals. With an owners file it writes produce events for producer ids that match an entry; without, it
-only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first poll count as old;
-an event is made only when an id appears later or has a new batch, dated by the poll. Activity between two polls on a
-leader that has died is missed.
+It sees no principals. It writes produce events for producer ids whose owner a file or the cluster's ACLs tell; without
+either, it only counts. Brokers remember a producer id for a day after its last batch, so ids found at the first poll
+count as old; an event is made only when an id appears later or has a new batch, dated by the poll. Activity between two
+polls on a leader that has died is missed.
 """
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,7 +20,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
-from broker.tap.poll_owners import OwnerPatterns
+from broker.tap.poll_placing import Placement, PollOwners
 from broker.tap.tap_output import PRODUCER_SETTINGS
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
@@ -57,7 +57,7 @@ class PollCounters:
         requests: sent to brokers.
         failed_partitions: partitions without an answer; retried in the next round.
         events: sent to Kafka.
-        unowned: events dropped because no entry of the owners file matches.
+        unowned: events dropped because the owner is not known.
     """
 
     polls: int = 0
@@ -82,6 +82,7 @@ class ProducerPoll:
         interval_seconds: from the end of one round to the next.
         owners: maps producer ids to principals; without it no events are sent.
         report: called with the counts of each round.
+        report_placement: called with how many have an owner in each round, if ACLs tell owners.
         topic: for the events.
         partitions_per_request: size of a request.
         requests_per_second: rate limit over all brokers.
@@ -93,8 +94,9 @@ class ProducerPoll:
         kafka: KafkaConfig,
         interval_seconds: float,
         *,
-        owners: OwnerPatterns | None = None,
+        owners: PollOwners | None = None,
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
+        report_placement: Callable[[Placement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
         partitions_per_request: int = PARTITIONS_PER_REQUEST,
         requests_per_second: float = REQUESTS_PER_SECOND,
@@ -104,6 +106,7 @@ class ProducerPoll:
         self._interval_seconds = interval_seconds
         self._owners = owners
         self._report = report
+        self._report_placement = report_placement
         self._topic = topic
         self._partitions_per_request = partitions_per_request
         self._pause_seconds = 1 / requests_per_second
@@ -118,6 +121,7 @@ class ProducerPoll:
 
         Raises:
             BrokerUnreachableError: no broker answers at the start.
+            ClusterRequestError: ACLs are to tell owners, but we may not read them.
             TopicMissingError: there are owners, but no `topic`.
             TapDeliveryError: Kafka did not take an event.
         """
@@ -126,6 +130,8 @@ class ProducerPoll:
             require_topic(self._kafka.client(), self._topic)
             producer = Producer({**self._kafka.client(), **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         with ClusterAdmin(self._kafka.kafka_python()) as admin:
+            if self._owners is not None:
+                self._owners.begin(admin, self._clock())
             while not stop.is_set():
                 self._round(admin, producer, stop)
                 stop.wait(self._interval_seconds)
@@ -137,18 +143,35 @@ class ProducerPoll:
             return
         # 2. Count.
         self._report(_occupancy(found))
-        # 3. Send events for what is new.
+        # 3. Send events for what is new; if no broker tells the owners, in the next round.
         if producer is not None and self._owners is not None:
-            named = self._transactional_ids(admin)
-            for each in self._news(found):
-                name = named.get(each.producer_id)
-                self._tell(producer, each, name, self._owners.of(each.topic, name))
-            left = producer.flush(_FLUSH_TIMEOUT_S)
-            self._check_delivery(left)
+            try:
+                named = self._read_owners(admin, self._owners)
+            except BrokerUnreachableError:
+                return
+            self._tell_news(producer, self._owners, _latest(found), named)
         # 4. Forget ids that no partition holds, unless a partition did not answer.
         if complete:
             self._seen = {pid: seen for pid, seen in self._seen.items() if seen.round == self.counters.polls}
         self.counters.polls += 1
+
+    def _read_owners(self, admin: ClusterAdmin, owners: PollOwners) -> dict[int, str]:
+        owners.follow(admin, self._clock())
+        if not owners.by_transactional_id:
+            return {}
+        self.counters.requests += 1
+        return admin.transactional_ids()
+
+    def _tell_news(
+        self, producer: Producer, owners: PollOwners, latest: Mapping[int, ActiveProducer], named: Mapping[int, str]
+    ) -> None:
+        placement = owners.placement((each.topic, named.get(pid)) for pid, each in latest.items())
+        if placement is not None:
+            self._report_placement(placement)
+        for each in self._news(latest):
+            name = named.get(each.producer_id)
+            self._tell(producer, each, name, owners.of(each.topic, name).principal)
+        self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
 
     def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool]:
         failed_before = self.counters.failed_partitions
@@ -183,19 +206,9 @@ class ProducerPoll:
             self.counters.failed_partitions += 1
         return []
 
-    def _transactional_ids(self, admin: ClusterAdmin) -> dict[int, str]:
-        if self._owners is None or not self._owners.by_transactional_id:
-            return {}
-        self.counters.requests += 1
-        return admin.transactional_ids()
-
-    def _news(self, found: Sequence[ActiveProducer]) -> Iterator[ActiveProducer]:
+    def _news(self, latest: Mapping[int, ActiveProducer]) -> Iterator[ActiveProducer]:
         """Producer ids that appeared or have a new batch since last reported; at most once a tick each."""
         now, this_round = self._clock(), self.counters.polls
-        latest: dict[int, ActiveProducer] = {}
-        for each in found:
-            if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:
-                latest[each.producer_id] = each
         for pid, each in latest.items():
             seen = self._seen.get(pid)
             if seen is None:
@@ -245,6 +258,15 @@ class ProducerPoll:
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self._failure = error
+
+
+def _latest(found: Sequence[ActiveProducer]) -> dict[int, ActiveProducer]:
+    """The entry of each producer id that has its newest batch."""
+    latest: dict[int, ActiveProducer] = {}
+    for each in found:
+        if each.producer_id not in latest or each.last_timestamp_ms > latest[each.producer_id].last_timestamp_ms:
+            latest[each.producer_id] = each
+    return latest
 
 
 def _occupancy(found: Sequence[ActiveProducer]) -> list[LedProducers]:

@@ -11,33 +11,59 @@ from typing import Annotated
 import typer
 
 from broker.cluster.kafka_config import KafkaConfig
+from broker.tap.acl_owners import Reason
 from broker.tap.poll_owners import OwnerPatterns
+from broker.tap.poll_placing import Placement, PollOwners, Unplaced, UnplacedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from wire.topics import PRODUCE_EVENTS
+
+_REASONS = {
+    Reason.NO_ACL: "no ACL",
+    Reason.EVERYBODY: "everybody may write",
+    Reason.SEVERAL: "several principals may write",
+    Reason.NOBODY: "nobody may write",
+    Reason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
+}
+_SUPER_USERS = "owners by ACLs: what a super user writes counts as another's, since ACLs do not show super users"
 
 
 def poll_producers(
     bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
     seconds: Annotated[float, typer.Option("--poll-producers", min=1, help="Pause between rounds.")],
     owners: Annotated[
-        Path | None,
-        typer.Option(help="YAML or CSV of topic or transactional.id patterns to principals. Without it: counts only."),
+        Path | None, typer.Option(help="YAML or CSV of topic or transactional.id patterns to principals.")
     ] = None,
+    owners_from_acls: Annotated[
+        bool,
+        typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
+    ] = False,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
     kafka_config: Annotated[
         Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the producer ids of all partitions in rounds; make produce events of those that --owners matches."""
+    """Count the producer ids of all partitions in rounds; make produce events of those with a known owner.
+
+    Owners are the entries of --owners, then those of --owners-from-acls; without both it only counts.
+    """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
-    placed = None if owners is None else OwnerPatterns.load(owners)
+    patterns = None if owners is None else OwnerPatterns.load(owners)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    poll = ProducerPoll(kafka, seconds, owners=placed, topic=topic, report=lambda counts: _show(counts, as_json))
+    poll = ProducerPoll(
+        kafka,
+        seconds,
+        owners=PollOwners(patterns, from_acls=owners_from_acls) if patterns or owners_from_acls else None,
+        topic=topic,
+        report=lambda counts: _show(counts, as_json),
+        report_placement=lambda placement: _show_placement(placement, as_json),
+    )
+    if owners_from_acls and not as_json:
+        output().print(_SUPER_USERS, markup=False)
     poll.run(stop)
     if as_json:
         typer.echo(json.dumps(asdict(poll.counters)))
@@ -52,3 +78,26 @@ def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
         else:
             counts_of_it = f"{each.producers} producer ids, {each.in_transaction} in a transaction"
             output().print(printable(f"broker {each.broker_id}, {each.topic}: {counts_of_it}"))
+
+
+def _show_placement(placement: Placement, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(placement)))
+        return
+    placed, of = placement.by_acls + placement.by_file, placement.producer_ids
+    share = f" ({placed / of:.1%})" if of else ""
+    how = f"{placement.by_acls} by ACLs, {placement.by_file} by the file"
+    output().print(f"owners: {placed} of {of} producer ids{share}: {how}", markup=False)
+    for each in placement.unplaced:
+        output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {_examples(each)}"))
+
+
+def _examples(unplaced: Unplaced) -> str:
+    more = [f"{unplaced.more_topics} more topics"] if unplaced.more_topics else []
+    return ", ".join([*map(_example, unplaced.topics), *more])
+
+
+def _example(topic: UnplacedTopic) -> str:
+    more = [f"{topic.more_principals} more"] if topic.more_principals else []
+    names = ", ".join([*topic.principals, *more])
+    return f"{topic.topic} ({names})" if names else topic.topic

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
+from broker.tap.poll_placing import PollOwners
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from tests.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 
@@ -72,10 +73,10 @@ def produce_and_learn(broker: LocalBroker, topic: str) -> int:
     return known[-1]
 
 
-def owners(tmp_path: Path, text: str) -> OwnerPatterns:
+def owners(tmp_path: Path, text: str) -> PollOwners:
     file = tmp_path / "owners.yaml"
     file.write_text(text, encoding="utf-8")
-    return OwnerPatterns.load(file)
+    return PollOwners(OwnerPatterns.load(file), from_acls=False)
 
 
 def poll_of(broker: LocalBroker, **more: Any) -> ProducerPoll:

@@ -1,0 +1,150 @@
+"""Places polled producer ids on principals: by an owners file, then by the cluster's ACLs."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.errors import ClusterRequestError
+from broker.tap.acl_owners import AclHistory, Reason, Verdict
+from broker.tap.poll_owners import OwnerPatterns
+
+_EXAMPLES = 3
+_NO_ENTRY = Verdict()
+
+
+@dataclass(frozen=True)
+class UnplacedTopic:
+    """A topic of producer ids without an owner.
+
+    Attributes:
+        topic: its name.
+        producer_ids: how many.
+        principals: some of those that may write it, if several may.
+        more_principals: how many more may.
+    """
+
+    topic: str
+    producer_ids: int
+    principals: tuple[str, ...] = ()
+    more_principals: int = 0
+
+
+@dataclass(frozen=True)
+class Unplaced:
+    """Producer ids without an owner for one reason.
+
+    Attributes:
+        reason: the reason.
+        producer_ids: how many.
+        topics: those with most of them.
+        more_topics: how many more topics.
+    """
+
+    reason: Reason
+    producer_ids: int
+    topics: tuple[UnplacedTopic, ...]
+    more_topics: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How many producer ids of a round have an owner.
+
+    Attributes:
+        producer_ids: found, once each.
+        by_file: of these, placed by an entry of the owners file.
+        by_acls: placed since only one principal may write there.
+        unplaced: the rest.
+    """
+
+    producer_ids: int
+    by_file: int
+    by_acls: int
+    unplaced: tuple[Unplaced, ...]
+
+
+class PollOwners:
+    """Owners of producer ids; entries of the file win.
+
+    Args:
+        patterns: the file's entries.
+        from_acls: whether to use ACLs.
+    """
+
+    def __init__(self, patterns: OwnerPatterns | None, *, from_acls: bool) -> None:
+        self._patterns = patterns
+        self._from_acls = from_acls
+        self._history: AclHistory | None = None
+
+    @property
+    def by_transactional_id(self) -> bool:
+        """Whether transactional ids matter."""
+        return self._from_acls or (self._patterns is not None and self._patterns.by_transactional_id)
+
+    def begin(self, admin: ClusterAdmin, now: float) -> None:
+        """Read ACLs for the first time, if they are used.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            ClusterRequestError: a right is missing.
+        """
+        if self._from_acls:
+            acls = admin.acls()
+            # Not known: not exactly one principal's.
+            self._history = AclHistory(allows_without_acl=admin.allows_without_acl() is not False)
+            self._history.read(acls, now)
+
+    def follow(self, admin: ClusterAdmin, now: float) -> None:
+        """Read ACLs again. Without the right to, nobody is an owner until it is back.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+        """
+        if self._history is not None:
+            try:
+                acls = admin.acls()
+            except ClusterRequestError:
+                self._history.read(None, now)
+            else:
+                self._history.read(acls, now)
+
+    def of(self, topic: str, transactional_id: str | None) -> Verdict:
+        """Return whose a producer id is that was seen on a topic."""
+        return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
+
+    def placement(self, found: Iterable[tuple[str, str | None]]) -> Placement | None:
+        """Count owners of producer ids, each given as topic and transactional id; None if ACLs are not used."""
+        if self._history is None:
+            return None
+        by_file = by_acls = 0
+        counts: dict[Reason, Counter[str]] = {}
+        verdicts: dict[tuple[Reason, str], Verdict] = {}
+        for (topic, name), count in Counter(found).items():
+            if self._by_file(topic, name):
+                by_file += count
+                continue
+            verdict = self._by_acls(topic, name)
+            if verdict.reason is None:
+                by_acls += count
+            else:
+                counts.setdefault(verdict.reason, Counter())[topic] += count
+                verdicts.setdefault((verdict.reason, topic), verdict)
+        unplaced = tuple(_unplaced(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
+        return Placement(by_file + by_acls + sum(each.producer_ids for each in unplaced), by_file, by_acls, unplaced)
+
+    def _by_file(self, topic: str, transactional_id: str | None) -> Verdict | None:
+        principal = None if self._patterns is None else self._patterns.of(topic, transactional_id)
+        return None if principal is None else Verdict(principal)
+
+    def _by_acls(self, topic: str, transactional_id: str | None) -> Verdict:
+        return _NO_ENTRY if self._history is None else self._history.owner(topic, transactional_id)
+
+
+def _unplaced(reason: Reason, counts: Counter[str], verdicts: dict[tuple[Reason, str], Verdict]) -> Unplaced:
+    topics = [
+        UnplacedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
+        for topic, count in counts.most_common(_EXAMPLES)
+        for candidates in [verdicts[reason, topic].candidates]
+    ]
+    return Unplaced(reason, counts.total(), tuple(topics), len(counts) - len(topics))

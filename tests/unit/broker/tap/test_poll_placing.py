@@ -1,0 +1,100 @@
+import re
+
+import pytest
+
+from broker.cluster.acl import Acl, AclResource
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.errors import ClusterRequestError
+from broker.tap.acl_owners import Reason, Verdict
+from broker.tap.poll_owners import OwnerPatterns, OwnerRule
+from broker.tap.poll_placing import Placement, PollOwners, Unplaced, UnplacedTopic
+
+
+class Cluster(ClusterAdmin):
+    """Answers with these ACLs."""
+
+    def __init__(self, *acls: Acl) -> None:
+        self.now: frozenset[Acl] | None = frozenset(acls)
+
+    def acls(self) -> frozenset[Acl]:
+        if self.now is None:
+            msg = "refused"
+            raise ClusterRequestError(msg)
+        return self.now
+
+    def allows_without_acl(self) -> bool | None:
+        return None
+
+
+def writes(principal: str, topic: str) -> Acl:
+    return Acl(AclResource.TOPIC, topic, False, principal, "*", True, True)
+
+
+def from_file(topic: str, principal: str) -> OwnerPatterns:
+    return OwnerPatterns([OwnerRule(principal, topic=re.compile(topic))])
+
+
+def owners_of(cluster: Cluster, patterns: OwnerPatterns | None = None) -> PollOwners:
+    owners = PollOwners(patterns, from_acls=True)
+    owners.begin(cluster, 0.0)
+    return owners
+
+
+def test_entries_of_the_file_win_over_acls() -> None:
+    cluster = Cluster(writes("User:alice", "orders"), writes("User:alice", "payments"))
+    owners = owners_of(cluster, from_file("orders", "User:shop"))
+
+    assert owners.of("orders", None) == Verdict("User:shop")
+    assert owners.of("payments", None) == Verdict("User:alice")
+
+
+def test_the_share_is_counted_by_source_and_the_rest_by_reason() -> None:
+    shared = [writes(f"User:{name}", "shared") for name in "abcde"]
+    cluster = Cluster(writes("User:alice", "orders"), writes("User:*", "logs"), *shared)
+    owners = owners_of(cluster, from_file("file", "User:shop"))
+    found = {"file": 1, "orders": 4, "shared": 2, "logs": 3} | {f"tmp-{number}": 9 - number for number in range(5)}
+
+    placement = owners.placement((topic, None) for topic, count in found.items() for _ in range(count))
+
+    assert placement == Placement(
+        45,
+        1,
+        4,
+        (
+            Unplaced(Reason.EVERYBODY, 3, (UnplacedTopic("logs", 3),), 0),
+            Unplaced(Reason.NO_ACL, 35, tuple(UnplacedTopic(f"tmp-{number}", 9 - number) for number in range(3)), 2),
+            Unplaced(Reason.SEVERAL, 2, (UnplacedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0),
+        ),
+    )
+
+
+def test_without_the_right_it_does_not_begin() -> None:
+    cluster = Cluster()
+    cluster.now = None
+
+    with pytest.raises(ClusterRequestError):
+        owners_of(cluster)
+
+
+def test_a_right_that_is_lost_later_leaves_only_the_file() -> None:
+    cluster = Cluster(writes("User:alice", "orders"))
+    owners = owners_of(cluster, from_file("file", "User:shop"))
+    cluster.now = None
+
+    owners.follow(cluster, 60.0)
+
+    assert owners.of("orders", None) == Verdict(reason=Reason.UNREADABLE)
+    assert owners.of("file", None) == Verdict("User:shop")
+
+
+def test_without_acls_nothing_is_asked_or_counted() -> None:
+    cluster = Cluster()
+    cluster.now = None
+    owners = PollOwners(from_file("orders", "User:shop"), from_acls=False)
+
+    owners.begin(cluster, 0.0)
+    owners.follow(cluster, 60.0)
+
+    assert owners.placement([("orders", None)]) is None
+    assert owners.of("logs", None).principal is None
+    assert not owners.by_transactional_id
