@@ -1,0 +1,152 @@
+"""On a cluster with many producer ids: is an old one charged, and how soon is a flood seen after the tap's start?
+
+    .venv/bin/python bench/learning.py                       # 200,000 old ids, the flood a minute after the tap
+    .venv/bin/python bench/learning.py --ids 2000 --again 500 --pause 5
+
+Tap and stream are the commands with their default learning time of an hour. Alice's ids were there before; some of them
+produce again after the start. Mallory's come later. The last line is JSON.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from deltalake import DeltaTable
+from kafka.protocol.producer import ProduceRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from pyarrow import compute
+
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.raw_admin import RawAdmin
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from jobs.demo.processes import Child
+from tables.delta import create_missing, table_path
+from tables.quotas.quota_table import QuotaEntry, set_quota
+
+QUOTA = 50
+PARTITIONS = 20
+FIRST_OLD, FIRST_NEW = 1_000_000_000, 2_000_000_000
+LIMIT_S = 300.0
+TOPIC = "orders"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ids", type=int, default=200_000, help="producer ids that are there before")
+    parser.add_argument("--again", type=int, default=20_000, help="how many of them produce after the start")
+    parser.add_argument("--pause", type=float, default=60.0, help="seconds from the tap's start to the flood")
+    asked = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="pid-quota-learning-") as folder,
+        LocalBroker(Path(folder, "kafka"), num_partitions=PARTITIONS) as broker,
+    ):
+        print(json.dumps(vars(asked) | measured(Path(folder), broker, asked)))
+
+
+def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> dict[str, object]:
+    """Return when the brokers had answered, when the flood was seen, and whether an old id was charged."""
+    tables = str(folder / "tables")
+    create_missing(tables)
+    set_quota(tables, QuotaEntry(None, float(QUOTA), datetime.now(timezone.utc), "bench"))
+    ensure_topics(broker.admin_config())
+    old = range(FIRST_OLD, FIRST_OLD + asked.ids)
+    produce(broker, "alice", old, 0)
+    tap_arguments = ["-m", "jobs", "tap", "--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)]
+    tap_arguments += ["--bootstrap-servers", broker.admin_servers, "--position-file", str(folder / "position")]
+    arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", tables]
+    arguments += ["--checkpoint", str(folder / "checkpoint"), "--trigger", "1 second"]
+    log = folder / "tap.log"
+    with (
+        Child("tap", [*tap_arguments, "--from-end"], log) as tap,
+        Child("stream", arguments, folder / "stream.log") as stream,
+    ):
+        began = time.monotonic()
+        again = old[:: max(1, asked.ids // asked.again)]
+        # Until the tap has begun: the first line that it reads begins its watch.
+        while not (folder / "position").exists():
+            tap.require_alive()
+            time.sleep(0.1)
+        asked_at = time.monotonic()
+        produce(broker, "alice", again[: len(again) // 2], 1)
+        while "were there before" not in log.read_text():
+            tap.require_alive()
+            time.sleep(0.1)
+        answer_s = time.monotonic() - asked_at
+        produce(broker, "alice", again[len(again) // 2 :], 1)
+        time.sleep(max(0.0, asked.pause - (time.monotonic() - began)))
+        produce(broker, "mallory", range(FIRST_NEW, FIRST_NEW + QUOTA + 1), 0)
+        over_at = time.monotonic()
+        produce(broker, "mallory", range(FIRST_NEW + QUOTA + 1, FIRST_NEW + 5 * QUOTA), 0)
+        await_throttle(tables, "User:mallory", stream)
+        throttle_s = time.monotonic() - over_at
+        # The same partition may hold alice's: what is before mallory's is done, and a tick later all is.
+        produce(broker, "alice", again[:1], 2)
+        time.sleep(15)
+        return {
+            "learned_ids": int(log.read_text().split(" producer ids were")[0].split()[-1]),
+            "answer_s": round(answer_s, 2),
+            "first_throttle_s": round(throttle_s, 2),
+            "old_that_produced": len(again),
+            "old_charged": total(tables, "User:alice", "admitted_pids") + total(tables, "User:alice", "refused_pids"),
+            "throttled": throttled(tables),
+        }
+
+
+def produce(broker: LocalBroker, user: str, ids: Iterable[int], sequence: int) -> None:
+    """Append a batch of each producer id, a request for all partitions at a time."""
+    waiting = list(ids)
+    admin = RawAdmin(**KafkaConfig(broker.client_config(user)).kafka_python())
+    try:
+        for begin in range(0, len(waiting), PARTITIONS):
+            part = waiting[begin : begin + PARTITIONS]
+            data = [
+                ProduceRequest.TopicProduceData.PartitionProduceData(
+                    index=each % PARTITIONS, records=batch(each, sequence)
+                )
+                for each in part
+            ]
+            topics = [ProduceRequest.TopicProduceData(name=TOPIC, partition_data=data)]
+            admin.ask(
+                ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics, max_version=9),
+                broker.broker_id,
+            )
+    finally:
+        admin.close()
+
+
+def batch(producer_id: int, sequence: int) -> bytes:
+    """A batch of one record."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, producer_id, 0, sequence, 1000)
+    builder.append(0, time.time_ns() // 1_000_000, b"", b"value", [])
+    return bytes(builder.build())
+
+
+def await_throttle(tables: str, principal: str, stream: Child) -> None:
+    """Wait until a reader finds the decision."""
+    give_up_at = time.monotonic() + LIMIT_S
+    while principal not in throttled(tables):
+        stream.require_alive()
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(principal)
+        time.sleep(0.05)
+
+
+def throttled(tables: str) -> list[str]:
+    """Principals with a decision."""
+    found = DeltaTable(table_path(tables, "throttle_decisions")).to_pyarrow_table(columns=["principal"])
+    return sorted(set(found["principal"].to_pylist()))
+
+
+def total(tables: str, principal: str, column: str) -> int:
+    """Sum of a column over the rows of a principal."""
+    found = DeltaTable(table_path(tables, "producer_id_metrics")).to_pyarrow_table(columns=["principal", column])
+    return compute.sum(found.filter(compute.equal(found["principal"], principal))[column]).as_py() or 0
+
+
+if __name__ == "__main__":
+    main()
