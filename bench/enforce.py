@@ -28,8 +28,10 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.quota_entity import QuotaEntity
 from broker.cluster.topics import ensure_topics
+from broker.jars.authorizer_jar import build_authorizer
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
 from tables.delta import TABLES, create_missing, table_path
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--parts", default="latency,rates", help="of latency, rates, whole")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement of rates")
     parser.add_argument("--trials", type=int, default=30, help="of the latencies")
+    parser.add_argument("--lever", default="request_percentage", help="of the part whole; hold needs a JDK")
     parser.add_argument("--as-mallory", metavar="JSON", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_mallory:
@@ -57,7 +60,7 @@ def main() -> None:
     parts = {
         "latency": lambda: latency(options.trials),
         "rates": lambda: rates(options.seconds),
-        "whole": lambda: whole(options.trials),
+        "whole": lambda: whole(options.trials, options.lever),
     }
     for part in options.parts.split(","):
         parts[part]()
@@ -218,15 +221,15 @@ def send_by_kafka_python(settings: dict) -> bool:
 # The whole way
 
 
-def whole(trials: int) -> None:
-    """Each trial is another user, who makes a producer per message until the broker has a quota for her."""
+def whole(trials: int, lever: str) -> None:
+    """Each trial is another user, who makes a producer per message until the broker has a quota or hold for her."""
     users = {f"m{trial}": "secret" for trial in range(trials)}
     stages: dict[str, list[float]] = {
         "over quota -> decision written": [],
         "decision -> quota": [],
         "over quota -> quota": [],
     }
-    with world(users) as (broker, tables), quotas_of(broker) as quotas:
+    with world(users, lever) as (broker, tables), levers_of(broker, lever) as quotas:
         for name in users:
             set_quota(str(tables), QuotaEntry(name, 3, datetime.now(timezone.utc), "bench"))
         # The stream wants them when it starts, the tap may still be starting then.
@@ -259,11 +262,11 @@ def whole(trials: int) -> None:
                 "--trigger",
                 "1 second",
             ),
-            enforcer(broker, tables, "--max-principals", 1000, "--max-entities", 1000),
+            enforcer(broker, tables, "--max-principals", 1000, "--max-entities", 1000, "--lever", lever),
         ):
             # The first decision comes late, while the stream starts: it is not counted.
             for trial, name in enumerate(users):
-                over, live = provoke(broker, quotas, name)
+                over, live = provoke(broker, quotas, name, lever)
                 row = first_decision(tables, name)
                 if trial:
                     stages["over quota -> decision written"].append(row - over)
@@ -273,9 +276,10 @@ def whole(trials: int) -> None:
         report(f"{stage}, s", taken, 2)
 
 
-def provoke(broker: LocalBroker, quotas: ClientQuotas, user: str) -> tuple[float, float]:
-    """Times of the first produce over a quota of 3 (the fifth producer), and of the client quota."""
-    entity, settings = QuotaEntity(user, f"{user}-app"), {**broker.client_config(user), "client.id": f"{user}-app"}
+def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: str, lever: str) -> tuple[float, float]:
+    """Times of the first produce over a quota of 3 (the fifth producer), and of the client quota or hold."""
+    entity = QuotaEntity(user, is_hold=True) if lever == HOLD else QuotaEntity(user, f"{user}-app")
+    settings = {**broker.client_config(user), "client.id": f"{user}-app"}
     over, made, live = 0.0, 0, threading.Event()
     live_at = [0.0]
 
@@ -291,7 +295,9 @@ def provoke(broker: LocalBroker, quotas: ClientQuotas, user: str) -> tuple[float
     while not live.is_set():
         producer = Producer({**settings, "enable.idempotence": True, "log_level": 0})
         producer.produce(TOPIC, b"one order")
-        producer.flush(30)
+        # Under a hold it waits for its producer id.
+        while producer.flush(0.5) and not live.is_set():
+            pass
         made += 1
         if made == 5:
             over = time.time()
@@ -318,12 +324,13 @@ def first_decision(tables: Path, user: str) -> float:
 
 
 @contextmanager
-def world(users: "dict[str, str] | None" = None) -> "Iterator[tuple[LocalBroker, Path]]":
+def world(users: "dict[str, str] | None" = None, lever: str = "") -> "Iterator[tuple[LocalBroker, Path]]":
     with tempfile.TemporaryDirectory() as folder:
         tables = Path(folder, "tables")
         create_missing(str(tables))
         all_users = {"alice": "alice-secret", "mallory": "mallory-secret", **(users or {})}
-        with LocalBroker(Path(folder, "kafka"), all_users) as broker:
+        jar = build_authorizer(Path(folder, "authorizer.jar")) if lever == HOLD else None
+        with LocalBroker(Path(folder, "kafka"), all_users, authorizer=jar) as broker:
             admin = AdminClient(broker.admin_config())
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
@@ -362,6 +369,10 @@ def enforcer(broker: LocalBroker, tables: Path, *arguments: object) -> "Iterator
 
 def quotas_of(broker: LocalBroker) -> ClientQuotas:
     return ClientQuotas({"bootstrap_servers": broker.admin_servers})
+
+
+def levers_of(broker: LocalBroker, lever: str) -> "ClientQuotas | HoldBindings":
+    return HoldBindings({"bootstrap_servers": broker.admin_servers}) if lever == HOLD else quotas_of(broker)
 
 
 def ips(tables: Path) -> tuple[str, str]:
