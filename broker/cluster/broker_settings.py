@@ -1,0 +1,30 @@
+"""Reads the settings of each broker, as far as brokers show them."""
+
+from collections.abc import Mapping
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from broker.cluster.lazy_admin import LazyAdmin
+
+AUTHORIZER = "authorizer.class.name"
+"""Setting with the class of a broker's authorizer; empty without one."""
+
+
+def broker_settings(admin: LazyAdmin) -> dict[int, Mapping[str, str | None]]:
+    """Return the settings of each broker, by broker id.
+
+    The value is None where a broker hides it: that of a password, and of every setting that Kafka's own configuration
+    does not define, such as an authorizer's.
+
+    Raises:
+        ClientQuotaRefusedError: If Kafka refuses the request.
+        ClientQuotaUnavailableError: If no broker answers, or DESCRIBE_CONFIGS is missing.
+    """
+    brokers = admin.do(lambda client: client.describe_cluster()["brokers"])
+    return {number: _settings(admin, number) for number in sorted(int(each["broker_id"]) for each in brokers)}
+
+
+def _settings(admin: LazyAdmin, broker_id: int) -> Mapping[str, str | None]:
+    resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
+    found = admin.do(lambda client: client.describe_configs([resource], config_filter="all"))
+    return {name: about.get("value") for name, about in found["broker"][str(broker_id)].items()}
