@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from broker.enforcer.notices import Notice
+from broker.enforcer.pace import Pace
 from broker.enforcer.ports import Clocks
 from broker.errors import BrokerError
 from wire.holds import HOLD_AUTHORIZER
@@ -26,13 +27,12 @@ class HoldCoverage:
         self._authorizers, self._clocks, self._notify = authorizers, clocks, notify
         self._known: Mapping[int, str] = {}
         self._trouble = ""
-        self._next_look_ms: int | None = None
+        self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
 
-    def trouble(self) -> str:
-        """Return why no hold can be used now, or an empty string."""
-        now_ms = self._clocks.steady_ms()
-        if self._next_look_ms is None or now_ms >= self._next_look_ms:
-            self._next_look_ms = now_ms + _LOOK_EVERY_MS
+    def trouble(self, principal: str = "") -> str:
+        """Return why no hold can be used now, or an empty string; it is the same for all principals."""
+        del principal
+        if self._pace.is_due():
             try:
                 self._learn(self._authorizers())
             except BrokerError as error:

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from broker.closing import Closing
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
 from broker.cluster.hold_bindings import HOLD
+from broker.cluster.refusal_bindings import ALLOWED, NEW_PID_KEYS, REFUSE, REFUSED
 from broker.cluster.topic_reader import TopicReader
 from broker.enforcer.lock import LOCK_PARTITION
 from broker.errors import BrokerError, LeaseStoreError
@@ -30,6 +31,7 @@ _ENTITIES = {
     REQUEST_PERCENTAGE: (["user"], ["user", "client-id"]),
     CONNECTION_CREATION_RATE: (["ip"],),
     HOLD: (["user"],),
+    REFUSE: (["user"],),
 }
 """Entity types of each lever; Kafka refuses all others."""
 
@@ -151,7 +153,9 @@ def _can_be_ours(action: Action) -> bool:
         return False
     if lease is None:
         return action.state == "hold"
-    if lease.entity.is_hold != (lease.quota_key == HOLD):
+    if lease.entity.is_hold != (lease.quota_key in NEW_PID_KEYS):
+        return False
+    if lease.quota_key == REFUSE and (lease.previous not in (None, ALLOWED) or lease.enforced != REFUSED):
         return False
     return [kind for kind, _ in lease.entity.parts()] in _ENTITIES.get(lease.quota_key, ())
 

@@ -54,7 +54,7 @@ class LeaseStore(Protocol):
 
 
 class QuotaStore(Protocol):
-    """The broker's client quotas and holds; see `Levers`."""
+    """The broker's client quotas, holds and refusals; see `Levers`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas set on exactly this entity, by key."""
@@ -70,10 +70,10 @@ class QuotaStore(Protocol):
 
 
 class Coverage(Protocol):
-    """Whether holds can be used; see `HoldCoverage`."""
+    """Whether holds or refusals can be used; see `HoldCoverage` and `RefusalCoverage`."""
 
-    def trouble(self) -> str:
-        """Return why no hold can be used now, or an empty string."""
+    def trouble(self, principal: str = "") -> str:
+        """Return why none can be used on a principal now (by default: on anybody), or an empty string."""
 
 
 class Lock(Protocol):
@@ -112,7 +112,7 @@ class EnforcerPorts:
         leases: The lease topic.
         quotas: The broker's client quotas.
         lock: Mutual exclusion of enforcers.
-        coverage: Whether holds can be used; asked with the lever `hold` alone.
+        coverage: Whether holds or refusals can be used; asked with these levers alone.
     """
 
     decisions: DecisionSource

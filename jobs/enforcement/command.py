@@ -13,9 +13,12 @@ from typing import Annotated
 
 import typer
 
+from broker.cluster.acl_bindings import AclBindings
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
 from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE, RefusalBindings
+from broker.cluster.refusal_facts import RefusalLook
 from broker.enforcer.broker_clock import BrokerClock
 from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
 from broker.enforcer.enforcer import Enforcer
@@ -27,6 +30,7 @@ from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, Coverage, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
 from broker.enforcer.reconciliation import CLOCKS, now_ms, run
+from broker.enforcer.refusal_coverage import RefusalCoverage
 from broker.enforcer.release import Orders, release
 from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
@@ -34,6 +38,7 @@ from broker.enforcer_tables.action_rows import DECISIONS
 from broker.enforcer_tables.enforcement_tables import EnforcementTables
 from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_targets import Lever, ThrottleDecision
+from broker.leases.refusal_rules import trouble_of_cluster
 from jobs.enforcement.principal_ips import read_principal_ips
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
@@ -56,7 +61,8 @@ def enforce(
         bool, typer.Option("--apply/--dry-run", help="Change quotas, or only report what would change.")
     ] = False,
     lever: Annotated[
-        Lever, typer.Option(help="The client quota that throttles, or hold: new producer ids alone wait.")
+        Lever,
+        typer.Option(help="The client quota that throttles; hold: new producer ids alone wait; or refuse: they fail."),
     ] = "request_percentage",
     request_percentage: Annotated[float, typer.Option(min=1e-6, help="Value of request_percentage.")] = 0.01,
     connection_rate: Annotated[int, typer.Option(min=1, help="Value of connection_creation_rate.")] = 1,
@@ -137,7 +143,7 @@ def enforce(
                 listener(notice)
 
         _bring_up_to_date(tables, say)
-        parts = _Parts.open(stack, kafka, tables, say, apply=apply or wants_release, holds=lever == "hold")
+        parts = _Parts.open(stack, kafka, tables, say, apply=apply or wants_release, lever=lever)
         if wants_release:
             principal = _with_type(release_principal)
             hold_ms = round(hold_seconds * 1000)
@@ -147,8 +153,8 @@ def enforce(
                 release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, notify=say, stop=stop, report=report)
             return
         enforcer = parts.enforcer(options, say)
-        if lever == "hold":
-            # Each broker's authorizer is told at once, not with the first decision.
+        if options.spares_known_pids:
+            # What the brokers allow is told at once, not with the first decision.
             parts.coverage.trouble()
         watch = StreamWatch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
@@ -210,11 +216,23 @@ class _Parts:
         say: Callable[[Notice], None],
         *,
         apply: bool,
-        holds: bool,
+        lever: Lever,
     ) -> "_Parts":
-        bindings = stack.enter_context(HoldBindings(kafka.kafka_python()))
-        quotas = Levers(stack.enter_context(ClientQuotas(kafka.kafka_python())), bindings, with_holds=holds)
-        coverage = HoldCoverage(bindings.authorizers, CLOCKS, say)
+        client = kafka.kafka_python()
+        acls = stack.enter_context(AclBindings(client, "a refusal"))
+        look = RefusalLook(acls, may_try=apply)
+        refusals = RefusalBindings(
+            acls,
+            trouble=lambda: trouble_of_cluster(look.facts()),
+            warn=lambda text: say(Notice(now_ms(), "alert", text)),
+        )
+        holds = stack.enter_context(HoldBindings(client))
+        quotas = Levers(stack.enter_context(ClientQuotas(client)), holds, refusals, with_new_pids=lever in NEW_PID_KEYS)
+        coverage: Coverage = (
+            RefusalCoverage(look.facts, CLOCKS, say)
+            if lever == REFUSE
+            else HoldCoverage(holds.authorizers, CLOCKS, say)
+        )
         found = EnforcementTables.open(stack, tables)
         decisions = found.decisions()
         if not apply:

@@ -126,7 +126,7 @@ function leases({ leases: rows, now }) {
   const entity = (row) => [row.entity_user, row.entity_client_id, row.entity_ip].filter(Boolean).map(visible).join(" / ");
   return table([
     { head: "Entity", cell: entity },
-    { head: "Quota", cell: (row) => (row.quota_key === "hold" ? "hold" : `${row.quota_key} = ${row.new_value ?? NONE}`) },
+    { head: "Quota", cell: (row) => (["hold", "refuse"].includes(row.quota_key) ? row.quota_key : `${row.quota_key} = ${row.new_value ?? NONE}`) },
     { head: "State", cell: (row) => h("span", { class: "nowrap" }, row.in_force_now ? h("span", { class: "held" }, "in force") : row.state) },
     { head: "Until", number: true, wide: true, cell: (row) => moment(row.until, now) },
   ], rows, { empty: "None." });

@@ -168,12 +168,12 @@ class MemoryLock:
 
 
 class Covered:
-    """Whether all brokers know holds."""
+    """Whether holds or refusals can be used."""
 
     def __init__(self) -> None:
         self.why_not = ""
 
-    def trouble(self) -> str:
+    def trouble(self, _principal: str = "") -> str:
         return self.why_not
 
 

@@ -4,15 +4,25 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.client_quotas import REQUEST_PERCENTAGE
+from broker.cluster.client_quotas import REQUEST_PERCENTAGE, QuotaChange
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.refusal_bindings import REFUSE, REFUSED
 from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.levers import Levers
 from broker.enforcer.ports import Clocks
 from broker.errors import ClientQuotaUnavailableError
 from broker.leases.lease_rules import Action
-from tests.unit.broker.enforcer.enforcer_kit import MALLORY, START_MS, Crash, Faults, MemoryBroker, World, unavailable
+from tests.unit.broker.enforcer.enforcer_kit import (
+    KEY,
+    MALLORY,
+    START_MS,
+    Crash,
+    Faults,
+    MemoryBroker,
+    World,
+    unavailable,
+)
 from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS
 
 HELD = QuotaEntity("mallory", is_hold=True)
@@ -265,11 +275,16 @@ class TestHoldsWithoutALease:
         assert (world.broker.quotas, world.said("alert")) == ({}, [])
 
 
-def test_a_store_of_both_asks_each_for_its_own() -> None:
-    quotas, holds = MemoryBroker(Faults()), MemoryBroker(Faults())
+def test_a_store_of_all_asks_each_for_its_own() -> None:
+    quotas, holds, refusals = (MemoryBroker(Faults()) for _ in range(3))
     quotas.set(MALLORY, 5.0)
     holds.set(HELD, 1.0, HOLD)
-    with_holds, without = (Levers(quotas, holds, with_holds=each) for each in (True, False))
-    assert with_holds.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}, HELD: {HOLD: 1.0}}
+    refusals.set(HELD, REFUSED, REFUSE)
+    levers, without = (Levers(quotas, holds, refusals, with_new_pids=each) for each in (True, False))
+    new_pids = {HOLD: 1.0, REFUSE: REFUSED}
+    assert levers.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}, HELD: new_pids}
     assert without.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}}
-    assert (without.describe(HELD), without.describe(MALLORY)) == ({HOLD: 1.0}, {REQUEST_PERCENTAGE: 5.0})
+    assert (without.describe(HELD), without.describe(MALLORY)) == (new_pids, {REQUEST_PERCENTAGE: 5.0})
+    changes = [QuotaChange(HELD, HOLD, None), QuotaChange(HELD, REFUSE, None), QuotaChange(MALLORY, KEY, None)]
+    assert levers.alter(changes) == {HELD: None, MALLORY: None}
+    assert [store.altered for store in (holds, refusals, quotas)] == [[change] for change in changes]

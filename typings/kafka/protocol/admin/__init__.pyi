@@ -27,3 +27,6 @@ class DeleteAclsRequest:
 
 class DescribeLogDirsRequest:
     def __init__(self, *, topics: None) -> None: ...
+
+class DescribeGroupsRequest:
+    def __init__(self, *, groups: list[str]) -> None: ...
