@@ -142,7 +142,7 @@ def test_what_a_killed_enforcer_left_stays_until_the_next_one_ends_it(
     with Asker(broker) as mallory:
         try:
             killed.wait_for("lock", "holding")
-            until = decide(tables, "User:mallory", seconds=8)
+            until = decide(tables, "User:mallory", seconds=15)
             killed.wait_for("throttled")
         finally:
             killed.end(signal.SIGKILL)
@@ -154,6 +154,31 @@ def test_what_a_killed_enforcer_left_stays_until_the_next_one_ends_it(
             wait_until(lambda: mallory.error() == 0, "she is not refused")
             wait_until(lambda: found(acls) == set(), "nothing is left")
     assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
+
+
+def test_a_cluster_that_somebody_closed_by_removing_the_allow_is_opened_again(
+    broker: LocalBroker, tables: Path, acls: AclBindings
+) -> None:
+    killed = process(broker, tables, "--lever", "refuse", "--apply")
+    killed.start()
+    try:
+        killed.wait_for("lock", "holding")
+        decide(tables, "User:mallory", seconds=300)
+        killed.wait_for("throttled")
+    finally:
+        killed.end(signal.SIGKILL)
+    with Asker(broker, "alice") as alice:
+        acls.delete([ALLOW_EVERYONE])
+        wait_until(lambda: alice.error() == CLUSTER_AUTHORIZATION_FAILED, "the cluster is closed")
+        # It is closed to the enforcer's user as well, unless that has an ACL of its own or, as here, is a super user.
+        enforcer = EnforcerProcess(broker, tables, "--lever", "refuse", "--apply")
+        enforcer.start()
+        try:
+            enforcer.wait_for("relinquished", "someone else set it to none")
+            wait_until(lambda: alice.error() == 0, "it is open")
+        finally:
+            assert enforcer.end() == (0, "")
+    assert "relinquished" in actions(tables)
 
 
 def test_the_kill_switch_ends_a_refusal_also_with_another_lever(
