@@ -82,9 +82,9 @@ def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFA
     return found[topic]
 
 
-def await_topic(config: Mapping[str, str], topic: str, within_s: float = _NEW_TOPIC_S) -> None:
+def await_topic(config: Mapping[str, str], topic: str) -> None:
     """Wait for a topic that may have been created just now, so that not every broker knows it; raises as above."""
-    give_up_at = time.monotonic() + within_s
+    give_up_at = time.monotonic() + _NEW_TOPIC_S
     while True:
         try:
             require_topic(config, topic)

@@ -238,7 +238,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
 
 def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.tap.source_tap._NEW_TOPIC_S", 0.1)
+    monkeypatch.setattr("broker.cluster.topics._NEW_TOPIC_S", 0.1)
     tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' does not exist on 127\.0\.0\.1"), running(tap):

@@ -23,6 +23,9 @@ from tables.specs import TABLES
 from tables.times import to_ms
 from tables.upkeep import UpkeepPlan
 
+# Of a minute and a half most goes into making twelve tables by SQL.
+pytestmark = pytest.mark.slow
+
 SCHEMA = "spark_catalog.upkeep"
 LISTING = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 NOW = datetime.now(timezone.utc)
@@ -93,7 +96,6 @@ def test_tables_that_are_there_lack_nothing_and_old_ones_get_their_columns(engin
     assert names == spec.schema.names
 
 
-@pytest.mark.slow
 def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
     spark: SparkSession, engine: WithoutAnalyze
 ) -> None:
@@ -112,7 +114,6 @@ def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
     assert catalog_tables.facts(engine, SCHEMA, spec).rows == 3
 
 
-@pytest.mark.slow
 def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, engine: WithoutAnalyze) -> None:
     old, days = NOW - timedelta(days=200), {name: spec.keep_days for name, spec in TABLES.items()}
     actions = [("open", "in_force"), ("over", "restored")]
@@ -129,7 +130,6 @@ def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, en
     assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
 
 
-@pytest.mark.slow
 def test_quotas_are_merged_and_deleted_the_default_too(spark: SparkSession, engine: WithoutAnalyze) -> None:
     engine.execute(f"USE {SCHEMA}")
     engine.execute("DELETE FROM producer_id_quotas")
