@@ -103,6 +103,9 @@ class Asking:
             self._thread.join()
             self._thread = None
             self._take(now_s)
+        if self._known is not None and not any(each.learning.lasts(self._learn_ms) for each in brokers.values()):
+            # Nobody learns any more: 80 MB for ten million ids.
+            self._known = None
         for stream, each in brokers.items():
             each.known_ids = self._known
             each.asked = None if self._known is None else self._known.watched.get(stream)

@@ -101,7 +101,7 @@ def test_records_in_our_topics_that_make_no_sense_do_not_end_the_tap(
     assert principals(attacked, [victims]) == {victims: set()}
 
 
-@pytest.mark.parametrize("plain_before", [0, 12])
+@pytest.mark.parametrize("plain_before", [pytest.param(0, marks=pytest.mark.slow), 12])
 def test_a_giant_request_is_charged_to_its_sender_and_not_to_who_used_the_thread_before(
     plain_before: int, attacked: LocalBroker, orders: str, tap: TapCommand
 ) -> None:

@@ -109,7 +109,8 @@ def test_a_lease_ends_in_time_although_a_table_is_torn(
     assert enforcer.end() == (0, "")
 
 
-@pytest.mark.parametrize("table", ["throttle_decisions", pytest.param("enforcement_actions", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("table", ["throttle_decisions", "enforcement_actions"])
 def test_a_lease_ends_in_time_after_a_restart_on_a_torn_table(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess, table: str
 ) -> None:
@@ -179,6 +180,7 @@ def test_the_kill_switch_needs_no_tables(
     wait_for(quotas, MALLORY, BEFORE)
 
 
+@pytest.mark.slow
 def test_the_kill_switch_restores_without_tables_and_without_an_enforcer(
     broker: LocalBroker, quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:
@@ -379,6 +381,7 @@ def test_a_quota_that_slows_the_enforcer_itself_keeps_no_lease(
         set_default_of_users(broker, None)
 
 
+@pytest.mark.slow
 def test_rows_that_name_nobody_or_no_time_keep_nobody_from_being_throttled(
     quotas: ClientQuotas, tables: Path, enforcer: EnforcerProcess
 ) -> None:

@@ -35,7 +35,11 @@ def grant(admin: AdminClient, user: str, *operations: AclOperation) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing", [{AclOperation.ALTER_CONFIGS}, {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS}]
+    "missing",
+    [
+        pytest.param({AclOperation.ALTER_CONFIGS}, marks=pytest.mark.slow),
+        {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS},
+    ],
 )
 def test_without_a_right_it_says_so_and_waits_until_it_has_it(
     jars: Path, tmp_path: Path, missing: set[AclOperation]

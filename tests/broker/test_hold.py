@@ -63,7 +63,7 @@ def producers(client: str, jars: Path, settings: dict[str, str], topic: str) -> 
     return PythonProducers(send, settings, topic, 3)
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "java"])
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", pytest.param("java", marks=pytest.mark.slow)])
 def test_new_producers_wait_until_the_hold_ends_by_itself_and_nobody_else_feels_it(
     broker: LocalBroker, topic: str, jars: Path, client: str
 ) -> None:
@@ -182,7 +182,7 @@ def test_super_users_are_never_held(broker: LocalBroker) -> None:
         assert (admin.error(), inner.error()) == (0, 0)
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.slow), "kill"])
 def test_a_broker_that_begins_anew_knows_its_holds(broker: LocalBroker, end: str) -> None:
     with bound(broker, hold(120)):
         getattr(broker, end)()

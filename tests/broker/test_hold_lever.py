@@ -46,6 +46,7 @@ def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
         wait_until(lambda: bindings.describe_all() == {}, "no hold is left")
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_each_broker_has_and_changes_nothing(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start
         enforcer.wait_for("restored")
 
 
+@pytest.mark.slow
 def test_who_takes_over_from_a_killed_one_keeps_the_hold_and_ends_it(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
@@ -111,6 +113,7 @@ def test_who_takes_over_from_a_killed_one_keeps_the_hold_and_ends_it(
     assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
 
 
+@pytest.mark.slow
 def test_the_kill_switch_ends_a_hold_also_with_another_lever(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:

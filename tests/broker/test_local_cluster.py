@@ -13,6 +13,9 @@ from tests.broker.cluster_kit import in_sync, leader_of, replicated_topic
 from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import end_offset, processes_naming, produce, wait_until
 
+# Only tests use a cluster of three; those that do are slow themselves, but for a few.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
@@ -32,7 +35,6 @@ def appended_by_client(log_file: Path, topic: str) -> bool:
     )
 
 
-@pytest.mark.slow
 def test_a_killed_node_is_survived_and_comes_back(cluster: LocalCluster) -> None:
     topic = replicated_topic(cluster, "orders")
     alice = cluster.client_config("alice")
@@ -79,7 +81,6 @@ def test_an_address_before_the_start_is_an_error(tmp_path: Path) -> None:
         _ = LocalCluster(tmp_path).bootstrap_servers
 
 
-@pytest.mark.slow
 def test_all_nodes_die_with_a_killed_parent(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kafka"
     program = (

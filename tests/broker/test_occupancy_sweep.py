@@ -118,6 +118,7 @@ def test_a_sweep_finds_what_the_broker_itself_counts(broker: LocalBroker, first_
     assert settings.check_interval_ms == CHECK_INTERVAL_MS
 
 
+@pytest.mark.slow
 def test_the_model_foretells_what_the_broker_forgets_when_the_printed_command_is_run(
     broker: LocalBroker, jars: Path, first_pid: int
 ) -> None:

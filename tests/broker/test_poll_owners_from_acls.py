@@ -127,7 +127,11 @@ def begins(broker: LocalBroker, user: str, transactional_id: str) -> bool:
 
 @pytest.mark.parametrize(
     "everywhere",
-    [(), (("bob", AclPermissionType.ALLOW),), (("*", AclPermissionType.ALLOW), ("carol", AclPermissionType.DENY))],
+    [
+        pytest.param((), marks=pytest.mark.slow),
+        pytest.param((("bob", AclPermissionType.ALLOW),), marks=pytest.mark.slow),
+        (("*", AclPermissionType.ALLOW), ("carol", AclPermissionType.DENY)),
+    ],
     ids=["no wildcard", "bob everywhere", "everybody but carol"],
 )
 def test_each_client_may_write_what_the_evaluation_says(

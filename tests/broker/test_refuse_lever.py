@@ -156,6 +156,7 @@ def test_what_a_killed_enforcer_left_stays_until_the_next_one_ends_it(
     assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
 
 
+@pytest.mark.slow
 def test_a_cluster_that_somebody_closed_by_removing_the_allow_is_opened_again(
     broker: LocalBroker, tables: Path, acls: AclBindings
 ) -> None:
@@ -194,6 +195,7 @@ def test_the_kill_switch_ends_a_refusal_also_with_another_lever(
         wait_until(lambda: mallory.error() == 0, "she is released")
 
 
+@pytest.mark.slow
 def test_the_allow_for_everyone_stays_until_the_last_refusal_ends(
     broker: LocalBroker, tables: Path, acls: AclBindings
 ) -> None:
@@ -208,6 +210,7 @@ def test_the_allow_for_everyone_stays_until_the_last_refusal_ends(
         wait_until(lambda: found(acls) == set(), "nothing is left")
 
 
+@pytest.mark.slow
 def test_the_allow_for_everyone_stays_if_the_cluster_has_got_other_acls(
     broker: LocalBroker, tables: Path, acls: AclBindings
 ) -> None:
@@ -265,6 +268,7 @@ def test_a_topic_named_hardcode_is_closed_to_nobody(broker: LocalBroker, tables:
         admin.delete_topics(["hardcode"])["hardcode"].result()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_closed_without_acls_is_not_opened(jars: Path, tmp_path: Path) -> None:
     with (
         LocalBroker(tmp_path, jars=jars, allow_everyone_if_no_acl_found="false") as closed,

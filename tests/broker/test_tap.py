@@ -288,7 +288,7 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
     assert [event["learning"] for _, event in read_events(broker, events_topic)] == [True, True]
 
 
-@pytest.mark.parametrize("log_is_on", [True, False])
+@pytest.mark.parametrize("log_is_on", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_idle_broker_is_learned_again_only_if_its_log_was_off(
     log_is_on: bool, broker: LocalBroker, events_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

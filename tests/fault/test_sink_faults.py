@@ -72,6 +72,7 @@ def test_an_exception_in_one_sink_leaves_no_row_twice_and_none_out(
     assert stream.state(spark) == undisturbed.state(spark)
 
 
+@pytest.mark.slow
 def test_optimize_and_quota_changes_of_others_meanwhile_disturb_nothing(
     spark: SparkSession, stream: Stream, undisturbed: Stream
 ) -> None:
@@ -105,7 +106,7 @@ def tap_row(broker_id: int) -> pa.Table:
     return pa.Table.from_pylist([{"broker_id": broker_id}], row_schema("tap_status"))
 
 
-@pytest.mark.parametrize("sink", ["deltalake", "delta-spark"])
+@pytest.mark.parametrize("sink", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
 def test_an_append_that_conflicts_with_a_change_of_the_tables_settings_is_tried_again(
     spark: SparkSession, tmp_path: Path, sink: SinkName, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,9 @@ NEW = 40
 PART = 50
 
 
-@pytest.mark.parametrize("first", range(0, FIXED, PART))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(PART, FIXED, PART))]
+)
 def test_histories_of_a_fixed_seed_say_what_the_rules_say(first: int) -> None:
     mismatches = run(list(range(first, first + PART))).mismatches
 

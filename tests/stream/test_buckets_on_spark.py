@@ -3,6 +3,7 @@
 from datetime import datetime, timezone
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
@@ -14,6 +15,7 @@ HOUR_MS = 3_600_000
 TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_path: Path) -> None:
     streams = [
         Stream(spark, tmp_path / str(buckets), state_buckets=buckets) for buckets in (0, 3, DEFAULT_STATE_BUCKETS)

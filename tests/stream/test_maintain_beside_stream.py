@@ -111,6 +111,7 @@ def tidied(stream: Stream) -> Stream:
     return stream
 
 
+@pytest.mark.slow
 def test_the_number_of_the_last_batch_outlives_the_log(tidied: Stream, tmp_path: Path) -> None:
     # Spark remembers the log of a place where it has been.
     elsewhere = tmp_path / "elsewhere"

@@ -172,6 +172,18 @@ def test_the_next_run_goes_on_with_the_answer(owners: Owners, tmp_path: Path) ->
     assert second.brokers.asked == []
 
 
+def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.reads("a", 1000)
+    assert tap.is_new("a", 6)
+
+    tap.reads("a", 1000 + HOUR_MS)
+    tap.round()
+
+    assert tap.logs["a"].known_ids is None
+    assert len(tap.brokers.asked) == 1
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"nothing\n12345678", b'{"a":[1,2]}\n1234567'])
 def test_a_torn_answer_is_asked_for_again(owners: Owners, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "ids").write_bytes(content)
