@@ -19,7 +19,7 @@ def one_secret(value: str | None, file: Path | None, option: str) -> str | None:
     if file is None:
         return value
     if value is not None:
-        msg = f"{option} (or its variable) and {option}-file say the same thing twice: give one of them"
+        msg = f"{option} (or its variable) and {option}-file both set the same value: give one of them"
         raise typer.BadParameter(msg)
     try:
         first, *_ = file.read_text(encoding="utf-8").splitlines() or [""]

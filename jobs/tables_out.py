@@ -26,7 +26,7 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
         BadParameter: If they ask for two.
     """
     if as_json and as_csv:
-        msg = "--json and --csv are two forms of the same rows: give one of them"
+        msg = "--json and --csv both set the output format: give one of them"
         raise typer.BadParameter(msg)
     if as_json:
         return "json"

@@ -67,13 +67,13 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
         spec = TABLES.get(name)
         if spec is None or not spec.time_column:
             those = ", ".join(name for name, spec in TABLES.items() if spec.time_column)
-            msg = f"--retention {wish}: {name!r} is no table whose rows grow old. There are {those}"
+            msg = f"--retention {wish}: {name!r} is not a table with a retention. Choose from {those}"
             raise TableError(msg)
         if not number.isdecimal():
-            msg = f"--retention {wish}: {number!r} is no number of days. Write {name}=30, say; 0 is for ever"
+            msg = f"--retention {wish}: {number!r} is not a number of days. Write {name}=30, say; 0 is for ever"
             raise TableError(msg)
         if 0 < int(number) < spec.least_days:
-            msg = f"--retention {wish}: {name} is needed for {spec.least_days} days. Keep it so long, or for ever (0)"
+            msg = f"--retention {wish}: {name} is needed for {spec.least_days} days. Give at least that, or 0 for ever"
             raise TableError(msg)
         days[name] = int(number)
     return days

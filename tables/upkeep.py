@@ -122,7 +122,7 @@ def alone(tables: str) -> Iterator[None]:
             lock = held.enter_context(Path(tables, _LOCK).open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            msg = f"another `pid-quota maintain` is at work in {tables}: let it end first"
+            msg = f"another `pid-quota maintain` is running on {tables}: let it end first"
             raise TableError(msg) from error
         except OSError as error:
             msg = f"tables path {tables} is not writable ({error.strerror}). Check who owns it"

@@ -75,7 +75,7 @@ def demo(
             console.print(printable(f"all logs are in {folder}"))
     if not result.as_expected:
         throttled = ", ".join(sorted(result.throttled)) or "nobody"
-        msg = f"mallory has to be throttled and alice not, but throttled was: {throttled}. Try --seconds 180"
+        msg = f"expected mallory alone to be throttled, but these were: {throttled}. Try --seconds 180"
         raise DemoError(msg)
 
 

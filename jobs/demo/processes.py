@@ -76,5 +76,5 @@ class Child:
         code = self._process.poll() if self._process else None
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])
-            msg = f"the {self._name} ended with exit code {code}: {last or 'it said nothing'}. Its log: {self._log}"
+            msg = f"the {self._name} ended with exit code {code}: {last or 'no output'}. Its log: {self._log}"
             raise DemoError(msg)

@@ -43,13 +43,13 @@ def read_quotas(file: Path) -> list[QuotaLine]:
         raise QuotaCommandError(msg) from error
     parse = {".csv": _parse_csv, ".yaml": _parse_yaml, ".yml": _parse_yaml, ".json": _parse_yaml}.get(file.suffix)
     if parse is None:
-        msg = f"--import {file} is neither CSV nor YAML by its name. Call it .csv, .yaml or .json"
+        msg = f"--import {file} has no known file type. Name it .csv, .yaml or .json"
         raise QuotaCommandError(msg)
     lines: dict[str | None, QuotaLine] = {}
     for place, entry in parse(file, text):
         line = _line(file, place, entry)
         if line.entity_name in lines:
-            msg = f"--import {file}, {place}: {line.entity_name or 'the default'} is there twice. Leave one of them"
+            msg = f"--import {file}, {place}: {line.entity_name or 'the default'} appears twice. Keep one of them"
             raise QuotaCommandError(msg)
         lines[line.entity_name] = line
     if not lines:
@@ -71,7 +71,7 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        msg = f"--import {file} is no YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
+        msg = f"--import {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
         raise QuotaCommandError(msg) from error
     if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
         msg = f"--import {file} is not a list of entries. Write '- {{{_NAME}: user1, {_RATE}: 50}}' per line"

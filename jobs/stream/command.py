@@ -155,7 +155,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
     if secret is None:
         return KafkaConfig.load(bootstrap_servers, file)
     if file is not None:
-        msg = f"--kafka-config {file} and --kafka-secret {secret} say the same thing twice: give one of them"
+        msg = f"--kafka-config {file} and --kafka-secret {secret} both set the same value: give one of them"
         raise typer.BadParameter(msg)
     return KafkaConfig.parse(bootstrap_servers, secret_lines(secret), f"secret {secret}")
 

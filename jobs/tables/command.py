@@ -56,7 +56,7 @@ def describe(
     """Describe the tables' contents, or the columns of one table."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     if name and name not in TABLES:
-        msg = f"{name!r} is no table of pid-quota. There are {', '.join(TABLES)}"
+        msg = f"{name!r} is not a table of pid-quota. Choose from {', '.join(TABLES)}"
         raise TableError(msg)
     specs = [TABLES[name]] if name else list(TABLES.values())
     found = _describe_catalog(tables, specs) if is_catalog(tables) else _describe_paths(tables, specs)

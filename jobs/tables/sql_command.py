@@ -39,7 +39,7 @@ def sql(
 
 def _select(text: str | None, view: str | None) -> str:
     if (text is None) == (view is None):
-        msg = "either a SELECT or --view is wanted, such as --view current_throttles"
+        msg = "give a SELECT or --view, such as --view current_throttles"
         raise typer.BadParameter(msg)
     if text is not None:
         return text

@@ -55,7 +55,7 @@ def _print_once(
     now, console = _now(), output()
     if principal is not None:
         if wanted == "csv":
-            msg = "--principal shows several tables, which are no CSV: give --json"
+            msg = "--principal shows several tables, which do not fit into one CSV: give --json"
             raise typer.BadParameter(msg)
         detail = read_detail(tables, principal, now, config)
         typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))

@@ -59,7 +59,7 @@ def _of_catalog(tables: str, sql: str, config: QuotaConfig) -> Answer:
         raise QueryError(msg) from error
     if len(kinds) != 1 or kinds[0] not in _READING:
         found = ", ".join(kinds) or "none"
-        msg = f"one SELECT is wanted, found {found}. This command only reads; put the query in quotes"
+        msg = f"expected one SELECT, found {found}. This command only reads; put the query in quotes"
         raise QueryError(msg)
     with engines.engine(tables) as engine:
         return engine.execute(with_views(sql.rstrip().rstrip(";"), config))
@@ -93,7 +93,7 @@ def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:
     kinds = [statement.type for statement in connection.extract_statements(sql)]
     if len(kinds) != 1 or kinds[0] not in (StatementType.SELECT, StatementType.EXPLAIN):
         found = ", ".join(kind.name for kind in kinds) or "none"
-        msg = f"one SELECT is wanted, found {found}. This command only reads; put the query in quotes"
+        msg = f"expected one SELECT, found {found}. This command only reads; put the query in quotes"
         raise QueryError(msg)
 
 

@@ -103,10 +103,10 @@ def test_retention_is_given_by_table(pid_quota: PidQuota, tmp_path: Path) -> Non
     ("wish", "reason"),
     [
         ("throttle_decisions=1", "is needed for 2 days"),
-        ("producer_id_quotas=5", "no table whose rows grow old"),
-        ("decisions=5", "no table whose rows grow old"),
-        ("tap_status=-1", "no number of days"),
-        ("tap_status", "no number of days"),
+        ("producer_id_quotas=5", "not a table with a retention"),
+        ("decisions=5", "not a table with a retention"),
+        ("tap_status=-1", "not a number of days"),
+        ("tap_status", "not a number of days"),
     ],
 )
 def test_a_retention_that_makes_no_sense_is_refused_before_anything_is_done(

@@ -53,7 +53,7 @@ def test_what_describe_writes_can_be_imported(
     [
         ("a.csv", "entity_name,producer_ids_rate\nalice,5\nbob,0\n", "line 3: producer_ids_rate=0.0 is not a quota"),
         ("a.csv", "entity_name,producer_ids_rate\nalice,many\n", "line 2: could not convert"),
-        ("a.csv", "entity_name,producer_ids_rate\nalice,5\nalice,6\n", "alice is there twice"),
+        ("a.csv", "entity_name,producer_ids_rate\nalice,5\nalice,6\n", "alice appears twice"),
         ("a.csv", "user,rate\nalice,5\n", "has the columns ['user', 'rate']"),
         ("a.csv", "entity_name,producer_ids_rate\n", "holds no quota"),
         ("a.yaml", "- {entity_name: User:alice, producer_ids_rate: 5}\n", "entry 1: entity_name"),
@@ -61,8 +61,8 @@ def test_what_describe_writes_can_be_imported(
         ("a.yaml", "- {entity_name: alice, producer_ids_rate: .nan}\n", "is not a quota"),
         ("a.yaml", "- {entity_name: alice, producer_byte_rate: 5}\n", "has the fields"),
         ("a.yaml", "alice: 5\n", "is not a list of entries"),
-        ("a.yaml", "[unclosed", "is no YAML"),
-        ("a.txt", "alice=5", "neither CSV nor YAML"),
+        ("a.yaml", "[unclosed", "is not valid YAML"),
+        ("a.txt", "alice=5", "no known file type"),
     ],
 )
 def test_a_file_with_one_mistake_sets_nothing_and_says_where(
