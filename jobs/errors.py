@@ -9,10 +9,6 @@ class ForeignPackageError(JobError):
     """Raised when another library's module is found where one of ours should be."""
 
 
-class ConfigFileError(JobError):
-    """Raised when a file of client settings can't be read."""
-
-
 class QuotaCommandError(JobError):
     """Raised when `pid-quota quotas` gets invalid quotas or files."""
 

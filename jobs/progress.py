@@ -15,10 +15,6 @@ Report = Callable[[float, float], None]
 _STEP_S = 0.5
 
 
-def unheard(_done: float, _total: float) -> None:
-    """Ignore a report."""
-
-
 def say(text: str, console: Console | None = None) -> None:
     """Print what a command does that is silent for long."""
     console = console or Console(stderr=True)

@@ -206,18 +206,16 @@ def estimated_bytes(pids: float) -> int:
     return round(pids * BYTES_PER_PID)
 
 
-def owners_of(
-    replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]], unknown: str = "unknown"
-) -> CensusOwners:
+def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]]) -> CensusOwners:
     """Join the producer ids of replicas with their owners.
 
     Args:
         replicas: Of a census.
         bound: Principal and hand-out time (ms since the epoch) by producer id.
-        unknown: Principal of ids that are not in `bound`.
     """
     columns: Sequence[Int64s] = [replica.producer_ids for replica in replicas]
     ids: Int64s = np.unique(np.concatenate(columns)) if columns else np.empty(0, np.int64)
+    unknown = "unknown"
     principals = (unknown, *sorted({principal for principal, _ in bound.values()} - {unknown}))
     code_of = {principal: code for code, principal in enumerate(principals)}
     told = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]

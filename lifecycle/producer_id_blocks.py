@@ -88,12 +88,11 @@ class Violation:
     other: int
 
 
-def find_violations(blocks: Iterable[Block], tolerance_ms: int = CLOCK_TOLERANCE_MS) -> list[Violation]:
+def find_violations(blocks: Iterable[Block]) -> list[Violation]:
     """Check blocks against the promises of KIP-730: no overlap, start >= last end, epoch not stale.
 
     Args:
         blocks: All known ones, each once, in any order.
-        tolerance_ms: Clock skew between controllers; overlaps count regardless.
     """
     known = list(blocks)
     found = [*_overlaps(known)]
@@ -101,7 +100,7 @@ def find_violations(blocks: Iterable[Block], tolerance_ms: int = CLOCK_TOLERANCE
     by_time = sorted(known, key=lambda block: (block.allocated_at_ms, block.first))
     settled, last_end, newest_epoch = 0, 0, dict[int, int]()
     for number, block in enumerate(by_time):
-        while settled < number and by_time[settled].allocated_at_ms <= block.allocated_at_ms - tolerance_ms:
+        while settled < number and by_time[settled].allocated_at_ms <= block.allocated_at_ms - CLOCK_TOLERANCE_MS:
             old = by_time[settled]
             last_end = max(last_end, old.end)
             newest_epoch[old.broker_id] = max(newest_epoch.get(old.broker_id, -1), old.broker_epoch)

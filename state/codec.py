@@ -109,7 +109,7 @@ def _unwrap(magic: bytes, content: bytes) -> bytes:
         raise LedgerCodecError(msg)
     version = content[len(MAGIC)]
     if version != VERSION:
-        msg = f"ledger has version {version}, this release reads {VERSION}: it learns anew for a window"
+        msg = f"ledger has version {version}, this release reads {VERSION}: it restarts in learning mode for a window"
         raise LedgerCodecError(msg)
     body = content[_HEADER_BYTES:]
     if zlib.crc32(body).to_bytes(4, "big") != content[len(MAGIC) + 1 : _HEADER_BYTES]:

@@ -11,7 +11,7 @@ _REMEDIES = (
     (
         r"Python worker (exited unexpectedly|failed to connect back)|ExecutorLostFailure"
         r"|java\.io\.IOException: (Stream closed|Broken pipe|Connection reset)",
-        "a worker of Spark was killed, by lack of memory most likely: give it more, or take fewer records with "
+        "a Spark worker was killed, most likely out of memory: give it more memory, or take fewer records with "
         "--max-offsets-per-trigger, and start it again; no batch is lost",
     ),
     (r"No space left on device", "a disk is full: free space below --tables and --checkpoint and start it again"),

@@ -54,7 +54,7 @@ class StreamOptions:
         tables: Folder of path tables, or `catalog.schema`.
         checkpoint: Folder of the checkpoint.
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
-        learn_until_ms: At the first start only: until this event time unseen PIDs are not charged.
+        learn_until_ms: At the first start only: until this event time only PIDs that a tap knows to be new are charged.
         learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
         max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger.
         max_principals: Maximum number of tracked principals; others share entries that are never enforced.

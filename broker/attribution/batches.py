@@ -51,7 +51,7 @@ class Batches:
         self.known_ids: KnownIds | None = None
         """What the brokers held when they were asked."""
         self.asked: Watched | None = None
-        """For which watch over this broker they were asked."""
+        """The watch for which the brokers were last asked."""
         self._learn_ms = learn_ms
         self.counters = AttributionCounters()
         self.borrowed: deque[BorrowedId] = deque(maxlen=_BORROWED_SAMPLES)

@@ -99,7 +99,7 @@ def _binding(entity: QuotaEntity, until_ms: int) -> AclBinding:
 
 
 def _require_short(until_ms: int) -> None:
-    """Whatever asks for it: never for longer than the brokers would take."""
+    """Refuse a hold that is longer than the brokers would take."""
     if until_ms > time.time() * 1000 + LONGEST_HOLD_MS:
         msg = f"a hold until {until_ms} ms is longer than an hour, which the brokers would ignore"
         raise ClientQuotaRefusedError(msg)

@@ -55,7 +55,7 @@ class NewPidBindings:
     def _set(self, entity: QuotaEntity, value: float | None) -> None: ...
 
     def _require_named(self, entity: QuotaEntity) -> None:
-        """Whatever asks for it: never everybody."""
+        """Refuse an entity that would match every user."""
         if not entity.is_hold or entity.user in (None, "*", "ANONYMOUS"):
             msg = f"{self._one} on {entity} is never set"
             raise ClientQuotaRefusedError(msg)

@@ -51,7 +51,7 @@ class ProducersAdmin(ClusterAdmin):
         return self._ask("ask", DescribeProducersRequest(topics=topics), broker_id)
 
     def hidden_topic(self) -> str | None:
-        """A topic that this user may not describe, None if there is none: it is left out of all other answers, unsaid.
+        """A topic that this user may not describe, if any: brokers silently omit it from their other answers.
 
         Raises:
             BrokerUnreachableError: a broker does not answer.

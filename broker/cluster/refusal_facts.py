@@ -13,7 +13,7 @@ from broker.cluster.refusal_bindings import HARDCODE
 
 _GROUP_AUTHORIZATION_FAILED = 30
 _PROBE = AclBinding("group", "pid-quota-probe", "User:pid-quota-probe", "read")
-"""Concerns nobody, and closes a group that nobody uses."""
+"""An ACL for a principal and a group that do not exist."""
 _PROBE_S = 1.0
 _PAUSE_S = 0.02
 

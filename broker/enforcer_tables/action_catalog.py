@@ -82,7 +82,7 @@ class CatalogActions:
     """Reads and writes `enforcement_actions`."""
 
     def __init__(self, engine: Engine) -> None:
-        """Nothing is asked yet; `engine` as of `CatalogDecisions`."""
+        """Take the engine; as `CatalogDecisions`."""
         self._engine = engine
         self._sequence = count()
         self._written = 0

@@ -19,7 +19,7 @@ class LogFile:
     """Reads a file that others append to, rename, compress and truncate."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is opened yet; the file need not exist.
+        """Prepare to tail a file.
 
         Args:
             path: current name of the file, which need not exist yet.

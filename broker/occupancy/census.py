@@ -17,15 +17,15 @@ _NOT_ALIVE = "the cluster does not count it among its living brokers"
 
 @dataclass(frozen=True)
 class TakenCensus:
-    """A census, and what is to be said about it.
+    """A census and its diagnostics.
 
     Attributes:
         census: What was found.
         expirations: Settings of each broker, by id.
         unanswered: Replicas that are missing.
-        down: Brokers that should hold replicas and told nothing at all, and why.
-        requests: That were sent to brokers for it.
-        is_tapped: Whether there is a topic that tells whose producer ids are.
+        down: Brokers that should hold replicas and returned nothing, and why.
+        requests: Number of requests sent.
+        is_tapped: Whether the topic `producer-principals` exists.
     """
 
     census: Census

@@ -119,7 +119,7 @@ class OccupancyAdmin(ProducersAdmin):
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), names)
         found = self._ask("describe_configs", [resource], config_filter="all")["broker"][str(broker_id)]
         if _TRANSACTIONAL_EXPIRATION not in found:
-            msg = f"broker {broker_id} does not show {_EXPIRATION}: grant DESCRIBE_CONFIGS on the cluster"
+            msg = f"broker {broker_id} does not show {_TRANSACTIONAL_EXPIRATION}: grant DESCRIBE_CONFIGS on the cluster"
             raise ClusterRequestError(msg)
         transactional_ms = int(found[_TRANSACTIONAL_EXPIRATION]["value"])
         # Before Kafka 3.4 (KIP-854) the other setting applies to both.

@@ -46,7 +46,7 @@ NO_QUESTIONS = Questions()
 
 
 class _StoppedError(Exception):
-    """Ends the questions of a tap that stops."""
+    """Cancels a pending question when the tap stops."""
 
 
 def ask_brokers(settings: Mapping[str, object]) -> AskBrokers:
@@ -89,7 +89,7 @@ class Asking:
 
     @classmethod
     def of(cls, questions: Questions, learn_ms: int, file: Path | None) -> "Asking | None":
-        """Return what asks; None if nothing may be asked, or nothing is learned."""
+        """Return an instance; None if the tap may not ask, or does not learn."""
         return cls(questions.held_ids, learn_ms, file, questions.say) if questions.held_ids and learn_ms else None
 
     def load(self) -> None:

@@ -87,14 +87,14 @@ def read_heartbeats(config: Mapping[str, str]) -> dict[int, TapHeartbeat]:
     return found
 
 
-def running_brokers(config: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> list[int]:
+def running_brokers(config: Mapping[str, str]) -> list[int]:
     """Ids of the brokers that are up.
 
     Raises:
         BrokerUnreachableError: none answers.
     """
     try:
-        return sorted(AdminClient({**config, "log_level": 0}).list_topics(timeout=timeout_s).brokers)
+        return sorted(AdminClient({**config, "log_level": 0}).list_topics(timeout=_TIMEOUT_S).brokers)
     except KafkaException as error:
         msg = f"no Kafka broker answers at {config['bootstrap.servers']} ({error.args[0].str()}): check the address"
         raise BrokerUnreachableError(msg) from error

@@ -24,7 +24,11 @@ Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per
 KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
 KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
 LearnSeconds = Annotated[
-    int | None, typer.Option(min=0, help="At the first start: charge no PID for this long. [default: the window]")
+    int | None,
+    typer.Option(
+        min=0,
+        help="At the first start: charge only PIDs that a tap knows to be new. [default: the window]",
+    ),
 ]
 NewCheckpoint = Annotated[
     bool,

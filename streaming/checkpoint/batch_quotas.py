@@ -74,7 +74,7 @@ def _name(principal: str) -> str:
 
 
 def newest(rows: Iterable[Mapping[str, Any]]) -> Quotas:
-    """Return the quotas in force of the table's rows: of each entity the newest. Other rows are said, once."""
+    """Return the newest valid row of each entity as quotas; log each invalid row once."""
     judged = judge(rows)
     for fault in judged.said():
         _say_once(fault)

@@ -75,7 +75,7 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     try:
         return msgspec.json.decode(file.read_bytes(), type=LossRecord) if file.exists() else LossRecord()
     except (OSError, msgspec.MsgspecError) as error:
-        msg = f"{file} can't be read ({error}): delete it, and losses that were said before may be said again"
+        msg = f"{file} can't be read ({error}): delete it; losses already reported may be reported again"
         raise CheckpointError(msg) from error
 
 

@@ -39,7 +39,7 @@ class PreAggregate:
 
     Attributes:
         quantum_ms: Length of a quantum in milliseconds.
-        contract: What events must satisfy; if it needs brokers, principals are pre_aggregated per broker.
+        contract: What events must satisfy; if it needs brokers, events are pre-aggregated per broker.
         late_grace_ms: Events older than their principal's time by more than this are late.
         topic: Where the records come from.
         max_principals: Most principals tracked one by one; see `streaming.decode.overflow`.

@@ -119,9 +119,8 @@ def ledgers_in(stored: bytes) -> dict[str, bytes]:
 
 def _read(stored: bytes) -> _Content:
     if not stored.startswith(_MAGIC):
-        msg = (
-            f"state has the form {stored[: len(_MAGIC)]!r}, this release reads {_MAGIC!r}: it learns anew for a window"
-        )
+        found = stored[: len(_MAGIC)]
+        msg = f"state has the form {found!r}, this release reads {_MAGIC!r}: it restarts in learning mode for a window"
         raise LedgerCodecError(msg)
     try:
         return _decoder.decode(memoryview(stored)[len(_MAGIC) :])

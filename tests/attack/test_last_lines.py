@@ -64,7 +64,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_batch(broker: LocalBroker, s
                 kill_workers(process.pid)
                 time.sleep(0.05)
         said = last_line(stream, process)
-    assert "a worker of Spark was killed" in said
+    assert "a Spark worker was killed" in said
 
 
 def test_a_second_stream_on_a_checkpoint_and_two_that_start_at_once(stream: StreamCommand, tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def test_ledgers_of_a_state_version_that_is_not_read_any_more_learn_for_a_window
     lost = [row["reason"] for row in stream.rows("quarantined_events") if "lost" in str(row["reason"])]
     phases = {row["phase"] for row in stream.rows(METRICS) if row["batch_id"] > last_batch}
     assert len(lost) == len(from_the_start.state(spark))
-    assert all("it learns anew for a window" in str(reason) and "\n" not in str(reason) for reason in lost)
+    assert all(
+        "it restarts in learning mode for a window" in str(reason) and "\n" not in str(reason) for reason in lost
+    )
     assert phases == {"learning"}
 
 

@@ -214,6 +214,25 @@ def test_the_pure_packages_know_no_engine_file_or_clock(path: Path) -> None:
     assert foreign <= ({"secrets", "time"} if path.name == SELF_CONTAINED else set())
 
 
+def called(path: Path) -> set[str]:
+    """Names of the functions that a file calls, without what they belong to."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return {each.id if isinstance(each, ast.Name) else getattr(each, "attr", "") for each in calls}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if name(path).startswith(PURE_PACKAGES)], ids=name)
+def test_the_pure_packages_open_nothing(path: Path) -> None:
+    functions = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert not any(isinstance(each, ast.Name) and each.id in {"open", "print", "input"} for each in functions)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if name(path).startswith((*PURE_PACKAGES, "tables"))], ids=name
+)
+def test_no_module_is_imported_past_the_rules(path: Path) -> None:
+    assert not called(path) & {"import_module", "__import__", "exec", "eval"}
+
+
 def test_at_most_one_module_of_the_state_knows_the_clock() -> None:
     assert sum("time" in imports(path) for path in (ROOT / "state").rglob("*.py")) <= 1
 

@@ -30,10 +30,10 @@ AT_ONCE = "An error occurred while calling o136.start.\n: [CONCURRENT_STREAM_LOG
         (Py4JError("An error occurred while calling o91.awaitAnyTermination"), "its JVM is gone"),
         (Py4JNetworkError("Answer from Java side is empty"), "its JVM is gone"),
         (ConnectionRefusedError(111, "Connection refused"), "its JVM is gone"),
-        (StreamingQueryException(WORKER), "a worker of Spark was killed"),
+        (StreamingQueryException(WORKER), "a Spark worker was killed"),
         (
             StreamingQueryException(WORKER.replace(CRASHED, "java.io.IOException: Stream closed")),
-            "a worker of Spark was",
+            "a Spark worker was",
         ),
         (StreamingQueryException(OTHER), "the stream ended with an error: org.apache.spark.SparkException: the moon"),
     ],
