@@ -95,7 +95,7 @@ class Batches:
         self.newest_line_ms = ts
         producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
         learning, asked_at_ms = self.learning.is_learning(ts, self._learn_ms), None
-        if learning and self.asked is not None and self._is_new(producer_id):
+        if learning and self.asked is not None and self._is_new(producer_id, ts):
             learning, asked_at_ms = False, self.asked.asked_at_ms
         owner = self._owner(thread, batch, numbered=numbered)
         if owner is None or owner is _DISPUTED:
@@ -126,10 +126,12 @@ class Batches:
             return (event, owner)
         return (event,)
 
-    def _is_new(self, producer_id: int) -> bool:
-        """Whether no broker held an id when they were asked on behalf of this watch."""
+    def _is_new(self, producer_id: int, timestamp_ms: int) -> bool:
+        """Whether no broker held an id when they were asked on behalf of this watch, before this line."""
         asked, known = self.asked, self.known_ids
-        return asked is not None and asked.since_ms == self.learning.since_ms and producer_id not in (known or ())
+        if asked is None or known is None or asked.since_ms != self.learning.since_ms:
+            return False
+        return timestamp_ms > known.answered_at_ms and producer_id not in known
 
     def _is_duplicate(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
         if self._deduplicator is None or not self._deduplicator.is_duplicate(ts, producer_id, principal, client_id):

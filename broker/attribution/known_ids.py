@@ -28,13 +28,16 @@ class KnownIds:
     """A sorted set of producer ids: 8 bytes each.
 
     Args:
-        watched: by stream of lines, what had been read.
+        watched: by stream of lines, what had been read when the brokers were asked.
         ids: sorted, without repeats.
+        answered_at_ms: when the last broker had answered. An old id of an earlier line may be missing, because its
+            topic may be gone since.
     """
 
-    def __init__(self, watched: Mapping[str, Watched], ids: "array[int]") -> None:
+    def __init__(self, watched: Mapping[str, Watched], ids: "array[int]", answered_at_ms: int = 0) -> None:
         self.watched = dict(watched)
         self.ids = ids
+        self.answered_at_ms = answered_at_ms
 
     @classmethod
     def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":

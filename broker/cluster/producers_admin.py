@@ -9,7 +9,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest, DescribeProducersReques
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
-from wire.topics import is_own_topic
+from wire.topics import OWN_TOPICS
 
 PARTITIONS_PER_REQUEST = 20
 REQUESTS_PER_SECOND = 5.0
@@ -59,7 +59,8 @@ class ProducersAdmin(ClusterAdmin):
         """
         # What brokers have on their disks is shown to who may describe the cluster, whatever is granted on topics.
         found: set[str] = set()
-        for broker_id in self.broker_ids():
+        alive = [broker for broker in self._ask("describe_cluster")["brokers"] if not broker.get("is_fenced")]
+        for broker_id in sorted(int(broker.get("broker_id", broker.get("node_id"))) for broker in alive):
             # kafka-python's own call asks for the topics that the user may see.
             folders = self._ask("ask", DescribeLogDirsRequest(topics=None), broker_id).results
             if all(folder.error_code for folder in folders):
@@ -93,7 +94,7 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], None]) -> Iterator[l
     for _ in range(_ROUNDS):
         moved: set[tuple[str, int]] = set()
         for leader, partitions in sorted(admin.partitions_by_leader(with_leaderless=True).items()):
-            wanted = sorted(each for each in partitions if not is_own_topic(each[0]) and (left is None or each in left))
+            wanted = sorted(each for each in partitions if each[0] not in OWN_TOPICS and (left is None or each in left))
             if leader < 0:
                 moved.update(wanted)
                 continue

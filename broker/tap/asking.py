@@ -6,21 +6,19 @@ waiting: all that it sees in the first window is marked `learning`.
 """
 
 import threading
-from array import array
+import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from broker.attribution.attribution import Attribution
 from broker.attribution.known_ids import KnownIds, Watched
 from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
+from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.log_levels_watch import LevelsQuestion
 
-_RETRY_S = 60.0
+_RETRY_S = 30.0
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
@@ -73,42 +71,55 @@ class Asking:
     Args:
         ask: asks the brokers; raises `BrokerError`.
         learn_ms: how long a watch learns if nothing is asked.
-        file: keeps the last answer for the next run; None for nowhere.
+        file: keeps the answers for the next run; None for nowhere.
         say: called with a line for the operator.
+        wall_clock: seconds since the epoch.
     """
 
     def __init__(
-        self, ask: AskBrokers, learn_ms: int, file: Path | None = None, say: Callable[[str], None] = lambda _: None
+        self,
+        ask: AskBrokers,
+        learn_ms: int,
+        file: Path | None = None,
+        say: Callable[[str], None] = lambda _: None,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._ask, self._learn_ms, self._file, self._say = ask, learn_ms, file, say
-        self._known: KnownIds | None = None
+        self._wall_clock = wall_clock
+        # By stream. A later answer never replaces one: it holds what was charged or refused since.
+        self._known: dict[str, KnownIds] = {}
         self._answer: KnownIds | str | None = None
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
         self._told = ""
 
     @classmethod
-    def of(cls, questions: Questions, learn_ms: int, file: Path | None) -> "Asking | None":
+    def of(
+        cls, questions: Questions, learn_ms: int, file: Path | None, wall_clock: Callable[[], float]
+    ) -> "Asking | None":
         """Return an instance; None if the tap may not ask, or does not learn."""
-        return cls(questions.held_ids, learn_ms, file, questions.say) if questions.held_ids and learn_ms else None
+        if not questions.held_ids or not learn_ms:
+            return None
+        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock)
 
     def load(self) -> None:
-        """Load the answer of the last run; a file that can't be read is asked for again."""
+        """Load the answers of the last run; a file that can't be read is asked for again."""
         if self._file is not None:
-            self._known = _load(self._file)
+            self._known = load_answers(self._file)
 
     def step(self, brokers: Mapping[str, Attribution], now_s: float, stop: threading.Event) -> None:
         """Ask for watches that have begun, and give what was answered to their brokers' attributions."""
+        for stream, each in brokers.items():
+            if stream in self._known and not self._covers(self._known[stream], stream, each):
+                # Over, or begun anew: 80 MB for ten million ids.
+                del self._known[stream]
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
             self._thread = None
-            self._take(now_s)
-        if self._known is not None and not any(each.learning.lasts(self._learn_ms) for each in brokers.values()):
-            # Nobody learns any more: 80 MB for ten million ids.
-            self._known = None
+            self._take(brokers, now_s)
         for stream, each in brokers.items():
-            each.known_ids = self._known
-            each.asked = None if self._known is None else self._known.watched.get(stream)
+            each.known_ids = self._known.get(stream)
+            each.asked = None if each.known_ids is None else each.known_ids.watched[stream]
         if self._thread is None and now_s >= self._retry_at and any(map(self._is_unasked, brokers.values())):
             watched = {
                 stream: Watched(each.learning.since_ms, each.learning.newest_ms) for stream, each in brokers.items()
@@ -117,8 +128,11 @@ class Asking:
             self._thread.start()
 
     def _is_unasked(self, broker: Attribution) -> bool:
-        watch = broker.learning
-        return watch.lasts(self._learn_ms) and (broker.asked is None or broker.asked.since_ms != watch.since_ms)
+        return broker.asked is None and broker.learning.lasts(self._learn_ms)
+
+    def _covers(self, known: KnownIds, stream: str, broker: Attribution) -> bool:
+        watched, watch = known.watched.get(stream), broker.learning
+        return watched is not None and watched.since_ms == watch.since_ms and watch.lasts(self._learn_ms)
 
     def close(self) -> None:
         """Wait for the thread, which ends once the tap is told to stop."""
@@ -128,19 +142,22 @@ class Asking:
     def _run(self, watched: Mapping[str, Watched], stop: threading.Event) -> None:
         self._answer = "it failed"
         try:
-            self._answer = self._ask(watched, stop)
+            answer = self._ask(watched, stop)
+            answer.answered_at_ms = round(self._wall_clock() * 1000)
+            self._answer = answer
         except _StoppedError:
             self._answer = None
         except BrokerError as error:
             self._answer = str(error)
 
-    def _take(self, now_s: float) -> None:
+    def _take(self, brokers: Mapping[str, Attribution], now_s: float) -> None:
         answer, self._answer = self._answer, None
         if isinstance(answer, KnownIds):
-            self._known = answer
+            found = {stream: answer for stream, each in brokers.items() if self._covers(answer, stream, each)}
+            self._known = found | self._known
             text = f"{len(answer)} producer ids were there before; from now on all others count"
             if self._file is not None:
-                _save(self._file, answer)
+                save_answers(self._file, self._known)
         elif answer is not None:
             self._retry_at = now_s + _RETRY_S
             text = f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s"
@@ -149,23 +166,3 @@ class Asking:
         if text != self._told:
             self._say(text)
             self._told = text
-
-
-def _save(file: Path, known: KnownIds) -> None:
-    """Save atomically; what can't be saved is asked for again by the next run."""
-    new = file.with_name(file.name + ".new")
-    with suppress(OSError), new.open("wb") as out:
-        out.write(msgspec.json.encode(known.watched) + b"\n")
-        known.ids.tofile(out)
-        new.replace(file)
-
-
-def _load(file: Path) -> KnownIds | None:
-    ids = array("q")
-    try:
-        with file.open("rb") as content:
-            watched = msgspec.json.decode(content.readline(), type=dict[str, Watched])
-            ids.frombytes(content.read())
-    except (OSError, ValueError):
-        return None
-    return KnownIds(watched, ids)

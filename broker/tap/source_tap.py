@@ -89,7 +89,7 @@ class SourceTap:
         self._clock = clock
         self._learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
-        self._asking = Asking.of(questions, self._learn_ms, answer_file)
+        self._asking = Asking.of(questions, self._learn_ms, answer_file, wall_clock)
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None

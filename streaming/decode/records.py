@@ -200,7 +200,8 @@ def _decode_one(value: bytes | None) -> tuple[_Event | None, str]:
 
 
 def _fits(event: _Event) -> bool:
-    longs_fit = all(-MAX_INT64 <= number + 1 <= MAX_INT64 + 1 for number in (event.producer_id, event.timestamp_ms))
+    longs = (event.producer_id, event.timestamp_ms, event.asked_at_ms or 0)
+    longs_fit = all(-MAX_INT64 <= number + 1 <= MAX_INT64 + 1 for number in longs)
     return longs_fit and -MAX_INT32 <= (event.broker_id or 0) + 1 <= MAX_INT32 + 1
 
 

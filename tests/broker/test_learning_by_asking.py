@@ -18,6 +18,8 @@ from broker.errors import ClusterRequestError
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.source_tap import SourceTap
+from tests.broker.cluster_kit import replicated_topic
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
 
 HOUR_S = 3600.0
@@ -142,3 +144,22 @@ def test_who_may_not_describe_the_cluster_can_not_learn_by_asking(broker: LocalB
     cluster = only_for(broker, ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE)
     with cluster, pytest.raises(ClusterRequestError, match="grant DESCRIBE on the cluster"):
         asked(broker, "alice")
+
+
+@pytest.mark.slow
+def test_a_cluster_with_a_dead_broker_answers_for_all_that_have_a_leader(jars: Path, tmp_path: Path) -> None:
+    with LocalCluster(tmp_path, jars=jars) as cluster:
+        topic = replicated_topic(cluster, "orders", partitions=6)
+        settings = cluster.client_config("alice")
+        old = Producer({**settings, "enable.idempotence": True, "log_level": 0})
+        for partition in range(6):
+            send(old, topic, partition)
+        cluster.kill(cluster.node_ids[-1])
+        living = settings["bootstrap.servers"].split(",")[:-1]
+        admin = AdminClient({**cluster.client_config("alice"), "bootstrap.servers": ",".join(living), "log_level": 0})
+        wait_until(lambda: len(admin.list_topics(timeout=LIMIT_S).brokers) == 2, "the controller has taken it for dead")
+        kafka = KafkaConfig({**cluster.client_config("alice"), "bootstrap.servers": ",".join(living)}).kafka_python()
+
+        found = ask_brokers(kafka)({}, threading.Event())
+
+    assert len(found) == 1

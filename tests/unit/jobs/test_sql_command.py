@@ -165,8 +165,8 @@ def test_a_view_is_shown_by_its_name(pid_quota: PidQuota, tmp_path: Path) -> Non
     ("arguments", "said"),
     [
         (("--view", "throttled"), "there is no view throttled: choose one of"),
-        (("--view", "current_throttles", "SELECT 1"), "either a SELECT or --view"),
-        ((), "either a SELECT or --view"),
+        (("--view", "current_throttles", "SELECT 1"), "give a SELECT or --view"),
+        ((), "give a SELECT or --view"),
     ],
 )
 def test_it_takes_one_query_or_one_view_that_exists(

@@ -64,6 +64,8 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
         (event(producer_id=1.5), "not an event"),
         (event(producer_id=None), "not an event"),
         (event(producer_id=2**63), "range of int64"),
+        *((event(asked_at_ms=number), "range of int64") for number in (2**63, 2**64, 10**30, -(2**63) - 1)),
+        *((event(asked_at_ms=value), "not an event") for value in ("7", 1.5, True, [7])),
         (event(producer_id=-2), "producer_id is below -1"),
         (event(timestamp_ms=-1), "timestamp_ms is negative"),
         (event(timestamp_ms=NOW_MS + SKEW_MS + 1), "timestamp_ms is in the future"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from broker.attribution.attribution import Attribution
 from broker.attribution.bindings import Bindings
+from broker.attribution.known_ids import KnownIds, Watched
 from broker.attribution.owners import Owners
 from broker.errors import TapError
 from broker.log.log_layout import LogLine, parse_line
@@ -23,6 +25,8 @@ LOGS = Path(__file__).parents[1]
 RAW_LINES = (LOGS / "broker_lines.jsonl").read_bytes().splitlines()
 LINES = [parse_line(line) for line in RAW_LINES]
 OLD_LINES = [parse_line(line) for line in (LOGS / "broker_lines_3_9.jsonl").read_bytes().splitlines()]
+
+HOUR_MS = 3_600_000
 
 
 @pytest.fixture
@@ -127,6 +131,50 @@ def test_events_of_a_newly_watched_broker_are_marked_and_later_ones_are_not(owne
 
     assert {event.learning for event in feed(attribution, LINES)} == {True}
     assert {event.learning for event in feed(attribution, later)} == {False}
+
+
+def asked_marks(attribution: Attribution, known: KnownIds) -> dict[int, set[tuple[bool, int | None]]]:
+    """Learning and `asked_at_ms` of the recorded log's events, by producer id, with an answer given before them."""
+    attribution.learning.observe(LINES[0].ts - 1000, HOUR_MS)
+    attribution.known_ids, attribution.asked = known, known.watched["a"]
+    found: dict[int, set[tuple[bool, int | None]]] = {}
+    for event in feed(attribution, LINES):
+        found.setdefault(event.producer_id, set()).add((event.learning, event.asked_at_ms))
+    return found
+
+
+def answer(ids: list[int], answered_at_ms: int, since_ms: int = LINES[0].ts - 1000) -> KnownIds:
+    return KnownIds({"a": Watched(since_ms, 77_000)}, array("q", ids), answered_at_ms)
+
+
+def test_an_id_that_brokers_held_is_learned_and_any_other_is_new(owners: Owners) -> None:
+    marks = asked_marks(Attribution(1, owners, learn_ms=HOUR_MS), answer([0, 2], LINES[0].ts - 1))
+
+    assert marks[0] == marks[2] == {(True, None)}
+    assert marks[1] == marks[3] == {(False, 77_000)}
+
+
+def test_a_line_older_than_the_answer_is_learned_since_its_topic_may_be_gone(owners: Owners) -> None:
+    marks = asked_marks(Attribution(1, owners, learn_ms=HOUR_MS), answer([0], LINES[-1].ts + 1))
+
+    assert set.union(*marks.values()) == {(True, None)}
+
+
+def test_an_answer_for_another_watch_says_nothing(owners: Owners) -> None:
+    marks = asked_marks(Attribution(1, owners, learn_ms=HOUR_MS), answer([0], LINES[0].ts - 1, since_ms=1))
+
+    assert set.union(*marks.values()) == {(True, None)}
+
+
+def test_a_gap_within_lines_that_are_read_at_once_ends_what_an_answer_says(owners: Owners) -> None:
+    attribution = Attribution(1, owners, learn_ms=HOUR_MS)
+    known = answer([], LINES[0].ts - 1)
+    attribution.learning.observe(LINES[0].ts - 1000, HOUR_MS)
+    attribution.known_ids, attribution.asked = known, known.watched["a"]
+
+    attribution.learning.restart()
+
+    assert {event.learning for event in feed(attribution, LINES)} == {True}
 
 
 def test_an_event_names_topic_partition_and_epoch(owners: Owners) -> None:

@@ -1,0 +1,62 @@
+"""The file beside a tap's position that keeps which producer ids the brokers held when they were asked."""
+
+import os
+import zlib
+from array import array
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from broker.attribution.known_ids import KnownIds, Watched
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """An answer, of which the ids follow behind the first line of the file."""
+
+    streams: list[str]
+    watched: dict[str, Watched]
+    answered_at_ms: int
+    count: int
+    crc32: int
+
+
+def save_answers(file: Path, answers: Mapping[str, KnownIds]) -> None:
+    """Save the answers of all streams atomically; what can't be saved is asked for again by the next run."""
+    distinct = list({id(each): each for each in answers.values()}.values())
+    head = [
+        _Kept(
+            [stream for stream, answer in answers.items() if answer is each],
+            each.watched,
+            each.answered_at_ms,
+            len(each),
+            zlib.crc32(each.ids),
+        )
+        for each in distinct
+    ]
+    new = file.with_name(file.name + ".new")
+    with suppress(OSError):
+        with new.open("wb") as out:
+            out.write(msgspec.json.encode(head) + b"\n")
+            for each in distinct:
+                each.ids.tofile(out)
+            out.flush()
+            os.fsync(out.fileno())
+        new.replace(file)
+
+
+def load_answers(file: Path) -> dict[str, KnownIds]:
+    """Load what was saved; nothing if the file is missing, cut or damaged: a wrong id would charge an old producer."""
+    found: dict[str, KnownIds] = {}
+    try:
+        with file.open("rb") as content:
+            for kept in msgspec.json.decode(content.readline(), type=list[_Kept]):
+                ids = array("q")
+                ids.frombytes(content.read(kept.count * ids.itemsize))
+                if len(ids) != kept.count or zlib.crc32(ids) != kept.crc32:
+                    return {}
+                found |= dict.fromkeys(kept.streams, KnownIds(kept.watched, ids, kept.answered_at_ms))
+    except (OSError, ValueError):
+        return {}
+    return found
