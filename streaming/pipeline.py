@@ -16,7 +16,7 @@ from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
-from streaming.checkpoint.identity import CheckpointOptions
+from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity
 from streaming.checkpoint.recovery import EARLIEST, open_identity
 from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.deltalake_sink import DeltalakeSink
@@ -109,10 +109,7 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     """
     identity = open_identity(spark, options.tables, options.of_checkpoint, new_checkpoint=options.new_checkpoint)
     options = replace(options, state_buckets=identity.state_buckets)
-    lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
-    learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
-    learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
-    deployment = Deployment(options.config, identity.salt, learn_until_ms, options.scope, learn_from_ms)
+    deployment = deployment_of(identity, options)
     sink = open_sink(options.tables, identity.stream_id, options.sink)
     watch = loss_detector(options, identity.starting_offsets)
 
@@ -121,6 +118,14 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     output = apply_rules(pre_aggregates, deployment, options)
     quotas = quotas_of(options)
     return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer))
+
+
+def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deployment:
+    """Return what all ledgers of a stream share; after lost records it learns anew."""
+    lost_until_ms = load_loss_record(options.checkpoint).learn_until_ms
+    learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
+    learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
+    return Deployment(options.config, identity.salt, learn_until_ms, options.scope, learn_from_ms)
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:

@@ -70,7 +70,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     """
     prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
-    learn_from_ms, learn_until_ms = _learning_time(kafka, options, launch.learn_seconds)
+    learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
     options = replace(options, learn_from_ms=learn_from_ms, learn_until_ms=learn_until_ms)
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     if options.trigger != AVAILABLE_NOW:
@@ -94,7 +94,7 @@ def _has_topic(kafka: KafkaConfig, topic: str) -> bool:
     return True
 
 
-def _learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
+def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int) -> tuple[int, int]:
     """Return when the learning time begins and ends: from the oldest record, or from now if there is none.
 
     A stream that resumes where another ended begins now, too. One that reads all records there ever were missed

@@ -6,7 +6,7 @@ import pytest
 
 from quota.config import QuotaConfig
 from quota.limits import UNLIMITED, Limit
-from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
+from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome, not_held_at
 from state.ledger import Ledger
 
 MINUTE_MS = 60_000
@@ -428,3 +428,15 @@ def test_a_late_event_keeps_its_known_pid_though_what_its_quantum_renewed_is_for
     again = mallory.produces([2], 132_600)
 
     assert (late.metrics[-1].late_pids, admitted(again)) == (1, 0)
+
+
+def test_after_a_lost_ledger_only_a_question_since_the_loss_makes_a_pid_chargeable(mallory: Principal) -> None:
+    ledger = Ledger(mallory.name, mallory.deployment)
+    ledger.learn_again(START_MS + HOUR_MS)
+    mallory.stored = ledger.to_bytes()
+
+    before = mallory.produces([1, 2], 1000, kind=not_held_at(START_MS - 1000))
+    since = mallory.produces([3, 4], 2000, kind=not_held_at(START_MS + 1000))
+    plain = mallory.produces([5], 3000)
+
+    assert [admitted(each) for each in (before, since, plain)] == [0, 2, 2]

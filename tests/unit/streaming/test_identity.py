@@ -1,10 +1,13 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from quota.config import QuotaConfig
 from state.events import Scope
+from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
     DEFAULT_STATE_BUCKETS,
     IDENTITY_FILE,
@@ -13,12 +16,39 @@ from streaming.checkpoint.identity import (
     load_or_create,
 )
 from streaming.errors import CheckpointError
+from streaming.pipeline import StreamOptions, deployment_of
 
 
 def identity_of(
     checkpoint: str, config: QuotaConfig, scope: Scope, learn_until_ms: int, state_buckets: int | None = None
 ) -> StreamIdentity:
     return load_or_create(CheckpointOptions(checkpoint, config, scope, learn_until_ms, state_buckets))
+
+
+@pytest.mark.parametrize(
+    ("lost_until_ms", "learns"),
+    [(0, (5_000_000, 3_000)), (4_000_000, (5_000_000, 400_000)), (9_000_000, (9_000_000, 5_400_000))],
+)
+def test_a_stream_learns_from_its_first_start_and_again_after_lost_records(
+    tmp_path: Path, lost_until_ms: int, learns: tuple[int, int]
+) -> None:
+    options = StreamOptions(
+        topic="t",
+        kafka_options={},
+        tables="tables",
+        checkpoint=str(tmp_path),
+        learn_until_ms=5_000_000,
+        learn_from_ms=3_000,
+    )
+    load_or_create(options.of_checkpoint)
+    if lost_until_ms:
+        (tmp_path / LOSS_FILE).write_bytes(msgspec.json.encode(LossRecord(learn_until_ms=lost_until_ms)))
+
+    # As a restart finds it, whatever it is asked for.
+    restarted = replace(options, learn_until_ms=1, learn_from_ms=1)
+    deployment = deployment_of(load_or_create(restarted.of_checkpoint), restarted)
+
+    assert (deployment.learn_until_ms, deployment.learn_from_ms) == learns
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:

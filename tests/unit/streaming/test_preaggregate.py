@@ -52,6 +52,26 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize(
+    ("asked_at_ms", "kind"),
+    [
+        (None, 0),
+        (-(2**63), 0),
+        (2_999, 0),
+        (3_000, 3),
+        (1_790_000_000_999, 1_790_000_000),
+        (2**31 * 1000, 0),
+        (2**63 - 1, 0),
+    ],
+)
+def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
+    rows = table([("User:a", 1, 0, CHARGED)]).set_column(6, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
+
+    (packed,) = [packed for _, packed in PRE_AGGREGATE.events(rows)]
+
+    assert events_of(packed).kinds == [kind]
+
+
 def events_of(*packed: bytes) -> Events:
     return in_order([unpacked(each) for each in packed])
 

@@ -194,6 +194,7 @@ class MemoryAcls:
         self.there, self.slow = list(acls), False
         self.heard = list(acls)
         self.refused: Collection[AclBinding] = ()
+        self.deleted: list[AclBinding] = []
 
     def find(self, resource_type: str, _operation: str | None = None, principal: str | None = None) -> list[AclBinding]:
         seen = self.heard if self.slow else self.there
@@ -207,6 +208,7 @@ class MemoryAcls:
             raise ClientQuotaRefusedError(msg)
 
     def delete(self, bindings: Sequence[AclBinding]) -> None:
+        self.deleted += bindings
         self.there = [each for each in self.there if each not in bindings]
 
 
@@ -248,6 +250,28 @@ class TestItsAcls:
         cluster.acls.slow = True
         cluster.bindings.alter([QuotaChange(entity, REFUSE, None) for entity in (NEW_PIDS, OF_ALICE)])
         assert (cluster.acls.there, cluster.warnings) == ([], [])
+
+    def test_the_allow_stays_for_who_is_refused_again_while_another_goes(self) -> None:
+        cluster = Cluster()
+        for value, entity in ((REFUSED, NEW_PIDS), (None, NEW_PIDS), (REFUSED, NEW_PIDS), (REFUSED, OF_ALICE)):
+            cluster.set(value, entity)
+        cluster.set(None, OF_ALICE)
+        assert cluster.acls.there == [ALLOW_EVERYONE, *denials("User:mallory")]
+
+    def test_the_allow_comes_again_although_a_broker_still_lists_the_one_that_was_deleted(self) -> None:
+        cluster = Cluster()
+        cluster.set(REFUSED)
+        cluster.acls.slow = True
+        cluster.set(None)
+        cluster.set(REFUSED)
+        assert ALLOW_EVERYONE in cluster.acls.there
+
+    def test_what_could_not_be_set_goes_with_the_allow_last(self) -> None:
+        cluster = Cluster()
+        cluster.acls.refused = denials("User:mallory")[1:]
+        cluster.set(REFUSED)
+        assert cluster.acls.there == []
+        assert cluster.acls.deleted[-1] == ALLOW_EVERYONE
 
     def test_an_allow_that_was_there_stays(self) -> None:
         cluster = Cluster(ALLOW_EVERYONE)
