@@ -29,6 +29,7 @@ from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
+from wire.learning_request import LearningRequest
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
 CONSUMER_SETTINGS = {
@@ -68,6 +69,7 @@ class StreamOptions:
         state_buckets: Number of states that all principals share, 0 for a state per principal; None for that of the
             checkpoint, or the default if it is new.
         observer: Called with each committed batch.
+        request_learning: Called with the stream's id and a request to the taps when it learns anew.
     """
 
     topic: str
@@ -88,6 +90,7 @@ class StreamOptions:
     sink: SinkName | None = None
     state_buckets: int | None = None
     observer: Callable[[BatchSummary], None] | None = field(default=None, repr=False)
+    request_learning: Callable[[str, LearningRequest], None] | None = field(default=None, repr=False)
 
     @property
     def most_records(self) -> int:
@@ -117,7 +120,9 @@ def start(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     pre_aggregates = pre_aggregate_records(records, options)
     output = apply_rules(pre_aggregates, deployment, options)
     quotas = quotas_of(options)
-    return write(output, options, Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer))
+    request = learning_requests(deployment, identity, options)
+    commit = Commit(sink, identity.stream_id, options.checkpoint, quotas, watch, options.observer, request)
+    return write(output, options, commit)
 
 
 def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deployment:
@@ -126,6 +131,22 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
     learn_until_ms = max(identity.learn_until_ms, lost_until_ms)
     learn_from_ms = max(identity.learn_from_ms, lost_until_ms - options.config.window_ms)
     return Deployment(options.config, identity.salt, learn_until_ms, options.scope, learn_from_ms)
+
+
+def learning_requests(
+    deployment: Deployment, identity: StreamIdentity, options: StreamOptions
+) -> Callable[[int], None] | None:
+    """Return what makes the taps ask the brokers, given since when PIDs are unknown; a stream that learns does so."""
+    write = options.request_learning
+    if write is None:
+        return None
+
+    def request(from_ms: int) -> None:
+        write(identity.stream_id, LearningRequest(from_ms, from_ms + options.config.window_ms))
+
+    if deployment.learn_from_ms and time.time_ns() // 1_000_000 < deployment.learn_until_ms:
+        request(deployment.learn_from_ms)
+    return request
 
 
 def open_sink(tables: str, stream_id: str, name: SinkName | None = None) -> TableSink:

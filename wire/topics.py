@@ -30,6 +30,10 @@ ENFORCER_TOPIC = "pid-quota-enforcer"
 ENFORCER_TOPIC_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
 """LogAppendTime, for `broker.enforcer.broker_clock`."""
 
+LEARNING_REQUESTS = "pid-quota-requests"
+"""Streams request of taps to ask the brokers (`wire.learning_request`)."""
+LEARNING_REQUESTS_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanup.policy": "compact"}
+
 
 def is_own_topic(topic: str) -> bool:
     """Whether the tap must ignore this topic: one of ours, or internal to Kafka."""

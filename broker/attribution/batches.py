@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from broker.attribution.attribution_counters import AttributionCounters
 from broker.attribution.deduplicator import Deduplicator
+from broker.attribution.known_ids import NO_ANSWERS
 from broker.attribution.learning import LearningTime
 from broker.attribution.owners import Owners, unplaced
 from broker.attribution.thread_requests import ThreadRequests
@@ -13,9 +13,6 @@ from broker.log.log_lines import ProduceRequest, ProducerStateUpdate
 from wire.heartbeat import BorrowedId
 from wire.records import Binding, ProduceEvent, Record
 from wire.topics import is_own_topic
-
-if TYPE_CHECKING:
-    from broker.attribution.known_ids import KnownIds, Watched
 
 _FOLLOWER_THREAD = b"ReplicaFetcherThread"
 _RECOVERY_THREAD = b"log-recovery-"
@@ -48,10 +45,8 @@ class Batches:
         learn_ms: int = 0,
     ) -> None:
         self.learning = LearningTime()
-        self.known_ids: KnownIds | None = None
+        self.answers = NO_ANSWERS
         """What the brokers held when they were asked."""
-        self.asked: Watched | None = None
-        """The watch for which the brokers were last asked."""
         self._learn_ms = learn_ms
         self.counters = AttributionCounters()
         self.borrowed: deque[BorrowedId] = deque(maxlen=_BORROWED_SAMPLES)
@@ -95,8 +90,8 @@ class Batches:
         self.newest_line_ms = ts
         producer_id, epoch, topic, partition = batch.producer_id, batch.producer_epoch, batch.topic, batch.partition
         learning, asked_at_ms = self.learning.is_learning(ts, self._learn_ms), None
-        if learning and self.asked is not None and self._is_new(producer_id, ts):
-            learning, asked_at_ms = False, self.asked.asked_at_ms
+        if self.answers is not NO_ANSWERS:
+            learning, asked_at_ms = self.answers.judge(producer_id, ts, self.learning.since_ms, learning=learning)
         owner = self._owner(thread, batch, numbered=numbered)
         if owner is None or owner is _DISPUTED:
             if self._is_duplicate(ts, producer_id, "", ""):
@@ -125,13 +120,6 @@ class Batches:
         if isinstance(owner, Binding) and self._owners.is_due(owner, ts):
             return (event, owner)
         return (event,)
-
-    def _is_new(self, producer_id: int, timestamp_ms: int) -> bool:
-        """Whether no broker held an id when they were asked on behalf of this watch, before this line."""
-        asked, known = self.asked, self.known_ids
-        if asked is None or known is None or asked.since_ms != self.learning.since_ms:
-            return False
-        return timestamp_ms > known.answered_at_ms and producer_id not in known
 
     def _is_duplicate(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
         if self._deduplicator is None or not self._deduplicator.is_duplicate(ts, producer_id, principal, client_id):

@@ -6,6 +6,7 @@ Ids are unique in a cluster, so a set of them tells old from new without a princ
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from heapq import merge
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ class Watched(NamedTuple):
 
     Attributes:
         since_ms: since when it had been watched without a gap, see `LearningTime.since_ms`.
-        asked_at_ms: time of its newest line.
+        asked_at_ms: time of its newest line, or when a stream began to learn that requested the question.
     """
 
     since_ms: int
@@ -65,3 +66,43 @@ class KnownIds:
     def __contains__(self, producer_id: int) -> bool:
         place = bisect_left(self.ids, producer_id)
         return place < len(self.ids) and self.ids[place] == producer_id
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the brokers answered that concerns one broker's log.
+
+    Attributes:
+        stream: name of the log.
+        of_watch: the answer for the watch over it that still learns; None if there is none.
+        requested: answers to questions that streams requested (`wire.learning_request`), newest first.
+    """
+
+    stream: str = ""
+    of_watch: KnownIds | None = None
+    requested: tuple[KnownIds, ...] = ()
+
+    def judge(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
+        """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
+
+        Args:
+            producer_id: of an event.
+            timestamp_ms: the time of its line.
+            since_ms: since when its log is watched without a gap.
+            learning: whether that watch still learns.
+        """
+        asked_at_ms = None
+        if learning and self.of_watch is not None:
+            watched = self.of_watch.watched[self.stream]
+            if watched.since_ms == since_ms and timestamp_ms > self.of_watch.answered_at_ms:
+                if producer_id in self.of_watch:
+                    return True, None
+                asked_at_ms = watched.asked_at_ms
+        for each in self.requested:
+            if timestamp_ms > each.answered_at_ms and self.stream in each.watched and producer_id not in each:
+                asked_at_ms = max(each.watched[self.stream].asked_at_ms, asked_at_ms or 0)
+                break
+        return learning and asked_at_ms is None, asked_at_ms
+
+
+NO_ANSWERS = Answers()

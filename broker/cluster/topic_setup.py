@@ -18,6 +18,8 @@ from wire.topics import (
     BROKER_LOGS,
     ENFORCER_TOPIC,
     ENFORCER_TOPIC_SETTINGS,
+    LEARNING_REQUESTS,
+    LEARNING_REQUESTS_SETTINGS,
     PRODUCER_PRINCIPALS,
     TAP_STATUS,
     topic_settings,
@@ -99,7 +101,7 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
     """Plan all our topics.
 
     Args:
-        partitions: of each, but for the enforcers' topic, which has one.
+        partitions: of each, but for the enforcers' and the requests' topic, which have one.
         retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
     """
     retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
@@ -110,7 +112,8 @@ def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RE
         for plan in plans
     ]
     logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
-    return [*kept, logs, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+    requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
+    return [*kept, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
 
 
 class TopicSetup:
@@ -267,12 +270,13 @@ def _bindings(who: Principals) -> list[AclBinding]:
     wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
     if who.tap:
         wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.WRITE) for name in written]
-        read_back = (PRODUCER_PRINCIPALS, TAP_STATUS, BROKER_LOGS)
+        read_back = (PRODUCER_PRINCIPALS, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS)
         wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.READ) for name in read_back]
         wanted.append((who.tap, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     if who.stream:
         wanted += [(who.stream, ResourceType.TOPIC, name, AclOperation.READ) for name in written]
         wanted += [(who.stream, ResourceType.GROUP, prefix, AclOperation.READ) for prefix in _GROUP_PREFIXES]
+        wanted.append((who.stream, ResourceType.TOPIC, LEARNING_REQUESTS, AclOperation.WRITE))
     if who.shipper:
         wanted.append((who.shipper, ResourceType.TOPIC, BROKER_LOGS, AclOperation.WRITE))
     if who.enforcer:

@@ -46,15 +46,16 @@ def ensure_topics(
     ]
     if not wanted:
         return
-    for name, created in admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s).items():
-        try:
-            created.result()
-        except KafkaException as error:
-            # Another tap was faster.
-            if error.args[0].name() != _ALREADY_THERE:
-                msg = f"can't create topic {name!r} ({error.args[0].str()}): create it by hand or grant CREATE"
-                raise TopicError(msg) from error
-    _wait_until_seen(admin, config, {topic.topic for topic in wanted}, timeout_s)
+    _create(admin, config, wanted, timeout_s)
+
+
+def ensure_topic(
+    config: Mapping[str, str], name: str, settings: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
+) -> None:
+    """Create a topic of one partition if it is missing; arguments and errors as of `ensure_topics`."""
+    admin = _admin(config)
+    if name not in _existing_topics(admin, config, timeout_s):
+        _create(admin, config, [NewTopic(name, 1, -1, config=dict(settings))], timeout_s)
 
 
 def require_topic(config: Mapping[str, str], topic: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
@@ -94,6 +95,18 @@ def await_topic(config: Mapping[str, str], topic: str) -> None:
             time.sleep(_SEEN_POLL_S)
         else:
             return
+
+
+def _create(admin: AdminClient, config: Mapping[str, str], wanted: list[NewTopic], timeout_s: float) -> None:
+    for name, created in admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s).items():
+        try:
+            created.result()
+        except KafkaException as error:
+            # Another tap was faster.
+            if error.args[0].name() != _ALREADY_THERE:
+                msg = f"can't create topic {name!r} ({error.args[0].str()}): create it by hand or grant CREATE"
+                raise TopicError(msg) from error
+    _wait_until_seen(admin, config, {topic.topic for topic in wanted}, timeout_s)
 
 
 def _admin(config: Mapping[str, str]) -> AdminClient:

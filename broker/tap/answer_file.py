@@ -3,7 +3,7 @@
 import os
 import zlib
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,18 +13,22 @@ from broker.attribution.known_ids import KnownIds, Watched
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """An answer, of which the ids follow behind the first line of the file."""
+    """An answer, of which the ids follow behind the first line of the file.
+
+    `streams` are those whose watches it is for; `requested`: a stream's request, too.
+    """
 
     streams: list[str]
     watched: dict[str, Watched]
     answered_at_ms: int
     count: int
     crc32: int
+    requested: bool = False
 
 
-def save_answers(file: Path, answers: Mapping[str, KnownIds]) -> None:
-    """Save the answers of all streams atomically; what can't be saved is asked for again by the next run."""
-    distinct = list({id(each): each for each in answers.values()}.values())
+def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
+    """Save the answers for watches and requests atomically; what can't be saved is asked for again by the next run."""
+    distinct = list({id(each): each for each in (*requested, *answers.values())}.values())
     head = [
         _Kept(
             [stream for stream, answer in answers.items() if answer is each],
@@ -32,6 +36,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds]) -> None:
             each.answered_at_ms,
             len(each),
             zlib.crc32(each.ids),
+            any(each is other for other in requested),
         )
         for each in distinct
     ]
@@ -46,17 +51,21 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds]) -> None:
         new.replace(file)
 
 
-def load_answers(file: Path) -> dict[str, KnownIds]:
+def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]:
     """Load what was saved; nothing if the file is missing, cut or damaged: a wrong id would charge an old producer."""
     found: dict[str, KnownIds] = {}
+    requested: list[KnownIds] = []
     try:
         with file.open("rb") as content:
             for kept in msgspec.json.decode(content.readline(), type=list[_Kept]):
                 ids = array("q")
                 ids.frombytes(content.read(kept.count * ids.itemsize))
                 if len(ids) != kept.count or zlib.crc32(ids) != kept.crc32:
-                    return {}
-                found |= dict.fromkeys(kept.streams, KnownIds(kept.watched, ids, kept.answered_at_ms))
+                    return {}, ()
+                answer = KnownIds(kept.watched, ids, kept.answered_at_ms)
+                found |= dict.fromkeys(kept.streams, answer)
+                if kept.requested:
+                    requested.append(answer)
     except (OSError, ValueError):
-        return {}
-    return found
+        return {}, ()
+    return found, tuple(requested)

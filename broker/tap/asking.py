@@ -2,7 +2,8 @@
 
 A tap that begins to watch, or has missed lines, can't tell old ids from new. It reads on and asks: an id that no broker
 held at the time of the question is new. Until the answer is complete, and where it can't be had, the tap learns by
-waiting: all that it sees in the first window is marked `learning`.
+waiting: all that it sees in the first window is marked `learning`. A stream that forgot ids requests a question, too
+(`wire.learning_request`); that answer only says what is new, since other streams may remember the rest.
 """
 
 import threading
@@ -12,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.attribution.attribution import Attribution
-from broker.attribution.known_ids import KnownIds, Watched
+from broker.attribution.known_ids import Answers, KnownIds, Watched
 from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.log_levels_watch import LevelsQuestion
 
 _RETRY_S = 30.0
+_REQUESTED_EVERY_S = 60.0
+_MOST_REQUESTED = 3
+"""Answers to requests that are kept: 80 MB each for ten million ids."""
 _END_S = 5.0
 
 AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
@@ -88,6 +92,10 @@ class Asking:
         self._wall_clock = wall_clock
         # By stream. A later answer never replaces one: it holds what was charged or refused since.
         self._known: dict[str, KnownIds] = {}
+        # Newest first.
+        self._requested: tuple[KnownIds, ...] = ()
+        self._request_at = 0.0
+        self._is_requested = False
         self._answer: KnownIds | str | None = None
         self._thread: threading.Thread | None = None
         self._retry_at = 0.0
@@ -105,30 +113,55 @@ class Asking:
     def load(self) -> None:
         """Load the answers of the last run; a file that can't be read is asked for again."""
         if self._file is not None:
-            self._known = load_answers(self._file)
+            self._known, self._requested = load_answers(self._file)
 
-    def step(self, brokers: Mapping[str, Attribution], now_s: float, stop: threading.Event) -> None:
-        """Ask for watches that have begun, and give what was answered to their brokers' attributions."""
-        for stream, each in brokers.items():
-            if stream in self._known and not self._covers(self._known[stream], stream, each):
-                # Over, or begun anew: 80 MB for ten million ids.
-                del self._known[stream]
+    def step(
+        self, brokers: Mapping[str, Attribution], now_s: float, stop: threading.Event, requested_ms: int = 0
+    ) -> None:
+        """Ask for watches that have begun, and give what was answered to their brokers' attributions.
+
+        Args:
+            brokers: by stream of lines.
+            now_s: monotonic clock, in seconds.
+            stop: ends a question.
+            requested_ms: when the last stream began to learn that still does; 0 if none does.
+        """
+        self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
             self._thread.join()
             self._thread = None
             self._take(brokers, now_s)
         for stream, each in brokers.items():
-            each.known_ids = self._known.get(stream)
-            each.asked = None if each.known_ids is None else each.known_ids.watched[stream]
-        if self._thread is None and now_s >= self._retry_at and any(map(self._is_unasked, brokers.values())):
-            watched = {
-                stream: Watched(each.learning.since_ms, each.learning.newest_ms) for stream, each in brokers.items()
-            }
-            self._thread = threading.Thread(target=self._run, args=(watched, stop), daemon=True)
-            self._thread.start()
+            each.answers = Answers(stream, self._known.get(stream), self._requested)
+        if self._thread is None and now_s >= self._retry_at:
+            self._is_requested = requested_ms > self._asked_at_ms() and now_s >= self._request_at
+            if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
+                self._start(brokers, requested_ms, stop)
 
-    def _is_unasked(self, broker: Attribution) -> bool:
-        return broker.asked is None and broker.learning.lasts(self._learn_ms)
+    def _forget(self, brokers: Mapping[str, Attribution], requested_ms: int) -> None:
+        for stream, each in brokers.items():
+            if stream in self._known and not self._covers(self._known[stream], stream, each):
+                # Over, or begun anew: 80 MB for ten million ids.
+                del self._known[stream]
+        if not requested_ms:
+            self._requested = ()
+
+    def _start(self, brokers: Mapping[str, Attribution], requested_ms: int, stop: threading.Event) -> None:
+        # The request was read before the question: this is later, whatever the clocks say. Streams count whole seconds.
+        least_ms = -(-requested_ms // 1000) * 1000
+        watched = {
+            stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, least_ms))
+            for stream, each in brokers.items()
+        }
+        self._thread = threading.Thread(target=self._run, args=(watched, stop), daemon=True)
+        self._thread.start()
+
+    def _asked_at_ms(self) -> int:
+        newest = self._requested[0].watched.values() if self._requested else ()
+        return max((each.asked_at_ms for each in newest), default=0)
+
+    def _is_unasked(self, stream: str, broker: Attribution) -> bool:
+        return stream not in self._known and broker.learning.lasts(self._learn_ms)
 
     def _covers(self, known: KnownIds, stream: str, broker: Attribution) -> bool:
         watched, watch = known.watched.get(stream), broker.learning
@@ -143,8 +176,7 @@ class Asking:
         self._answer = "it failed"
         try:
             answer = self._ask(watched, stop)
-            answer.answered_at_ms = round(self._wall_clock() * 1000)
-            self._answer = answer
+            self._answer = KnownIds(answer.watched, answer.ids, round(self._wall_clock() * 1000))
         except _StoppedError:
             self._answer = None
         except BrokerError as error:
@@ -155,9 +187,14 @@ class Asking:
         if isinstance(answer, KnownIds):
             found = {stream: answer for stream, each in brokers.items() if self._covers(answer, stream, each)}
             self._known = found | self._known
+            if self._is_requested:
+                self._requested = (answer, *self._requested)[:_MOST_REQUESTED]
+                self._request_at = now_s + _REQUESTED_EVERY_S
             text = f"{len(answer)} producer ids were there before; from now on all others count"
+            if self._is_requested:
+                text = f"a stream learns anew; {text}"
             if self._file is not None:
-                save_answers(self._file, self._known)
+                save_answers(self._file, self._known, self._requested)
         elif answer is not None:
             self._retry_at = now_s + _RETRY_S
             text = f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s"

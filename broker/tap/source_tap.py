@@ -27,6 +27,7 @@ from broker.log.sources import LineBatch, Source
 from broker.tap.asking import NO_QUESTIONS, Asking, Questions
 from broker.tap.binding_topic import BindingTopic
 from broker.tap.heartbeats import Heartbeats
+from broker.tap.learning_requests import LearningRequests
 from broker.tap.log_levels_watch import SILENT_S
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
 from broker.tap.tap_counters import TapCounters
@@ -90,6 +91,7 @@ class SourceTap:
         self._learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking.of(questions, self._learn_ms, answer_file, wall_clock)
+        self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None
@@ -138,6 +140,7 @@ class SourceTap:
             finally:
                 if self._asking is not None:
                     self._asking.close()
+                self._requests.close()
                 self._source.close()
                 topic_of_bindings.close()
                 output.close()
@@ -171,7 +174,8 @@ class SourceTap:
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
             if self._asking is not None:
-                self._asking.step(self._brokers, self._clock(), run.stop)
+                now = self._clock()
+                self._asking.step(self._brokers, now, run.stop, self._requests.newest_ms(now))
             batches = self._source.read()
             if batches:
                 self._mark_send_limit()

@@ -12,6 +12,7 @@ from broker.cluster.topics import require_topic
 from broker.errors import TopicMissingError
 from broker.jars.jar_sets import jars_folder, spark_jars
 from broker.jars.java import quick_options
+from broker.tap.learning_requests import request_writer
 from jobs.metrics_server import LOOPBACK, serving
 from jobs.progress import say
 from jobs.stream.stream_metrics import StreamMetrics
@@ -71,7 +72,12 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
     prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
-    options = replace(options, learn_from_ms=learn_from_ms, learn_until_ms=learn_until_ms)
+    options = replace(
+        options,
+        learn_from_ms=learn_from_ms,
+        learn_until_ms=learn_until_ms,
+        request_learning=request_writer(kafka.client()),
+    )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     if options.trigger != AVAILABLE_NOW:
         say(

@@ -14,7 +14,7 @@ from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.checkpoint.tracked_principals import update_tracked_principals
-from streaming.operator.rows import by_kind, table_rows, unpack_rows
+from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
 from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path
 
@@ -93,6 +93,7 @@ class Commit:
         quotas: Publishes the quotas in force to the tasks; None if they need none.
         watch: Detects lost records; None to ignore losses.
         observer: Called with each committed batch, if any.
+        on_learning: Called with the event time from which ledgers learn that were lost in a batch, in milliseconds.
     """
 
     sink: TableSink
@@ -101,6 +102,7 @@ class Commit:
     quotas: BatchQuotas | None = None
     watch: LossDetector | None = None
     observer: Callable[[BatchSummary], None] | None = None
+    on_learning: Callable[[int], None] | None = None
 
     def __call__(self, output: DataFrame, batch_id: int) -> None:
         """Run a batch and append its rows to the tables."""
@@ -133,6 +135,9 @@ class Commit:
         if self.checkpoint:
             update_tracked_principals(self.checkpoint, batch_id, bodies)
             update_event_times(self.checkpoint, batch_id, bodies.get(MAX_EVENT_TIME, ()))
+        # Step 7. Have the taps find out which ids are new to a ledger that was lost.
+        if self.on_learning and LEARNS_FROM in bodies:
+            self.on_learning(max(bodies[LEARNS_FROM]))
 
     def _metadata(self, batch_id: int, tables: Sequence[str]) -> str:
         if not (self.stream_id and tables):

@@ -19,7 +19,7 @@ from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.checkpoint.tasks import TaskBatch, freeze_gc
 from streaming.checkpoint.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
-from streaming.operator.rows import Rows, pack
+from streaming.operator.rows import LEARNS_FROM, Rows, pack
 from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
@@ -77,6 +77,8 @@ class Operator:
         except LedgerCodecError as error:
             newest_ms = max((each.newest_ms() for packed in pre_aggregates.values() for each in packed), default=0)
             output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
+            if pre_aggregates:
+                output.append((LEARNS_FROM, newest_ms))
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
     def _apply(self, principal: str, packed: list[PackedEvents], group: LedgerGroup) -> Rows:
@@ -111,9 +113,10 @@ class Operator:
         try:
             return self._ledger(principal, stored), []
         except LedgerCodecError as error:
-            ledger = self._ledger(principal, None)
-            ledger.learn_again(events.timestamps_ms[0] + self.deployment.config.window_ms)
-            return ledger, [_lost(f"ledger of {principal} lost: {error}", events.timestamps_ms[0], stored or b"")]
+            ledger, first_ms = self._ledger(principal, None), events.timestamps_ms[0]
+            ledger.learn_again(first_ms + self.deployment.config.window_ms)
+            lost = _lost(f"ledger of {principal} lost: {error}", first_ms, stored or b"")
+            return ledger, [lost, (LEARNS_FROM, first_ms)]
 
     def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> None:
         """Make a new ledger learn if its PIDs may have been in use before without being remembered."""

@@ -16,12 +16,15 @@ OUTPUT_SCHEMA = "packed BINARY"
 Row = tuple[str, Any]
 """A table's name and its row, times still in milliseconds; or a note for the driver: a kind of
 `streaming.checkpoint.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.checkpoint.event_times`
-with a partition and its time.
+with a partition and its time, or `LEARNS_FROM` with a time.
 
 Rows are dicts, or structs that unpack as dicts.
 """
 
 Rows = list[Row]
+
+LEARNS_FROM = "learns_from"
+"""Kind of a row with the event time from which a ledger learns whose predecessor was lost, in milliseconds."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)

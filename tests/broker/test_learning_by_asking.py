@@ -1,7 +1,8 @@
 """A tap tells producer ids that were there before from new ones, by asking a real broker what it holds."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,14 +14,17 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.attribution.known_ids import KnownIds
 from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.topics import ensure_topics
+from broker.cluster.topics import ensure_topic, ensure_topics
 from broker.errors import ClusterRequestError
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import Questions, ask_brokers
+from broker.tap.learning_requests import LearningRequests, request_writer
 from broker.tap.source_tap import SourceTap
 from tests.broker.cluster_kit import replicated_topic
 from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from wire.learning_request import LearningRequest
+from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
@@ -30,6 +34,16 @@ LEARNED, CHARGED = (True, False), (False, True)
 def events_topic(broker: LocalBroker) -> str:
     ensure_topics(broker.admin_config())
     return new_topic(broker, "events", partitions=2)
+
+
+@pytest.fixture
+def new_requests(broker: LocalBroker) -> Iterator[Callable[[str, LearningRequest], None]]:
+    """Writes requests, of which none are there."""
+    admin = AdminClient({**broker.admin_config()})
+    ensure_topic(broker.admin_config(), LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS)
+    yield request_writer(broker.admin_config())
+    admin.delete_topics([LEARNING_REQUESTS])[LEARNING_REQUESTS].result(LIMIT_S)
+    wait_until(lambda: LEARNING_REQUESTS not in admin.list_topics(timeout=LIMIT_S).topics, "no requests")
 
 
 def idempotent_producer(broker: LocalBroker, user: str) -> Producer:
@@ -100,6 +114,62 @@ def test_the_next_run_of_the_tap_knows_the_answer(broker: LocalBroker, events_to
 
     assert len(said) == 1
     assert marks(broker, events_topic, "mallory") == [CHARGED]
+
+
+def test_a_stream_that_forgot_has_a_tap_ask_that_has_watched_all_along(
+    broker: LocalBroker, events_topic: str, new_requests: Callable[[str, LearningRequest], None]
+) -> None:
+    orders, said = new_topic(broker, "orders"), list[str]()
+    old = idempotent_producer(broker, "alice")
+    send(old, orders)
+    with running(asking_tap(broker, events_topic, said)) as tap:
+        wait_until_idle(tap)
+        send(old, orders)
+        wait_until(lambda: bool(said), "the first answer")
+        between = idempotent_producer(broker, "admin")
+        send(between, orders)
+        forgot_ms = round(time.time() * 1000)
+        new_requests("stream", LearningRequest(forgot_ms, forgot_ms + 3_600_000))
+        wait_until(lambda: len(said) == 2, "the second answer")
+        for known in (old, between, idempotent_producer(broker, "mallory")):
+            send(known, orders)
+        wait_until(lambda: tap.counters.events >= 5, "five events")
+
+    def asked_after(user: str) -> list[bool]:
+        events = [event for key, event in read_events(broker, events_topic) if key == f"User:{user}"]
+        return [(event.get("asked_at_ms") or 0) >= forgot_ms for event in events]
+
+    assert marks(broker, events_topic, "alice") == [LEARNED] * 2
+    assert marks(broker, events_topic, "admin") == [CHARGED] * 2
+    assert (asked_after("admin"), asked_after("mallory")) == ([False, False], [True])
+
+
+def test_requests_that_no_stream_can_have_made_are_ignored(
+    broker: LocalBroker, new_requests: Callable[[str, LearningRequest], None]
+) -> None:
+    now_ms = round(time.time() * 1000)
+    writer = Producer({**broker.admin_config()})
+    for value in (b"{", b"\xff", b"[" * 100_000, b"{}", b"1", b"", None):
+        writer.produce(LEARNING_REQUESTS, value, b"stream")
+    assert writer.flush(LIMIT_S) == 0
+    new_requests("over", LearningRequest(now_ms - 7_200_000, now_ms - 3_600_000))
+    new_requests("far ahead", LearningRequest(now_ms + 600_000, now_ms + 3_600_000))
+    new_requests("ours", LearningRequest(now_ms - 5000, now_ms + 3_600_000))
+
+    with LearningRequests(broker.admin_config()) as requests:
+        assert requests.newest_ms(0) == now_ms - 5000
+        new_requests("other", LearningRequest(now_ms - 4000, now_ms + 3_600_000))
+        wait_until(lambda: requests.newest_ms(1) == now_ms - 4000, "a newer request")
+
+
+def test_a_tap_that_may_not_read_requests_says_so_once(broker: LocalBroker) -> None:
+    said = list[str]()
+    settings = {**broker.client_config("alice"), "sasl.password": "wrong"}
+    with LearningRequests(settings, said.append) as requests:
+        assert [requests.newest_ms(now_s) for now_s in (0.0, 1.0, 61.0)] == [0, 0, 0]
+
+    (line,) = said
+    assert line.startswith("streams that forgot producer ids learn by waiting, since no request of theirs is seen: ")
 
 
 def asked(broker: LocalBroker, user: str) -> KnownIds:

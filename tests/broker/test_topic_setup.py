@@ -8,13 +8,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
+from broker.cluster.topic_reader import TopicReader
 from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
 from broker.enforcer.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.broker_kit import wait_until
-from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
+from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, LEARNING_REQUESTS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 
 USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}
 
@@ -33,7 +34,7 @@ def setup(guarded: LocalBroker) -> TopicSetup:
     assert {outcome.action for outcome in before} == {"created"}
     wait_until(
         lambda: all(
-            outcome.partitions == (1 if outcome.name == ENFORCER_TOPIC else 2)
+            outcome.partitions == (1 if outcome.name in (ENFORCER_TOPIC, LEARNING_REQUESTS) else 2)
             for outcome in topics.describe(plan_topics())
         ),
         "topics to be seen",
@@ -53,7 +54,7 @@ def outcome_of_writing(broker: LocalBroker, user: str, topic: str) -> str | None
 def test_what_is_there_is_told_and_left_alone(setup: TopicSetup) -> None:
     again = setup.create(plan_topics(partitions=2))
 
-    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC}
+    assert {outcome.name for outcome in again} == {*OWN_TOPICS, ENFORCER_TOPIC, LEARNING_REQUESTS}
     assert {outcome.action for outcome in again} == {"exists"}
 
 
@@ -91,6 +92,10 @@ def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None
     assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
     assert outcome_of_writing(guarded, "tap", TAP_STATUS) is None
     assert outcome_of_writing(guarded, "pid-quota-shipper", BROKER_LOGS) is None
+    assert outcome_of_writing(guarded, "stream", LEARNING_REQUESTS) is None
+    assert outcome_of_writing(guarded, "tap", LEARNING_REQUESTS) == "TOPIC_AUTHORIZATION_FAILED"
+    with TopicReader(guarded.client_config("tap"), LEARNING_REQUESTS) as requests:
+        assert len(list(requests.read_to_end())) == 1
 
 
 def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicSetup) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes, event_times_before, update_event_times
 from streaming.commit.sinks import Commit
-from streaming.operator.rows import pack
+from streaming.operator.rows import LEARNS_FROM, pack
 
 
 class NoTables:
@@ -42,6 +42,15 @@ def test_partitions_that_a_batch_says_nothing_of_stay_where_they_were(tmp_path: 
     update_event_times(folder, 2, [])
 
     assert event_times_before(folder, 3).max_event_time_ms == {0: 900, 1: 1800}
+
+
+def test_a_batch_that_lost_ledgers_says_when_the_last_of_them_began_to_learn(tmp_path: Path) -> None:
+    said = list[int]()
+    for batch, rows in enumerate([[], [(LEARNS_FROM, 900), (LEARNS_FROM, 1800), (LEARNS_FROM, 700)]]):
+        output = Mock(DataFrame, toArrow=lambda rows=rows: pa.Table.from_pandas(pack(rows)), sparkSession=None)
+        Commit(NoTables(), checkpoint=str(tmp_path), on_learning=said.append)(output, batch)
+
+    assert said == [1800]
 
 
 def test_what_the_operator_says_of_times_in_a_batch_holds_from_the_next_batch_on(tmp_path: Path) -> None:

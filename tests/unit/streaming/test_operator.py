@@ -14,7 +14,7 @@ from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
-from streaming.operator.rows import unpack_rows
+from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.specs import TABLES
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
@@ -70,7 +70,7 @@ def say(
 
 def run(state: State, rows: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, dict[str, Any]]]:
     """What goes to tables."""
-    return [(kind, body) for kind, body in say(state, rows, times=times) if kind not in (*NOTES, MAX_EVENT_TIME)]
+    return [(kind, body) for kind, body in say(state, rows, times=times) if kind in TABLES]
 
 
 def test_rows_have_exactly_the_columns_of_their_tables() -> None:
@@ -108,6 +108,17 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
     assert "\n" not in str(rows[0][1]["reason"])
     assert [row["phase"] for _, row in rows[1:] + other] == ["learning"] * 2
     assert [kind for kind, _ in later] == ["producer_id_metrics"]
+
+
+def test_whoever_lost_a_ledger_says_from_when_it_learns() -> None:
+    group = LedgerGroup(damaged := State())
+    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
+    group.store(NOTHING, 1000)
+
+    of_ledger, of_group = (say(state, frame([1, 2], at_ms=700)) for state in (damaged, State(b"damaged")))
+
+    assert [body for kind, body in of_ledger if kind == LEARNS_FROM] == [NOW_MS + 700]
+    assert [body for kind, body in of_group if kind == LEARNS_FROM] == [NOW_MS + 700]
 
 
 def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from broker.attribution.attribution import Attribution
 from broker.attribution.bindings import Bindings
-from broker.attribution.known_ids import KnownIds, Watched
+from broker.attribution.known_ids import Answers, KnownIds, Watched
 from broker.attribution.owners import Owners
 from broker.errors import TapError
 from broker.log.log_layout import LogLine, parse_line
@@ -136,7 +136,7 @@ def test_events_of_a_newly_watched_broker_are_marked_and_later_ones_are_not(owne
 def asked_marks(attribution: Attribution, known: KnownIds) -> dict[int, set[tuple[bool, int | None]]]:
     """Learning and `asked_at_ms` of the recorded log's events, by producer id, with an answer given before them."""
     attribution.learning.observe(LINES[0].ts - 1000, HOUR_MS)
-    attribution.known_ids, attribution.asked = known, known.watched["a"]
+    attribution.answers = Answers("a", known)
     found: dict[int, set[tuple[bool, int | None]]] = {}
     for event in feed(attribution, LINES):
         found.setdefault(event.producer_id, set()).add((event.learning, event.asked_at_ms))
@@ -170,7 +170,7 @@ def test_a_gap_within_lines_that_are_read_at_once_ends_what_an_answer_says(owner
     attribution = Attribution(1, owners, learn_ms=HOUR_MS)
     known = answer([], LINES[0].ts - 1)
     attribution.learning.observe(LINES[0].ts - 1000, HOUR_MS)
-    attribution.known_ids, attribution.asked = known, known.watched["a"]
+    attribution.answers = Answers("a", known)
 
     attribution.learning.restart()
 

@@ -15,6 +15,8 @@ from broker.tap.asking import Asking
 
 HOUR_MS = 3_600_000
 LIMIT_S = 60.0
+FAR_MS = 10**15
+"""A line's time after each answer."""
 
 
 class Brokers:
@@ -46,16 +48,26 @@ class Tap:
     def reads(self, stream: str, at_ms: int) -> None:
         self.logs[stream].learning.observe(at_ms, HOUR_MS)
 
-    def round(self) -> None:
-        self.asking.step(self.logs, self.now_s, self.stop)
+    def that_watches_for_hours(self) -> "Tap":
+        for at_ms in range(1000, 1000 + 2 * HOUR_MS, HOUR_MS // 4):
+            self.reads("a", at_ms)
+        return self
+
+    def round(self, requested_ms: int = 0) -> None:
+        self.asking.step(self.logs, self.now_s, self.stop, requested_ms)
         self.asking.close()
+
+    def judges(self, stream: str, producer_id: int) -> tuple[bool, int | None]:
+        log, at_ms = self.logs[stream], self.logs[stream].learning.newest_ms
+        learning = log.learning.is_learning(at_ms, HOUR_MS)
+        return log.answers.judge(producer_id, FAR_MS, log.learning.since_ms, learning=learning)
 
     def is_new(self, stream: str, producer_id: int) -> bool:
         # One to ask, one to take the answer.
         self.round()
         self.round()
-        log = self.logs[stream]
-        return log.asked is not None and log.known_ids is not None and producer_id not in log.known_ids
+        known = self.logs[stream].answers.of_watch
+        return known is not None and producer_id not in known
 
 
 @pytest.fixture
@@ -78,7 +90,7 @@ def test_a_watch_that_begins_is_asked_for_once(owners: Owners) -> None:
     for _ in range(3):
         tap.round()
 
-    assert tap.brokers.asked == [{"a": Watched(1000, 1000), "b": Watched(-1, -1)}]
+    assert tap.brokers.asked == [{"a": Watched(1000, 1000), "b": Watched(-1, 0)}]
     assert (tap.is_new("a", 6), tap.is_new("a", 7)) == (True, False)
     assert tap.said == ["2 producer ids were there before; from now on all others count"]
 
@@ -89,7 +101,7 @@ def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answ
     tap.round()
     tap.reads("b", 5000)
 
-    assert tap.logs["b"].asked is None
+    assert tap.logs["b"].answers.of_watch is None
     assert tap.is_new("a", 6)
     assert tap.is_new("b", 6)
     assert tap.brokers.asked[-1] == {"a": Watched(1000, 1000), "b": Watched(5000, 5000)}
@@ -189,7 +201,7 @@ def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> Non
     tap.reads("a", 1000 + HOUR_MS)
     tap.round()
 
-    assert tap.logs["a"].known_ids is None
+    assert tap.logs["a"].answers.of_watch is None
     assert len(tap.brokers.asked) == 1
 
 
@@ -216,4 +228,64 @@ def test_a_torn_answer_is_asked_for_again(owners: Owners, tmp_path: Path, damage
     tap.reads("a", 1000)
     tap.round()
 
+    assert len(tap.brokers.asked) == 1
+
+
+LATER_MS = 1000 + 2 * HOUR_MS
+
+
+def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+
+    tap.round(LATER_MS - 1)
+    tap.round(LATER_MS - 1)
+
+    assert [tap.judges("a", each) for each in (5, 6)] == [(False, None), (False, LATER_MS)]
+    assert len(tap.brokers.asked) == 1
+
+
+def test_what_was_new_at_the_first_request_stays_new_after_the_second(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+    for ids, requested_ms in (([5], LATER_MS), ([5, 6], LATER_MS + 100_000)):
+        tap.brokers.ids = ids
+        tap.now_s += 61
+        tap.round(requested_ms)
+        tap.round(requested_ms)
+
+    judged = [tap.judges("a", each) for each in (5, 6, 7)]
+    assert judged == [(False, None), (False, LATER_MS), (False, LATER_MS + 100_000)]
+
+
+def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+    for number in range(1, 400):
+        tap.now_s += 1
+        tap.round(LATER_MS + number * 1000)
+
+    assert len(tap.brokers.asked) in range(6, 8)
+    assert len(tap.logs["a"].answers.requested) == 3
+
+
+def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(owners: Owners, tmp_path: Path) -> None:
+    first = Tap(Brokers(5), owners, tmp_path / "ids").that_watches_for_hours()
+    first.round(LATER_MS)
+    first.round(LATER_MS)
+    second = Tap(Brokers(5, 6), owners, tmp_path / "ids").that_watches_for_hours()
+    second.asking.load()
+
+    second.round(LATER_MS)
+    assert second.judges("a", 6) == (False, LATER_MS)
+    assert second.brokers.asked == []
+
+    second.round(0)
+    assert second.judges("a", 6) == (False, None)
+
+
+def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both(owners: Owners) -> None:
+    tap = Tap(Brokers(5), owners)
+    tap.reads("a", 1000)
+    for _ in range(3):
+        tap.round(7000)
+
+    assert [tap.judges("a", each) for each in (5, 6)] == [(True, None), (False, 7000)]
     assert len(tap.brokers.asked) == 1

@@ -1,0 +1,119 @@
+"""The compacted topic `pid-quota-requests`: streams that learn anew request of all taps to ask the brokers.
+
+Without the topic, or the right to use it, streams learn by waiting. Whoever can write it can make taps ask once a
+minute, no more.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+from confluent_kafka import KafkaError, Message, Producer
+
+from broker.closing import Closing
+from broker.cluster.topic_reader import TopicReader
+from broker.cluster.topics import ensure_topic
+from broker.errors import BrokerError
+from wire.learning_request import LearningRequest
+from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
+
+_TIMEOUT_S = 5.0
+_REOPEN_S = 60.0
+_MAX_SKEW_MS = 60_000
+
+_log = logging.getLogger(__name__)
+_decode = msgspec.json.Decoder(LearningRequest).decode
+
+
+class LearningRequests(Closing):
+    """Follows the topic for a tap.
+
+    Args:
+        config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
+        say: called with a line for the operator if it can't be read.
+        wall_clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        say: Callable[[str], None] = lambda _: None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config, self._say, self._wall_clock = dict(config), say, wall_clock
+        self._topic: TopicReader | None = None
+        self._requests: dict[bytes, LearningRequest] = {}
+        self._open_at = 0.0
+        self._told = ""
+
+    def newest_ms(self, now_s: float) -> int:
+        """Return when the last stream began to learn that still does; 0 if none does.
+
+        Args:
+            now_s: monotonic clock, in seconds.
+        """
+        try:
+            if self._topic is not None:
+                self._take(self._topic.poll())
+            elif now_s >= self._open_at:
+                self._open_at = now_s + _REOPEN_S
+                ensure_topic(self._config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+                self._topic = TopicReader(self._config, LEARNING_REQUESTS, _TIMEOUT_S)
+                self._take(self._topic.read_to_end())
+        except BrokerError as error:
+            self.close()
+            text = f"streams that forgot producer ids learn by waiting, since no request of theirs is seen: {error}"
+            if text != self._told:
+                self._say(text)
+                self._told = text
+        now_ms = self._wall_clock() * 1000
+        return max((each.learns_from_ms for each in self._requests.values() if _lasts(each, now_ms)), default=0)
+
+    def close(self) -> None:
+        """Close the consumer."""
+        topic, self._topic = self._topic, None
+        if topic is not None:
+            topic.close()
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            key, value = message.key() or b"", message.value()
+            self._requests.pop(key, None)
+            if not value:
+                continue
+            try:
+                self._requests[key] = _decode(value)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
+
+
+def _lasts(request: LearningRequest, now_ms: float) -> bool:
+    # One from the future would vouch for ids that a later loss makes doubtful.
+    return request.learns_from_ms <= now_ms + _MAX_SKEW_MS and now_ms < request.learns_until_ms
+
+
+def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
+    """Return a function that writes the request of a stream, given its id; what can't be written is logged.
+
+    Args:
+        config: confluent-kafka settings of a user with WRITE on the topic.
+    """
+
+    def write(stream_id: str, request: LearningRequest) -> None:
+        errors: list[str] = []
+
+        def note(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error.str())
+
+        # Not idempotent: a stream has no producer id.
+        settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
+        producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
+        producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream_id.encode(), on_delivery=note)
+        if producer.flush(2 * _TIMEOUT_S) or errors:
+            reason = errors[0] if errors else "no answer"
+            text = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
+            _log.warning(text, reason, LEARNING_REQUESTS)
+
+    return write

@@ -1,0 +1,18 @@
+"""Requests to all taps to ask the brokers: records of the topic `pid-quota-requests`, keyed by stream.
+
+A stream learns anew when it forgot producer ids: records were lost, or a ledger. Taps can tell it which ids are new.
+"""
+
+import msgspec
+
+
+class LearningRequest(msgspec.Struct, frozen=True):
+    """A stream's last request.
+
+    Attributes:
+        learns_from_ms: when it began to learn, in ms since the epoch: ids that no broker held then or later are new.
+        learns_until_ms: when it ends.
+    """
+
+    learns_from_ms: int
+    learns_until_ms: int
