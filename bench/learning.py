@@ -4,7 +4,7 @@
     .venv/bin/python bench/learning.py --ids 2000 --again 500 --pause 5
 
 Tap and stream are the commands with their default learning time of an hour. Alice's ids were there before; some of them
-produce again after the start. Mallory's come later. The last line is JSON.
+produce again after the start. Mallory's come later, Eve's after records were lost. The last line is JSON.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from kafka.protocol.producer import ProduceRequest
@@ -24,16 +25,18 @@ from pyarrow import compute
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
-from broker.cluster.topics import ensure_topics
+from broker.cluster.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from tables.delta import create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 50
 PARTITIONS = 20
 FIRST_OLD, FIRST_NEW = 1_000_000_000, 2_000_000_000
 LIMIT_S = 300.0
+NOT_LEADER = 6
 TOPIC = "orders"
 
 
@@ -41,11 +44,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ids", type=int, default=200_000, help="producer ids that are there before")
     parser.add_argument("--again", type=int, default=20_000, help="how many of them produce after the start")
+    parser.add_argument("--lose", action="store_true", help="then stop the stream, delete records, and flood again")
     parser.add_argument("--pause", type=float, default=60.0, help="seconds from the tap's start to the flood")
     asked = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-learning-") as folder,
-        LocalBroker(Path(folder, "kafka")) as broker,
+        LocalBroker(Path(folder, "kafka"), users=dict.fromkeys(("alice", "mallory", "eve"), "secret")) as broker,
     ):
         print(json.dumps(vars(asked) | measured(Path(folder), broker, asked)))
 
@@ -58,19 +62,24 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
     ensure_topics(broker.admin_config())
     admin = AdminClient(broker.admin_config())
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result()
-    # Until the broker's own metadata has it.
-    time.sleep(2)
     old = range(FIRST_OLD, FIRST_OLD + asked.ids)
     produce(broker, "alice", old, 0)
     tap_arguments = ["-m", "jobs", "tap", "--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)]
     tap_arguments += ["--bootstrap-servers", broker.admin_servers, "--position-file", str(folder / "position")]
     arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", tables]
     arguments += ["--checkpoint", str(folder / "checkpoint"), "--trigger", "1 second"]
-    log = folder / "tap.log"
-    with (
-        Child("tap", [*tap_arguments, "--from-end"], log) as tap,
-        Child("stream", arguments, folder / "stream.log") as stream,
-    ):
+    with Child("tap", [*tap_arguments, "--from-end"], folder / "tap.log") as tap:
+        return at_first(folder, tables, broker, asked, tap, arguments) | (
+            after_loss(folder, tables, broker, asked, arguments) if asked.lose else {}
+        )
+
+
+def at_first(
+    folder: Path, tables: str, broker: LocalBroker, asked: argparse.Namespace, tap: Child, arguments: list[str]
+) -> dict[str, object]:
+    """When a tap and a stream start for the first time."""
+    log, old = folder / "tap.log", range(FIRST_OLD, FIRST_OLD + asked.ids)
+    with Child("stream", arguments, folder / "stream.log") as stream:
         began = time.monotonic()
         again = old[:: max(1, asked.ids // asked.again)]
         # Until the tap has begun: the first line that it reads begins its watch.
@@ -102,6 +111,52 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
         }
 
 
+def after_loss(
+    folder: Path, tables: str, broker: LocalBroker, asked: argparse.Namespace, arguments: list[str]
+) -> dict[str, object]:
+    """When records were lost while the stream was down."""
+    charged = {column: total(tables, "User:alice", column) for column in ("admitted_pids", "refused_pids")}
+    admin = AdminClient(broker.admin_config())
+    # Ids that the stream has not seen.
+    forgotten = range(FIRST_OLD, FIRST_OLD + asked.ids)[1 :: max(1, asked.ids // asked.again)]
+    produce(broker, "alice", forgotten, 1)
+    time.sleep(3)
+    ends = admin.list_offsets(
+        {TopicPartition(PRODUCE_EVENTS, number): OffsetSpec.latest() for number in range(DEFAULT_PARTITIONS)}
+    )
+    gone = [TopicPartition(each.topic, each.partition, found.result().offset) for each, found in ends.items()]
+    for deleted in admin.delete_records(gone).values():
+        deleted.result()
+    produce(broker, "alice", forgotten[: len(forgotten) // 2], 2)
+    with Child("stream", arguments, folder / "stream-2.log") as stream:
+        began = time.monotonic()
+        while "a stream learns anew" not in (folder / "tap.log").read_text():
+            stream.require_alive()
+            time.sleep(0.1)
+        answer_s = time.monotonic() - began
+        produce(broker, "alice", forgotten[len(forgotten) // 2 :], 2)
+        produce(broker, "eve", range(FIRST_NEW + 10 * QUOTA, FIRST_NEW + 11 * QUOTA + 1), 0)
+        over_at = time.monotonic()
+        produce(broker, "eve", range(FIRST_NEW + 11 * QUOTA + 1, FIRST_NEW + 15 * QUOTA), 0)
+        await_throttle(tables, "User:eve", stream)
+        throttle_s = time.monotonic() - over_at
+        time.sleep(15)
+    return {
+        "after_loss": {
+            "answer_after_start_s": round(answer_s, 2),
+            "first_throttle_s": round(throttle_s, 2),
+            "old_charged": sum(total(tables, "User:alice", column) - before for column, before in charged.items()),
+            "lost": lost_rows(tables),
+        }
+    }
+
+
+def lost_rows(tables: str) -> int:
+    """Rows about lost records."""
+    reasons = DeltaTable(table_path(tables, "quarantined_events")).to_pyarrow_table(columns=["reason"])["reason"]
+    return sum(reason.startswith("data loss") for reason in reasons.to_pylist())
+
+
 def produce(broker: LocalBroker, user: str, ids: Iterable[int], sequence: int) -> None:
     """Append a batch of each producer id, a request for all partitions at a time."""
     waiting = list(ids)
@@ -117,12 +172,21 @@ def produce(broker: LocalBroker, user: str, ids: Iterable[int], sequence: int) -
             ]
             topics = [ProduceRequest.TopicProduceData(name=TOPIC, partition_data=data)]
             request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics, max_version=9)
-            (answer,) = admin.ask(request, broker.broker_id).responses
-            refused = [each.error_code for each in answer.partition_responses if each.error_code]
+            refused = refusals(admin, request, broker)
+            while set(refused) == {NOT_LEADER}:
+                # The topic is new to the broker's own metadata.
+                time.sleep(0.1)
+                refused = refusals(admin, request, broker)
             if refused:
                 raise ValueError(refused)
     finally:
         admin.close()
+
+
+def refusals(admin: RawAdmin, request: ProduceRequest, broker: LocalBroker) -> list[int]:
+    """Error codes of the refused partitions."""
+    (answer,) = admin.ask(request, broker.broker_id).responses
+    return [each.error_code for each in answer.partition_responses if each.error_code]
 
 
 def batch(producer_id: int, sequence: int) -> bytes:
