@@ -97,39 +97,30 @@ class AclBindings(Closing):
 
     def create(self, bindings: Sequence[AclBinding]) -> None:
         """Create ACLs, in this order; those that exist stay. Raises as `find`."""
-        creations = [
-            CreateAclsRequest.AclCreation(
-                resource_type=_RESOURCE_TYPES[binding.resource_type],
-                resource_name=binding.name,
-                resource_pattern_type=_PATTERNS[binding.pattern],
-                principal=binding.principal,
-                host=binding.host,
-                operation=_OPERATIONS[binding.operation],
-                permission_type=_PERMISSIONS[binding.permission],
-            )
-            for binding in bindings
-        ]
+        creations = [CreateAclsRequest.AclCreation(*_fields(each)) for each in bindings]
         for result in self.admin.ask(CreateAclsRequest(creations=creations)).results:
             self.admin.require_no_error(result)
 
     def delete(self, bindings: Sequence[AclBinding]) -> None:
         """Delete exactly these ACLs, in this order; those that do not exist are skipped. Raises as `find`."""
-        filters = [
-            DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=_RESOURCE_TYPES[binding.resource_type],
-                resource_name_filter=binding.name,
-                pattern_type_filter=_PATTERNS[binding.pattern],
-                principal_filter=binding.principal,
-                host_filter=binding.host,
-                operation=_OPERATIONS[binding.operation],
-                permission_type=_PERMISSIONS[binding.permission],
-            )
-            for binding in bindings
-        ]
+        filters = [DeleteAclsRequest.DeleteAclsFilter(*_fields(each)) for each in bindings]
         for result in self.admin.ask(DeleteAclsRequest(filters=filters)).filter_results:
             self.admin.require_no_error(result)
             for binding in result.matching_acls:
                 self.admin.require_no_error(binding)
+
+
+def _fields(binding: AclBinding) -> tuple[int, str, int, str, str, int, int]:
+    """The fields of an ACL, or of the filter that it alone passes, in the protocol's order."""
+    return (
+        _RESOURCE_TYPES[binding.resource_type],
+        binding.name,
+        _PATTERNS[binding.pattern],
+        binding.principal,
+        binding.host,
+        _OPERATIONS[binding.operation],
+        _PERMISSIONS[binding.permission],
+    )
 
 
 def _word(codes: Mapping[str, int], code: int) -> str:

@@ -29,6 +29,7 @@ class HoldBindings(NewPidBindings, Closing):
         self._client = AclBindings(settings, "a hold", timeout_ms)
         super().__init__(self._client, "a hold")
         self._made: dict[QuotaEntity, set[int]] = {}
+        """Ends that we set: a broker that has not heard of one yet does not list it."""
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -62,16 +63,16 @@ class HoldBindings(NewPidBindings, Closing):
     def _set(self, entity: QuotaEntity, value: float | None) -> None:
         # The new end first: between two requests the user stays on hold.
         until_ms = None if value is None else round(value)
-        old = self._ends(entity) | self._made.get(entity, set())
+        made = self._made.setdefault(entity, set())
+        gone = (self._ends(entity) | made) - {until_ms}
         if until_ms is not None:
             self._require_named(entity)
             _require_short(until_ms)
             self._acls.create([_binding(entity, until_ms)])
-            self._made.setdefault(entity, set()).add(until_ms)
-        gone = old - {until_ms}
+            made.add(until_ms)
         if gone:
             self._acls.delete([_binding(entity, end_ms) for end_ms in gone])
-        self._made[entity] = set() if until_ms is None else {until_ms}
+            made -= gone
 
     def _found(self, principal: str | None) -> dict[QuotaEntity, dict[str, float]]:
         latest: dict[QuotaEntity, dict[str, float]] = {}

@@ -12,7 +12,6 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.quota_entity import QuotaEntity
-from broker.errors import ClientQuotaRefusedError
 from broker.jars.jar_sets import kafka_classpath
 from broker.local.local_broker import LocalBroker
 from tests.broker.enforce_kit import Steady
@@ -237,8 +236,7 @@ class TestHoldBindings:
             assert holds.describe_all() == {MALLORY: {HOLD: until}}
             assert mallory.error() == LOADING
         assert holds.alter([QuotaChange(MALLORY, HOLD, None)]) == {MALLORY: None}
-        wait_until(lambda: holds.describe(MALLORY) == {}, "it is gone")
-        assert mallory.error() == 0
+        wait_until(lambda: holds.describe(MALLORY) == {} and mallory.error() == 0, "it is gone")
 
     def test_setting_and_removing_without_a_pause_leaves_nothing(self, holds: HoldBindings, mallory: Asker) -> None:
         for _ in range(10):
@@ -246,18 +244,6 @@ class TestHoldBindings:
             holds.alter([QuotaChange(MALLORY, HOLD, None)])
         time.sleep(0.2)
         assert (holds.describe_all(), mallory.error()) == ({}, 0)
-
-    @pytest.mark.parametrize("user", ["*", "ANONYMOUS"])
-    def test_nobody_can_ask_for_everybody_or_for_too_long(self, holds: HoldBindings, user: str) -> None:
-        everybody = QuotaEntity(user, is_hold=True)
-        errors = holds.alter(
-            [
-                QuotaChange(everybody, HOLD, float(now_ms() + 60_000)),
-                QuotaChange(MALLORY, HOLD, float(now_ms() + LONGEST_HOLD_MS + 60_000)),
-            ]
-        )
-        assert {type(error) for error in errors.values()} == {ClientQuotaRefusedError}
-        assert holds.describe_all() == {}
 
     def test_strange_names_are_held_as_they_are(self, holds: HoldBindings) -> None:
         strange = QuotaEntity('a b\n"ü;*=,', is_hold=True)

@@ -1,6 +1,7 @@
 """Records are written by one side and read by another: both must mean the same fields."""
 
 import re
+from pathlib import Path
 from typing import get_type_hints
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from streaming.decode.records import EVENT_SCHEMA
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.heartbeat import TapHeartbeat
+from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, hold_end_ms, hold_name
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 
 SPARK_TYPES = {int: {"INT", "BIGINT"}, float: {"DOUBLE"}, str: {"STRING"}, bool: {"BOOLEAN"}}
@@ -36,3 +38,23 @@ def test_what_spark_reads_is_in_the_record(record: type[msgspec.Struct], columns
 
 def test_what_the_rules_read_is_in_a_produce_event() -> None:
     assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent))
+
+
+@pytest.mark.parametrize("end", ["", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", " 1800", "1800\n", "1800:1"])
+def test_a_name_that_is_not_exactly_a_hold_s_has_no_end(end: str) -> None:
+    assert hold_end_ms(HOLD_PREFIX + end) is None
+
+
+@pytest.mark.parametrize("end_ms", [0, 1_800_000_000_000, 10**18 - 1])
+def test_the_end_of_a_hold_is_read_as_it_was_written(end_ms: int) -> None:
+    assert hold_end_ms(hold_name(end_ms)) == end_ms
+
+
+def test_the_class_on_the_brokers_has_the_same_prefix_and_longest_hold() -> None:
+    source = Path("jvm/authorizer/HoldAuthorizer.java").read_text(encoding="utf-8")
+    package, name = HOLD_AUTHORIZER.split(".")
+
+    assert source.startswith(f"package {package};\n")
+    assert f"public class {name} extends StandardAuthorizer" in source
+    assert f'PREFIX = "{HOLD_PREFIX}";' in source
+    assert f"LONGEST_MS = {LONGEST_HOLD_MS:_};" in source
