@@ -77,10 +77,9 @@ def _troubles_of_principal(facts: RefusalFacts, principal: str) -> Iterator[str]
 
 def _half_refused(facts: RefusalFacts) -> set[str]:
     """Principals that a refusal would change, or that one of somebody else would: others' denials of just one."""
-    acls = (*facts.cluster, *facts.topics)
     denied = {each.principal for each in facts.cluster if _denies_idempotence(each)}
-    denied |= {each.principal for each in acls if each in denials(each.principal)}
-    return denied - refused_principals(acls)
+    denied |= {each.principal for each in facts.topics if each in denials(each.principal)}
+    return denied - refused_principals((*facts.cluster, *facts.topics))
 
 
 def _denies_idempotence(binding: AclBinding) -> bool:

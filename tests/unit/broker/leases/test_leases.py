@@ -1,11 +1,14 @@
 """The rules of leases and their targets, one by one."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.notices import Notice
+from broker.leases.escalation import Escalation
 from broker.leases.lease_rules import Action, Holds, Lease, LeaseState, Step, action_of_lease, next_step, open_leases
 from broker.leases.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
 
@@ -100,6 +103,84 @@ class TestNarrowing:
 
     def test_can_be_turned_off(self) -> None:
         assert user_targets(decision(a=1), narrow=False).entities == (USER,)
+
+
+class TestEscalation:
+    """Seconds: a hold from 0 to 60, and decisions of a minute."""
+
+    @pytest.fixture
+    def rules(self) -> Escalation:
+        rules = Escalation()
+        observe(rules, held(0, 60))
+        return rules
+
+    @pytest.mark.parametrize("broker_id", [None, 1])
+    def test_more_refused_ids_under_one_hold_escalate(self, rules: Escalation, broker_id: int | None) -> None:
+        rules.receive([refused(10, 100, broker_id), refused(50, 101, broker_id)])
+        assert rules.escalated.keys() == {"User:mallory"}
+
+    def test_what_comes_before_producers_that_had_an_id_have_sent_is_not_compared(self, rules: Escalation) -> None:
+        rules.receive([refused(9.999, 100), refused(50, 200)])
+        assert rules.escalated == {}
+
+    def test_a_hold_that_is_about_to_be_extended_reaches_to_the_end_of_its_decision(self, rules: Escalation) -> None:
+        rules.receive([refused(50, 100), refused(100, 200)])
+        assert rules.escalated.keys() == {"User:mallory"}
+
+    def test_a_hold_that_has_ended_counts_until_its_decisions_are_past(self, rules: Escalation) -> None:
+        rules.receive([refused(20, 100)])
+        observe(rules)
+        rules.receive([refused(55, 200)])
+        assert rules.escalated.keys() == {"User:mallory"}
+
+    def test_once_they_are_past_all_is_forgotten(self, rules: Escalation) -> None:
+        rules.receive([refused(20, 100), refused(50, 200)])
+        rules.observe([], pending=())
+        assert rules.escalated == {}
+        rules.receive([refused(55, 300), refused(56, 400)])
+        assert rules.escalated == {}
+
+    def test_another_hold_begins_anew(self, rules: Escalation) -> None:
+        rules.receive([refused(20, 100)])
+        observe(rules, held(200, 260))
+        rules.receive([refused(230, 200)])
+        assert rules.escalated == {}
+        rules.receive([refused(240, 300)])
+        assert "(200, then 300)" in rules.escalated["User:mallory"]
+
+    def test_a_hold_that_is_renewed_goes_on(self, rules: Escalation) -> None:
+        rules.receive([refused(20, 100)])
+        observe(rules, held(50, 110))
+        rules.receive([refused(100, 200)])
+        assert rules.escalated.keys() == {"User:mallory"}
+
+    @pytest.mark.parametrize("state", ["applying", "restoring"])
+    def test_a_hold_that_may_not_be_in_force_does_not_count(self, state: LeaseState) -> None:
+        rules = Escalation()
+        observe(rules, held(0, 60).to(state))
+        rules.receive([refused(20, 100), refused(50, 200)])
+        assert rules.escalated == {}
+
+    def test_a_client_quota_is_none(self) -> None:
+        rules = Escalation()
+        observe(rules, replace(held(0, 60), quota_key="request_percentage"))
+        rules.receive([refused(20, 100), refused(50, 200)])
+        assert rules.escalated == {}
+
+
+def held(since_s: float, until_s: float) -> Lease:
+    since_ms, until_ms = round(1000 * since_s), round(1000 * until_s)
+    entity = QuotaEntity("mallory", is_hold=True)
+    return Lease("h", "User:mallory", entity, HOLD, None, until_ms, until_ms, "d", "in_force", since_ms)
+
+
+def refused(at_s: float, refused_pids: int, broker_id: int | None = None) -> ThrottleDecision:
+    at_ms = round(1000 * at_s)
+    return ThrottleDecision("d", "User:mallory", at_ms, at_ms + 60_000, refused_pids=refused_pids, broker_id=broker_id)
+
+
+def observe(rules: Escalation, *leases: Lease) -> None:
+    rules.observe(leases, pending=["User:mallory"])
 
 
 @pytest.mark.parametrize("name", ["orders", "rdkafka-orders", "producer-app", "kafka-importer", "my-producer-1"])

@@ -86,6 +86,14 @@ class TestOnACluster:
                 HALF_REFUSED,
             ),
             (
+                replace(OPEN, cluster=(ALLOW_EVERYONE, replace(denials("User:bob")[0], operation="all"))),
+                HALF_REFUSED,
+            ),
+            (
+                replace(OPEN, cluster=(ALLOW_EVERYONE, replace(denials("User:bob")[0], host=HOST))),
+                HALF_REFUSED,
+            ),
+            (
                 replace(OPEN, topics=(denials("User:bob")[1],)),
                 HALF_REFUSED,
             ),
