@@ -178,9 +178,9 @@ def _permits(acls: Sequence[Acl], principal: str, host: str) -> bool:
 
 
 def _writers(acls: Sequence[Acl]) -> Writers:
-    # The wildcards also stand for a principal, and a host, that no ACL names.
-    hosts = {acl.host for acl in acls} | {_ANY}
-    principals = {acl.principal for acl in acls} | {_EVERYBODY}
+    # The wildcards, if an ACL has them, also stand for a principal, and a host, that none names.
+    hosts = {acl.host for acl in acls}
+    principals = {acl.principal for acl in acls}
     permitted = {who for who in principals if any(_permits(acls, who, host) for host in hosts)}
     if _EVERYBODY in permitted:
         return Writers(frozenset(principals - permitted), everybody=True)

@@ -180,6 +180,15 @@ def test_a_change_of_owners_places_nothing_until_old_writes_have_been_seen() -> 
     assert history(before, *[after] * 4).owner("orders", None) == Verdict("User:b")
 
 
+def test_what_was_said_before_a_change_is_judged_again() -> None:
+    read = history([acl("User:a")])
+    assert read.owner("orders", None) == Verdict("User:a")
+
+    read.read(frozenset([acl("User:b")]), 60)
+
+    assert read.owner("orders", None).reason is Reason.SEVERAL
+
+
 def test_rounds_that_follow_one_another_at_once_keep_acls_for_twenty_seconds() -> None:
     before, after = [acl("User:a")], [acl("User:b")]
 

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ class Cluster(ClusterAdmin):
 
     def __init__(self, *acls: Acl) -> None:
         self.now: frozenset[Acl] | None = frozenset(acls)
+        self.is_open: bool | None = None
 
     def acls(self) -> frozenset[Acl]:
         if self.now is None:
@@ -23,7 +25,7 @@ class Cluster(ClusterAdmin):
         return self.now
 
     def allows_without_acl(self) -> bool | None:
-        return None
+        return self.is_open
 
 
 def writes(principal: str, topic: str) -> Acl:
@@ -66,6 +68,25 @@ def test_the_share_is_counted_by_source_and_the_rest_by_reason() -> None:
             Unplaced(Reason.SEVERAL, 2, (UnplacedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0),
         ),
     )
+
+
+@pytest.mark.parametrize("is_open", [True, None, False])
+def test_a_transactional_id_that_no_acl_names_is_nobody_s_only_if_brokers_say_so(is_open: bool | None) -> None:
+    cluster = Cluster(writes("User:alice", "orders"))
+    cluster.is_open = is_open
+    owners = owners_of(cluster)
+
+    assert owners.by_transactional_id
+    assert owners.of("orders", None) == Verdict("User:alice")
+    assert owners.of("orders", "t") == (Verdict(reason=Reason.NOBODY) if is_open is False else Verdict("User:alice"))
+
+
+def test_who_may_use_a_transactional_id_is_its_owner() -> None:
+    own = replace(writes("User:bob", "t"), resource=AclResource.TRANSACTIONAL_ID)
+    owners = owners_of(Cluster(writes("User:alice", "orders"), writes("User:bob", "orders"), own))
+
+    assert owners.of("orders", "t") == Verdict("User:bob")
+    assert owners.of("orders", None).reason is Reason.SEVERAL
 
 
 def test_without_the_right_it_does_not_begin() -> None:

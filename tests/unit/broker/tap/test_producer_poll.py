@@ -1,0 +1,156 @@
+"""Which events the poll makes of what brokers say, round by round, against twins of a broker and a producer."""
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+import pytest
+
+from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.errors import BrokerUnreachableError, ClusterRequestError
+from broker.tap import producer_poll
+from broker.tap.poll_owners import OwnerPatterns, OwnerRule
+from broker.tap.poll_placing import PollOwners
+from broker.tap.producer_poll import ProducerPoll
+from wire.records import ProduceEvent
+from wire.topics import PRODUCE_EVENTS
+
+START_S = 1_800_000_000.0
+Partition = tuple[str, int]
+Round = Mapping[Partition, Mapping[int, int] | None]
+"""The time of the last batch of each producer id of a partition; None for one that does not answer."""
+ORDERS, BILLS = ("orders", 0), ("bills", 0)
+OWNERS = (
+    OwnerRule("User:billing", transactional_id=re.compile("t")),
+    OwnerRule("User:shop", topic=re.compile("orders|produce-events")),
+    OwnerRule("User:bank", topic=re.compile("bills")),
+)
+Poll = Callable[..., list[ProduceEvent]]
+
+
+class Cluster(ClusterAdmin):
+    """A broker; it stops the poll after the last round."""
+
+    def __init__(self, rounds: Sequence[Round | None], seconds: float) -> None:
+        self.rounds, self.seconds, self.number = rounds, seconds, -1
+        self.names: dict[int, dict[int, str] | None] = {}
+        self.stop = threading.Event()
+
+    def close(self) -> None: ...
+
+    def clock(self) -> float:
+        return START_S + self.seconds * max(self.number, 0)
+
+    def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[Partition]]:
+        self.number += 1
+        if self.number == len(self.rounds):
+            self.stop.set()
+            return {}
+        found = self.rounds[self.number]
+        if found is None:
+            raise BrokerUnreachableError
+        return {1: list(found)}
+
+    def active_producers(self, broker_id: int, partitions: Iterable[Partition]) -> list[ActiveProducer]:
+        found = [(where, (self.rounds[self.number] or {})[where]) for where in partitions]
+        if None in [producers for _, producers in found]:
+            raise ClusterRequestError
+        return [
+            ActiveProducer(*where, pid, 0, last_ms, in_transaction=False, broker_id=broker_id)
+            for where, producers in found
+            for pid, last_ms in (producers or {}).items()
+        ]
+
+    def transactional_ids(self) -> dict[int, str]:
+        names = self.names.get(self.number, {})
+        if names is None:
+            raise BrokerUnreachableError
+        return names
+
+
+class Events(list[ProduceEvent]):
+    """A producer that keeps what it is given."""
+
+    def produce(self, topic: str, *, value: bytes, key: bytes) -> None:
+        assert topic == PRODUCE_EVENTS
+        self.append(msgspec.json.decode(value, type=ProduceEvent))
+        assert self[-1].key() == key
+
+    def flush(self, _timeout_s: float) -> int:
+        return 0
+
+
+@pytest.fixture
+def poll(monkeypatch: pytest.MonkeyPatch) -> Poll:
+    """Polls rounds that are `seconds` apart, and returns the events; `names` are transactional ids by round."""
+
+    def run(
+        *rounds: Round | None, seconds: float = 60, names: dict[int, dict[int, str] | None] | None = None
+    ) -> list[ProduceEvent]:
+        cluster, events = Cluster(rounds, seconds), Events()
+        cluster.names = names or {}
+        monkeypatch.setattr(producer_poll, "ClusterAdmin", lambda _: cluster)
+        monkeypatch.setattr(producer_poll, "Producer", lambda *_, **__: events)
+        monkeypatch.setattr(producer_poll, "require_topic", lambda *_: 1)
+        owners = PollOwners(OwnerPatterns(OWNERS), from_acls=False)
+        kafka = KafkaConfig({"bootstrap.servers": "nowhere:1"})
+        ProducerPoll(kafka, 0, owners=owners, requests_per_second=float("inf"), clock=cluster.clock).run(cluster.stop)
+        return events
+
+    return run
+
+
+def ids(events: Iterable[ProduceEvent]) -> list[int]:
+    return [each.producer_id for each in events]
+
+
+def test_what_the_first_round_finds_is_old_and_what_appears_later_is_new(poll: Poll) -> None:
+    events = poll({ORDERS: {1: 5}}, {ORDERS: {1: 5, 2: 5}, ("logs", 0): {3: 5}})
+    at_ms = round(1000 * (START_S + 60))
+    assert events == [ProduceEvent(at_ms, "User:shop", 2, 0, 1, "orders", 0)]
+
+
+def test_an_id_without_a_new_batch_is_told_no_more(poll: Poll) -> None:
+    assert ids(poll({}, *[{ORDERS: {1: 5}}] * 4)) == [1]
+
+
+def test_an_id_with_new_batches_is_told_once_a_tick(poll: Poll) -> None:
+    rounds: list[Round] = [{ORDERS: {1: number}} for number in range(6)]
+    assert [each.timestamp_ms for each in poll(*rounds, seconds=5)] == [
+        round(1000 * (START_S + seconds)) for seconds in (10, 20)
+    ]
+
+
+@pytest.mark.parametrize("moved", [None, {}])
+def test_an_id_of_a_partition_that_does_not_answer_stays_known_and_one_that_is_gone_does_not(
+    poll: Poll, moved: dict[int, int] | None
+) -> None:
+    events = poll({ORDERS: {1: 5}}, {ORDERS: moved}, {ORDERS: {1: 5}})
+    assert ids(events) == ([] if moved is None else [1])
+
+
+def test_while_no_broker_answers_all_stay_known(poll: Poll) -> None:
+    assert ids(poll({ORDERS: {1: 5}}, None, {ORDERS: {1: 5}})) == []
+
+
+def test_partitions_beside_one_that_does_not_answer_are_asked_alone(poll: Poll) -> None:
+    assert ids(poll({}, {ORDERS: None, BILLS: {1: 5}})) == [1]
+
+
+@pytest.mark.parametrize(("orders_ms", "bills_ms", "owner"), [(5, 6, "User:bank"), (6, 5, "User:shop")])
+def test_an_id_in_several_partitions_is_of_who_wrote_last(
+    poll: Poll, orders_ms: int, bills_ms: int, owner: str
+) -> None:
+    events = poll({}, {ORDERS: {1: orders_ms}, BILLS: {1: bills_ms}})
+    assert [each.principal for each in events] == [owner]
+
+
+def test_what_is_found_while_no_broker_tells_transactional_ids_is_told_with_them_later(poll: Poll) -> None:
+    events = poll({}, *[{ORDERS: {1: 5}}] * 3, names={1: None, 2: {1: "t"}})
+    assert [(each.principal, each.transactional_id) for each in events] == [("User:billing", "t")]
+
+
+def test_our_own_topics_are_not_asked_for(poll: Poll) -> None:
+    assert ids(poll({}, {(PRODUCE_EVENTS, 0): {1: 5}})) == []
