@@ -1,6 +1,6 @@
 """What a hold does to new producers of a principal, to her known one, to alice and to the broker.
 
-    .venv/bin/python bench/hold.py                       # about eight minutes; needs a JDK
+    .venv/bin/python bench/hold.py                       # about twelve minutes; needs a JDK and Go
     .venv/bin/python bench/hold.py --clients java --parallel 10
 
 Each line compares a crowd that makes a producer per message without a hold (twice, for the noise) and under one.
@@ -36,7 +36,8 @@ from broker.process import start_reading
 
 TOPIC = "orders"
 MALLORY = QuotaEntity("mallory", is_hold=True)
-CLIENTS = ("confluent-kafka", "kafka-python", "java")
+CLIENTS = ("confluent-kafka", "kafka-python", "java", "franz-go", "sarama")
+GO = ("franz-go", "sarama")
 
 
 def main() -> None:
@@ -151,11 +152,17 @@ class Crowd:
 @contextmanager
 def crowd(broker: LocalBroker, client: str, parallel: int) -> Iterator[Crowd]:
     settings = broker.client_config("mallory")
+    own = [settings[name] for name in ("bootstrap.servers", "sasl.username", "sasl.password")]
     if client == "java":
-        names = ("bootstrap.servers", "sasl.username", "sasl.password")
         program = str(Path(__file__).with_name("HoldCrowd.java"))
         java = [find_java(), "-Xmx1g", "-Xss256k", "-cp", kafka_classpath(), program]
-        process = start_reading([*java, *(settings[name] for name in names), TOPIC, str(parallel)])
+        process = start_reading([*java, *own, TOPIC, str(parallel)])
+    elif client in GO:
+        # The clients are those of the tests.
+        from tests.broker.go_kit import build_go_clients
+
+        program = build_go_clients(broker.log_file.parent)
+        process = start_reading([program, client, *own, TOPIC, str(parallel), "crowd"])
     else:
         about = json.dumps({"client": client, "parallel": parallel, "settings": settings})
         process = start_reading([sys.executable, __file__, "--as-crowd", about])
