@@ -4,11 +4,13 @@ So `pid-quota sql` starts without Spark and Kafka, and runs where they are not i
 """
 
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from jobs import __version__
 from jobs.errors import ForeignPackageError
@@ -46,26 +48,45 @@ _COMMANDS = {
     "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
+# typer has no setting for it: a line of help must not end within `--entity-name`.
+textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
+_STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
+"""Help without frames: those cut long names of options."""
 
 
-def application(called: str | None = None) -> typer.Typer:
-    """Return the application with one command loaded; of the others it has the help line only.
+class LazyGroup(TyperGroup):
+    """Commands that are imported when they are called, or their options completed; until then, help lines."""
 
-    Args:
-        called: Name of the command to load.
-    """
-    app = typer.Typer(help=_HELP, add_completion=False)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is called."""
+        if args[0] in _COMMANDS:
+            self.commands[args[0]] = load_command(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def application() -> typer.Typer:
+    """Return the application; of the commands it has only the help lines."""
+    app = typer.Typer(cls=LazyGroup, help=_HELP, **_STYLE)
     app.callback()(_root)
-    for name, (module, function, summary) in _COMMANDS.items():
-        if name == called:
-            loaded = getattr(import_module(module), function)
-            if isinstance(loaded, typer.Typer):
-                app.add_typer(loaded, name=name, help=summary)
-            else:
-                app.command(name)(loaded)
-        else:
-            app.command(name, help=summary)(_not_loaded)
+    for name, (_, _, summary) in _COMMANDS.items():
+        app.command(name, short_help=summary)(_not_loaded)
     return app
+
+
+def load_command(name: str) -> Any:
+    """Import a command, or a group of commands."""
+    module, function, summary = _COMMANDS[name]
+    loaded = getattr(import_module(module), function)
+    app = typer.Typer(add_completion=False, **_STYLE)
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name, help=summary)
+    else:
+        app.command(name)(loaded)
+    command = typer.main.get_group(app).commands[name]
+    for each in getattr(command, "commands", {}).values():
+        # Without a short help, typer cuts the long one.
+        each.short_help = each.help.split("\n\n")[0].replace("\n", " ")
+    return command
 
 
 def main() -> None:
@@ -88,10 +109,7 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     from jobs import terminal
 
-    arguments = _without_debug(arguments) or ["--help"]
-    called = next((argument for argument in arguments if not argument.startswith("-")), None)
-    # Loading may fail, too: `terminal.run` turns that into one line.
-    return terminal.run(lambda: application(called), arguments, "pid-quota")
+    return terminal.run(application, _without_debug(arguments) or ["--help"], "pid-quota")
 
 
 def run_command(function: Callable[..., Any]) -> NoReturn:
@@ -102,7 +120,7 @@ def run_command(function: Callable[..., Any]) -> NoReturn:
 
 
 def _single(function: Callable[..., Any]) -> typer.Typer:
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, **_STYLE)
     app.command()(function)
     return app
 

@@ -74,7 +74,8 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
-        return _fail(error, f"{error.format_message().rstrip('.')}. See --help", error.exit_code)
+        message = error.format_message().rstrip(".")
+        return _fail(error, f"{message}{'' if message.endswith('?') else '.'} See --help", error.exit_code)
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:

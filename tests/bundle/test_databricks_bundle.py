@@ -12,7 +12,6 @@ from importlib import metadata
 from typing import Any
 
 import pytest
-import typer
 from _pytest.mark.structures import ParameterSet
 from databricks.bundles.alerts import Alert
 from databricks.bundles.apps import App
@@ -23,7 +22,7 @@ from databricks.bundles.secret_scopes import SecretScope
 from databricks.bundles.volumes import Volume
 
 from jobs import __version__
-from jobs.cli import application
+from jobs.cli import load_command
 from streaming.triggers import records_of_a_batch
 from tables.delta import TABLES, is_catalog
 from tests.bundle.databricks_kit import (
@@ -210,12 +209,12 @@ def test_the_entry_point_is_one_of_the_package(bundle: Bundle) -> None:
 
 
 def values(arguments: Sequence[str]) -> dict[str, Any]:
-    """Parse a command line by the real application, and return the values that its command would be called with."""
+    """Parse a command line by the real command, and return the values that its command would be called with."""
     given = {}
-    command = typer.main.get_command(application(arguments[0]))
+    command = load_command(arguments[0])
     for leaf in leaves(command):
         leaf.callback = lambda **found: given.update(found)
-    command.main(list(arguments), standalone_mode=False)
+    command.main(list(arguments[1:]), standalone_mode=False)
     return given
 
 

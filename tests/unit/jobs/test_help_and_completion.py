@@ -1,0 +1,119 @@
+"""The help never cuts a name, and a shell completes commands and options though they are imported late."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli import _COMMANDS, load_command
+from tests.unit.jobs.command_kit import PidQuota
+
+ROOT = Path(__file__).parents[3]
+
+
+def called(name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    command = load_command(name)
+    yield (name,), command
+    for each, nested in getattr(command, "commands", {}).items():
+        yield (name, each), nested
+
+
+EVERY = [each for name in _COMMANDS for each in called(name)]
+
+
+@pytest.mark.parametrize("columns", [20, 80, 200])
+@pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
+def test_the_help_names_each_option_and_command_in_full(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], command: Any, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    code, out, err = pid_quota(*words, "-h")
+
+    assert (code, err) == (0, "")
+    shown = out.split()
+    names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    options = [name for name in names if name.startswith("--")]
+    assert {*options, *getattr(command, "commands", ())} <= {word.rstrip(",") for word in shown}
+    assert "..." not in out.replace("[ARGS]...", "")
+    assert not re.search(r"--[\w-]*-$", out, re.MULTILINE)
+
+
+def test_short_and_long_help_are_the_same(pid_quota: PidQuota) -> None:
+    assert pid_quota("quotas", "-h") == pid_quota("quotas", "--help")
+
+
+def test_the_root_s_help_cuts_no_summary(pid_quota: PidQuota) -> None:
+    out = " ".join(pid_quota("-h")[1].split())
+    assert all(f"{name} {summary}" in out for name, (_, _, summary) in _COMMANDS.items())
+
+
+def test_an_unknown_command_is_answered_with_one_that_is_like_it(pid_quota: PidQuota) -> None:
+    assert pid_quota("quoats")[2] == "error: No such command 'quoats'. Did you mean 'quotas'? See --help\n"
+
+
+COMPLETE = """
+source <(pid-quota --show-completion)
+words=("$@")
+COMP_WORDS=(pid-quota "${words[@]}") COMP_CWORD=${#words[@]}
+read -r _ _ _ _ function _ <<<"$(complete -p pid-quota)"
+"$function" pid-quota
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture
+def path_with_ours(tmp_path: Path) -> dict[str, str]:
+    """As after an install: `pid-quota` is on the PATH."""
+    program = tmp_path / "pid-quota"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m jobs "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["qu"], ["quotas"]),
+        (["tap", "sta"], ["status"]),
+        (["quotas", "--en"], ["--entity-type", "--entity-name", "--entity-default"]),
+        (["tap", "status", "--bo"], ["--bootstrap-servers"]),
+        (["top", "--sort", "re"], ["refused"]),
+    ],
+    ids=" ".join,
+)
+def test_bash_completes_commands_options_and_choices(
+    path_with_ours: dict[str, str], typed: list[str], offered: list[str]
+) -> None:
+    done = subprocess.run(
+        ["bash", "--norc", "-c", COMPLETE, "bash", *typed],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=path_with_ours,
+    )
+    assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script_and_names_with_their_meaning(path_with_ours: dict[str, str], shell: str) -> None:
+    def ask(**variables: str) -> str:
+        environment = path_with_ours | variables
+        return subprocess.run(
+            ["pid-quota"], capture_output=True, text=True, check=True, timeout=60, env=environment
+        ).stdout
+
+    assert "_PID_QUOTA_COMPLETE=complete_" + shell in ask(_PID_QUOTA_COMPLETE=f"source_{shell}")
+    offered = ask(
+        _PID_QUOTA_COMPLETE=f"complete_{shell}",
+        _TYPER_COMPLETE_ARGS="pid-quota suggest-q",
+        _TYPER_COMPLETE_FISH_ACTION="get-args",
+    )
+    assert "suggest-quotas" in offered
+    assert "Suggest a quota per user" in offered
