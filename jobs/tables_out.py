@@ -4,19 +4,21 @@ import csv
 import io
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
 
-from jobs.terminal import output, printable
+from jobs.terminal import output
+from jobs.text_tables import TextTable
 from tables.catalog.answer import Answer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
 Form = Literal["table", "json", "csv"]
+Formats = Mapping[str, Callable[[Any], str]]
+"""How to write the values of some columns for people, by name; they are aligned to the right, as numbers are."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
@@ -33,10 +35,10 @@ def form(*, as_json: bool, as_csv: bool) -> Form:
     return "csv" if as_csv else "table"
 
 
-def show(answer: Answer, wanted: Form) -> None:
-    """Print the rows."""
+def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
+    """Print the rows; as a table, with the values of some columns written in a form of their own."""
     if wanted == "table":
-        output().print(to_table(answer))
+        output().print(to_table(answer, formats))
     else:
         # CSV ends in a line break already.
         typer.echo(to_json(answer) if wanted == "json" else to_csv(answer), nl=wanted == "json")
@@ -62,28 +64,17 @@ def to_csv(answer: Answer) -> str:
     return text.getvalue()
 
 
-def to_table(answer: Answer) -> Table:
+def to_table(answer: Answer, formats: Formats | None = None) -> TextTable:
     """Return the rows as a table for people."""
-    return text_table(answer.columns, ([json_value(value) for value in row] for row in answer.rows))
-
-
-def text_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, right: Collection[str] = ()
-) -> Table:
-    """Return a table for people.
-
-    Args:
-        columns: Their names.
-        rows: A value per column, None for nothing; columns at the end may be missing.
-        title: A line above it.
-        right: Names of the columns that are aligned to the right.
-    """
-    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for name in columns:
-        table.add_column(printable(name), no_wrap=True, justify="right" if name in right else "left")
-    for row in rows:
-        table.add_row(*(printable("" if value is None else value) for value in row))
-    return table
+    made = formats or {}
+    rows = (
+        [
+            made[name](value) if name in made and value is not None else value
+            for name, value in zip(answer.columns, row, strict=True)
+        ]
+        for row in answer.rows
+    )
+    return TextTable(answer.columns, rows, right=made)
 
 
 def json_value(value: Any) -> Any:

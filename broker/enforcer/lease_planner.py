@@ -121,7 +121,7 @@ class LeasePlanner:
 
     def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> list[LeaseReason]:
         quota = "" if decision.quota is None else f", quota {decision.quota:g}"
-        why = f"{decision.refused_pids} PIDs refused{quota}; {what.why}"
+        why = f"{decision.refused_pids} PID{'' if decision.refused_pids == 1 else 's'} refused{quota}; {what.why}"
         leases = (self._new_lease(decision, entity, now_ms) for entity in what.take if self._steps.may_try(entity))
         return [(lease, why) for lease in leases if lease is not None]
 

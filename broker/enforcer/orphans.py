@@ -46,7 +46,7 @@ def orphans(
             f"unless someone set it on purpose, clear it with kafka-configs.sh --alter {names} --delete-config {key}"
         )
     if len(alike) > _MOST:
-        yield f"{len(alike) - _MOST} more quotas have that value without a lease"
+        yield f"quotas with that value, without a lease, and not named here: {len(alike) - _MOST}"
 
 
 def _stray_holds(

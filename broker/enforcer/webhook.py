@@ -101,7 +101,7 @@ class Webhook:
         self._thread.join(_CLOSE_S)
         left = self._waiting.qsize()
         if left:
-            self._warn(f"webhook {self._url.hostname}: {left} notices not sent before the enforcer stopped")
+            self._warn(f"webhook {self._url.hostname}: notices not sent before the enforcer stopped: {left}")
 
     @property
     def dropped(self) -> int:

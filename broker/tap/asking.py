@@ -18,6 +18,7 @@ from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.log_levels_watch import LevelsQuestion
+from quota.words import plural
 
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
@@ -190,7 +191,8 @@ class Asking:
             if self._is_requested:
                 self._requested = (answer, *self._requested)[:_MOST_REQUESTED]
                 self._request_at = now_s + _REQUESTED_EVERY_S
-            text = f"{len(answer)} producer ids were there before; from now on all others count"
+            were = f"{plural(len(answer), 'producer id')} {'was' if len(answer) == 1 else 'were'}"
+            text = f"{were} there before; from now on all others count"
             if self._is_requested:
                 text = f"a stream learns anew; {text}"
             if self._file is not None:

@@ -6,6 +6,7 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
+from quota.words import plural
 from wire.records import Binding, ProduceEvent, ProduceFailure, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
 
@@ -111,8 +112,9 @@ class TapOutput:
 
     def undelivered(self, left: int) -> TapDeliveryError:
         """The error to raise if the tap stops with that many records undelivered."""
+        was = "was" if left == 1 else "were"
         return TapDeliveryError(
-            f"{left} events were not delivered to {self._servers} before the tap stopped: "
+            f"{plural(left, 'event')} {was} not delivered to {self._servers} before the tap stopped: "
             f"check the brokers and start the tap again, which resends them"
         )
 

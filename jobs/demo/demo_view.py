@@ -8,10 +8,9 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
-from jobs.tables_out import text_table
 from jobs.terminal import printable
+from jobs.text_tables import TextTable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 10.0
@@ -95,7 +94,7 @@ class DemoView:
         # Soft wrap: a hard-wrapped command can't be copied.
         self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
 
-    def show(self, table: Table) -> None:
+    def show(self, table: TextTable) -> None:
         """Print a table."""
         self._console.print(table)
         self._console.print()
@@ -119,7 +118,7 @@ class DemoView:
             self._live = None
 
 
-def principals_table(rows: list[PrincipalRow], title: str) -> Table:
+def principals_table(rows: list[PrincipalRow], title: str) -> TextTable:
     """Return the principals as a table."""
     values = (
         (
@@ -134,4 +133,4 @@ def principals_table(rows: list[PrincipalRow], title: str) -> Table:
         for row in rows
     )
     numbers = ("rate /window", "tokens", "throttle time", "admitted", "refused", "throttled until")
-    return text_table(("principal", *numbers), values, title=title, right=numbers)
+    return TextTable(("principal", *numbers), values, title=title, right=numbers)

@@ -11,8 +11,9 @@ import typer
 
 from jobs.errors import BlocksError
 from jobs.progress import progress_bar
-from jobs.tables_out import JsonOption, text_table
+from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
+from jobs.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History
 from lifecycle.producer_id_blocks import Block, Consequence, Fate, Violation
 from tables.errors import TableNotFoundError
@@ -61,7 +62,7 @@ def blocks(
     if as_json:
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
-        output().print(text_table(_COLUMNS, map(_cells, history.brokers())))
+        output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
         for line in [*_summary(history), *_verdict(history, broken)]:
             output().print(printable(line))
     if broken:
@@ -124,7 +125,7 @@ def _unknown(history: History, pid: int) -> str:
 
 
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
-    last = None if broker.last_block_at_ms is None else _time(broker.last_block_at_ms)
+    last = None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms)
     counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
     errors = (broker.count(Consequence.FATAL), broker.count(Consequence.RETRIED), broker.throttled_answers)
     return (*counts, broker.lost_pids, last, *errors)

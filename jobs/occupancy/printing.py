@@ -6,14 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
-from jobs.tables_out import text_table
+from jobs.human import size
 from jobs.terminal import printable
+from jobs.text_tables import TextTable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
 from lifecycle.occupancy_rate import IDLE
+from quota.words import plural
 from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -64,14 +65,14 @@ def _lines(console: Console, lines: Iterable[str]) -> None:
         console.print(printable(line))
 
 
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    return text_table(columns, rows, title=title, right=set(columns[1:]) - {"principal"})
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> TextTable:
+    return TextTable(columns, rows, title=title, right=set(columns[1:]) - {"principal"})
 
 
 # What is held
 
 
-def _occupancy_table(rows: Sequence[Occupancy]) -> Table:
+def _occupancy_table(rows: Sequence[Occupancy]) -> TextTable:
     columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
     cells = (
         (
@@ -79,7 +80,7 @@ def _occupancy_table(rows: Sequence[Occupancy]) -> Table:
             row.principal,
             row.broker_id,
             *map(_count, (row.led_pids, row.held_pids, row.open_transactions)),
-            _size(estimated_bytes(row.held_pids)),
+            size(estimated_bytes(row.held_pids)),
         )
         for row in rows
     )
@@ -90,19 +91,19 @@ def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
     rest = report.occupancy[top:]
     if rest:
         held = _count(sum(row.held_pids for row in rest))
-        yield f"and {len(rest)} more rows with {held} held_pids: see --top, --json"
+        yield f"and {plural(len(rest), 'more row')} with {held} held_pids: see --top, --json"
     if not report.taken.is_tapped:
         yield "no topic producer-principals: nobody can say whose they are. Start `pid-quota tap`, which makes it"
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
         yield f"NOT TOLD: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
     if len(missing) > _MORE_UNANSWERED:
-        yield f"NOT TOLD: {len(missing) - _MORE_UNANSWERED} more replicas, see --json"
+        yield f"NOT TOLD: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
     yield f"an entry is one producer id on one partition, about {BYTES_PER_PID} bytes (measured, docs/kip-854.md)"
     yield ""
 
 
-def _brokers_table(report: CensusReport, limit: int | None) -> Table:
+def _brokers_table(report: CensusReport, limit: int | None) -> TextTable:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
     rows = [_broker_cells(each, limit) for each in report.brokers]
@@ -112,7 +113,7 @@ def _brokers_table(report: CensusReport, limit: int | None) -> Table:
 
 def _broker_cells(broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
     counts = map(_count, (broker.led_pids, broker.held_pids, broker.open_transactions))
-    now = (broker.broker_id, *counts, _size(broker.estimated_bytes), _duration(broker.expiration_ms))
+    now = (broker.broker_id, *counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
     worst = broker.worst
     later = (f"{worst.pids_per_hour:,.0f}", *map(_held, (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at)))
     return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
@@ -161,7 +162,7 @@ def _rate(forecast: Forecast) -> str:
 # What a death would do
 
 
-def _failover_table(deaths: Sequence[Failover], limit: int | None) -> Table:
+def _failover_table(deaths: Sequence[Failover], limit: int | None) -> TextTable:
     columns = ("if it dies", "broker", "led_pids now", "led_pids then", "held_pids then", "limit")
     rows = [
         (
@@ -181,8 +182,8 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
     for death in deaths:
         if death.leaderless:
             topic, partition = death.leaderless[0]
-            count = len(death.leaderless)
-            yield f"if {death.dead} dies, {count} partitions have no leader, {topic}-{partition} among them"
+            have = f"{plural(len(death.leaderless), 'partition')} {'has' if len(death.leaderless) == 1 else 'have'}"
+            yield f"if {death.dead} dies, {have} no leader, {topic}-{partition} among them"
     yield "held_pids stay as they are: followers hold what they replicate; only a reassignment moves it"
     yield ""
 
@@ -190,14 +191,14 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
 # What another expiration would do
 
 
-def _freed_table(what_if: WhatIf) -> Table:
+def _freed_table(what_if: WhatIf) -> TextTable:
     title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
     rows = (
         (
             each.broker_id,
             _count(each.held_pids),
             _count(each.freed_pids),
-            _size(estimated_bytes(each.freed_pids)),
+            size(estimated_bytes(each.freed_pids)),
             _count(each.kept_open),
         )
         for each in what_if.freed
@@ -205,7 +206,7 @@ def _freed_table(what_if: WhatIf) -> Table:
     return _table(title, ("broker", "held_pids now", "freed", "about", "kept by open transactions"), rows)
 
 
-def _lost_table(what_if: WhatIf) -> Table:
+def _lost_table(what_if: WhatIf) -> TextTable:
     columns = ("principal", "producers", "alive", "long-lived", "silent")
     rows = (
         (each.principal, *map(_count, (each.producers, each.alive, each.long_lived, each.silent)))
@@ -232,24 +233,11 @@ def _moment(at: datetime | None) -> str:
 
 
 def _held(pids: int) -> str:
-    return f"{_count(pids)} ({_size(estimated_bytes(pids))})"
+    return f"{_count(pids)} ({size(estimated_bytes(pids))})"
 
 
 def _count(number: int) -> str:
     return f"{number:,}"
-
-
-def _size(size_bytes: int) -> str:
-    """Return a human-readable size.
-
-    Examples:
-        >>> _size(900), _size(2_500_000)
-        ('0.9 kB', '2.5 MB')
-    """
-    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
-        if size_bytes >= factor:
-            return f"{size_bytes / factor:.1f} {unit}"
-    return f"{size_bytes / 1000:.1f} kB"
 
 
 def _rough_duration(seconds: float) -> str:

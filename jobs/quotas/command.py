@@ -11,8 +11,10 @@ import typer
 from jobs.errors import QuotaCommandError
 from jobs.quotas.file import read_quotas
 from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show, text_table
+from jobs.tables_out import CsvOption, Form, JsonOption, form, show
 from jobs.terminal import one_line, output, printable
+from jobs.text_tables import TextTable
+from quota.words import plural
 from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
@@ -53,7 +55,7 @@ def quotas(
         if as_json:
             typer.echo(json.dumps({"done": "set", "entities": len(lines)}))
         else:
-            output().print(printable(f"set: {_KEY} of {len(lines)} entities"), soft_wrap=True)
+            output().print(printable(f"set: {_KEY} of {plural(len(lines), 'entity', 'entities')}"), soft_wrap=True)
         return
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
@@ -126,10 +128,9 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
         show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)
         return
     rows = [
-        (entity_words(each.entity_name), f"{each.producer_ids_rate:.15g}", each.updated_at.isoformat(), each.updated_by)
-        for each in wanted
+        (entity_words(each.entity_name), each.producer_ids_rate, each.updated_at, each.updated_by) for each in wanted
     ]
-    output().print(text_table(("entity", _KEY, "updated_at", "updated_by"), rows) if rows else "no quotas are set")
+    output().print(TextTable(("entity", _KEY, "updated_at", "updated_by"), rows) if rows else "no quotas are set")
 
 
 def _record(entry: QuotaEntry) -> dict[str, object]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.human import size
 from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
@@ -20,6 +21,7 @@ from tables.query.metric_views import metric_views as definitions
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 _FACTS = ("table", "version", "rows", "files", "bytes", "oldest", "newest")
+_FORMATS = {"bytes": size}
 _COLUMNS = ("column", "type", "nullable", "comment")
 
 
@@ -65,7 +67,7 @@ def describe(
         raise TableNotFoundError(msg)
     about = Answer(_FACTS, tuple(astuple(facts) for facts, _ in found))
     if not name:
-        show(about, wanted)
+        show(about, wanted, _FORMATS)
         return
     ((_, columns),) = found
     what = Answer(_COLUMNS, tuple(astuple(column) for column in columns))
@@ -74,7 +76,7 @@ def describe(
         return
     if wanted == "table":
         output().print(TABLES[name].comment, soft_wrap=True)
-        show(about, wanted)
+        show(about, wanted, _FORMATS)
     show(what, wanted)
 
 

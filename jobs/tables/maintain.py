@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.human import size
 from jobs.progress import Report, progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
@@ -60,7 +61,7 @@ def maintain(
     wanted = form(as_json=as_json, as_csv=as_csv)
     with progress_bar("keeping up the tables") as report:
         done, failed = (_of_catalog if is_catalog(tables) else _of_paths)(tables, plan, report)
-    show(Answer(_COLUMNS, tuple(map(_row, done))), wanted)
+    show(Answer(_COLUMNS, tuple(map(_row, done))), wanted, {"bytes_before": size, "bytes": size})
     if failed:
         raise TableError("; ".join(failed))
 

@@ -2,7 +2,6 @@
 
 import json
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,8 +10,10 @@ import typer
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
 from broker.tap.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
-from jobs.tables_out import JsonOption, text_table
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
+from jobs.tables_out import JsonOption
 from jobs.terminal import output
+from jobs.text_tables import TextTable
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""
@@ -21,10 +22,8 @@ _COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "unp
 
 
 def status(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
-    kafka_config: Annotated[
-        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
-    ] = None,
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
     stale_seconds: Annotated[
         float, typer.Option(min=1, help="Age of the last heartbeat at which a tap counts as dead.")
     ] = STALE_SECONDS,
@@ -43,7 +42,7 @@ def status(
     if as_json:
         typer.echo(json.dumps({"brokers": [_as_dict(watch) for watch in watches], "unwatched": blind}))
     else:
-        output().print(text_table(_COLUMNS, map(_cells, watches)))
+        output().print(TextTable(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
     if blind:
         raise typer.Exit(1)

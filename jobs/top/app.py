@@ -127,7 +127,9 @@ class TopApp(App[None]):
         table.ordered_columns[0].width = max(COLUMNS[0].width + 1, table.size.width - others)
         table.clear()
         for row in self._shown:
-            table.add_row(*cells(row))
+            # A name that is longer than its column takes another line.
+            is_long = len(row.name) > table.ordered_columns[0].width - 1
+            table.add_row(*cells(row), height=None if is_long else 1)
         names = [row.name for row in self._shown]
         where = names.index(chosen.name) if chosen and chosen.name in names else at
         table.move_cursor(row=min(where, max(0, len(names) - 1)), animate=False)

@@ -67,7 +67,7 @@ def _print_once(
         show(_answer(shown), wanted)
         return
     console.print(summary(rows, now), markup=False)
-    console.print(rows_table(shown, narrow=console.is_terminal))
+    console.print(rows_table(shown))
 
 
 def _answer(rows: list[TopRow]) -> Answer:

@@ -6,10 +6,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from jobs.terminal import printable
+from jobs.text_tables import TextTable
+from quota.words import plural
 from tables.query.top_rows import Detail, TopRow
 
 
@@ -49,6 +50,12 @@ _UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def cells(row: TopRow) -> tuple[Text, ...]:
+    """Return a row's cells, in the order of `COLUMNS`, padded to their widths."""
+    made = zip(COLUMNS, plain_cells(row), strict=True)
+    return tuple(_padded(cell, column) for column, cell in made)
+
+
+def plain_cells(row: TopRow) -> tuple[Text, ...]:
     """Return a row's cells, in the order of `COLUMNS`."""
     until = row.throttled_until
     quota = "-" if row.quota is None else number(row.quota)
@@ -59,7 +66,7 @@ def cells(row: TopRow) -> tuple[Text, ...]:
         "refused": number(row.refused_pids),
         "active": number(row.active_pids),
     }
-    made = {column.name: Text(column.aligned(texts.get(column.name, ""))) for column in COLUMNS}
+    made = {column.name: Text(texts.get(column.name, "")) for column in COLUMNS}
     made["principal"] = _styled(printable(row.name), "bold red" if until else "")
     made["used"] = bar(row.used_share) if row.quota else made["used"]
     made["why"] = printable(why(row))
@@ -118,24 +125,10 @@ def spark(values: Sequence[float], top: float) -> str:
     return "".join(_SPARK[min(len(_SPARK) - 1, max(int(value > 0), round(value * scale)))] for value in values)
 
 
-def rows_table(rows: Sequence[TopRow], *, narrow: bool) -> Table:
-    """Return the principals as a table; `narrow` truncates long names."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for column in COLUMNS:
-        is_name = column is COLUMNS[0]
-        table.add_column(
-            column.name,
-            justify="right" if column.is_right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=column.width,
-            max_width=column.width if narrow and not is_name else None,
-            ratio=1 if narrow and is_name else None,
-        )
-    for row in rows:
-        table.add_row(*cells(row))
-    table.expand = narrow
-    return table
+def rows_table(rows: Sequence[TopRow]) -> TextTable:
+    """Return the principals as a table."""
+    right = [column.name for column in COLUMNS if column.is_right]
+    return TextTable([column.name for column in COLUMNS], map(plain_cells, rows), right=right, gap=1)
 
 
 def summary(rows: Sequence[TopRow], now: datetime) -> str:
@@ -143,8 +136,8 @@ def summary(rows: Sequence[TopRow], now: datetime) -> str:
     throttled = sum(row.throttled_until is not None for row in rows)
     new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
     return (
-        f"{now:%H:%M:%S} UTC  {len(rows):,} principals, {throttled} throttled, "
-        f"{number(new)} new PIDs, {number(refused)} refused"
+        f"{now:%H:%M:%S} UTC  {plural(len(rows), 'principal')}, {throttled} throttled, "
+        f"{number(new)} new {'PID' if new == 1 else 'PIDs'}, {number(refused)} refused"
     )
 
 
@@ -181,7 +174,8 @@ def _decisions(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "decisions" if rows else "no decisions in the last 24 hours"
     for row in rows:
         until = f" until {row['throttled_until']:%H:%M:%S}" if row["action"] == "THROTTLE" else ""
-        yield f"  {row['decided_at']:%H:%M:%S} {row['action']}{until}, {row['refused_pids'] or 0:,} PIDs refused"
+        refused = plural(row["refused_pids"] or 0, "PID")
+        yield f"  {row['decided_at']:%H:%M:%S} {row['action']}{until}, {refused} refused"
     if rows and rows[0]["client_ids"]:
         found = sorted(rows[0]["client_ids"].items(), key=lambda item: -item[1])[:5]
         yield "  client ids: " + ", ".join(f"{client} ({count:,})" for client, count in found)
@@ -206,7 +200,13 @@ def _clients(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield ""
     yield "clients (pid-quota why tells how to mend it)"
     for row in rows:
-        yield f"  {row['client']}: {row['kind']}, {row['new_pids']:,} new PIDs from {row['hosts']} addresses"
+        made = plural(row["new_pids"], "new PID")
+        yield f"  {row['client']}: {row['kind']}, {made} from {plural(row['hosts'], 'address', 'addresses')}"
+
+
+def _padded(cell: Text, column: Column) -> Text:
+    blanks = Text(" " * (column.width - len(cell)))
+    return blanks + cell if column.is_right else cell + blanks
 
 
 def _styled(text: Text, style: str) -> Text:

@@ -26,7 +26,7 @@ def called(name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
 EVERY = [each for name in _COMMANDS for each in called(name)]
 
 
-@pytest.mark.parametrize("columns", [20, 80, 200])
+@pytest.mark.parametrize("columns", [20, 80])
 @pytest.mark.parametrize(("words", "command"), EVERY, ids=[" ".join(words) for words, _ in EVERY])
 def test_the_help_names_each_option_and_command_in_full(
     pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], command: Any, columns: int

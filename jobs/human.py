@@ -1,0 +1,62 @@
+"""Values as people read them. Exact ones are in JSON and CSV."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+NOTHING = "-"
+
+
+def human(value: Any) -> str:
+    """Return a value for people: times to the second, four digits of a fraction, lists and maps without brackets.
+
+    Whole numbers are left alone: a producer id is one, too.
+
+    Examples:
+        >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))
+        ('2026-01-15 12:00:00Z', '2026-01-15 00:00:00')
+        >>> human(333.3333333), human(0.1 + 0.2), human(1432.0), human(12345.678), human(123456789)
+        ('333.3', '0.3', '1432', '12346', '123456789')
+        >>> human({"rdkafka": 215, "spark-7": 20}), human([7001, 7002]), human(()), human(""), human(True)
+        ('rdkafka 215, spark-7 20', '7001, 7002', '-', '-', 'yes')
+    """
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, datetime):
+        return time_of(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {human(item)}" for key, item in value.items()) or NOTHING
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(human, value)) or NOTHING
+    return str(value) or NOTHING
+
+
+def time_of(at: datetime) -> str:
+    """Return a time to the second; in UTC, marked by a Z, unless it has no zone."""
+    if at.tzinfo is None:
+        return f"{at:%Y-%m-%d %H:%M:%S}"
+    return f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+
+
+def size(size_bytes: int) -> str:
+    """Return a size.
+
+    Examples:
+        >>> size(0), size(900), size(2_500_000)
+        ('0', '0.9 kB', '2.5 MB')
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.1f} {unit}"
+    return f"{size_bytes / 1000:.1f} kB" if size_bytes else "0"
+
+
+def _number(value: float) -> str:
+    is_whole = abs(value) >= 10_000 or value.is_integer()
+    return f"{value:.0f}" if is_whole and abs(value) < 1e15 else f"{value:.4g}"

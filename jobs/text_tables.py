@@ -1,0 +1,202 @@
+"""Tables for people, at any width: nothing is cut, and no column is lost.
+
+A row is a line where all columns fit. In a narrower terminal the first columns, which matter most, keep their line, and
+the others follow below it with their names; where that would be long, or hardly a column fits, each row is a block of
+lines `name value`. Columns without any value are named once, below the table, and those without one in a row are not
+repeated below it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from jobs.human import NOTHING, human
+from jobs.terminal import printable
+
+_INDENT = 2
+_EMPTY = ("", NOTHING)
+_LEAST_LEAD = 12
+"""Least width of the first column, if the others fit beside it; longer values take a line of their own."""
+_LEAST_PROSE = 24
+"""Least width to wrap the last column's text in."""
+_MOST_FOLDED = 6
+"""Columns below a row's line; with more, the row is a block."""
+
+
+class TextTable:
+    """A table that fits itself to the console.
+
+    Args:
+        columns: Names, the most important first.
+        rows: A value per column, None for nothing; columns at the end may be missing.
+        title: A line above it.
+        right: Columns aligned to the right, as those with numbers only are.
+        gap: Blanks between columns.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        title: str | None = None,
+        right: Collection[str] = (),
+        gap: int = 2,
+    ) -> None:
+        values = [[value for value, _ in zip_longest(row, columns)] for row in rows]
+        self._title, self._gap = title, gap
+        self._columns = [_Column(name, [row[at] for row in values], name in right) for at, name in enumerate(columns)]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines."""
+        if self._title is not None:
+            yield Text(self._title, style="italic")
+        yield from _Layout(self._columns, console, options.max_width, self._gap).lines()
+
+
+class _Column:
+    def __init__(self, name: str, values: Sequence[object], is_right: bool) -> None:
+        self.name = printable(name)
+        self.cells = [value if isinstance(value, Text) else printable(human(value)) for value in values]
+        self.width = max(cell_len(cell.plain) for cell in (self.name, *self.cells))
+        self.is_empty = all(cell.plain in _EMPTY for cell in self.cells)
+        self.is_prose = any(" " in cell.plain for cell in self.cells)
+        self.is_right = is_right or _is_numeric(values)
+
+    def padded(self, cell: Text, width: int) -> Text:
+        padding = Text(" " * (width - cell_len(cell.plain)))
+        return padding + cell if self.is_right else cell + padding
+
+
+class _Layout:
+    def __init__(self, columns: Sequence[_Column], console: Console, width: int, gap: int) -> None:
+        self._columns, self._console, self._width, self._gap = columns, console, width, gap
+
+    def lines(self) -> Iterator[Text]:
+        """Choose the form."""
+        if self._fitting() < len(self._columns):
+            empty = [column.name.plain for column in self._columns if column.is_empty]
+            self._columns = [column for column in self._columns if not column.is_empty]
+            yield from self._narrow()
+            if empty:
+                yield from _indented(self._console, [Text(f"nothing in {', '.join(empty)}", "dim")], self._width, 0)
+        else:
+            yield from self._grid()
+
+    def _narrow(self) -> Iterator[Text]:
+        self._bound_lead()
+        first, every = self._fitting(), len(self._columns)
+        left = self._width - self._total(every - 1) - self._gap
+        if first == every:
+            yield from self._grid()
+        elif left >= _LEAST_PROSE and self._columns[-1].is_prose:
+            yield from self._grid(left)
+        elif first >= 2 and every - first <= _MOST_FOLDED and len(self._columns[0].cells) > 1:
+            yield from self._folded(first)
+        else:
+            yield from self._blocks()
+
+    def _bound_lead(self) -> None:
+        """Leave room beside the first column: one long name must not change the form of all rows."""
+        if not self._columns:
+            return
+        lead = self._columns[0]
+        room = self._width - (self._total(len(self._columns)) - lead.width)
+        lead.width = min(lead.width, room if room >= _LEAST_LEAD else max(self._width // 2, cell_len(lead.name.plain)))
+
+    def _total(self, count: int) -> int:
+        return sum(column.width for column in self._columns[:count]) + self._gap * max(0, count - 1)
+
+    def _fitting(self) -> int:
+        """Return how many columns fit into a line."""
+        counts = range(len(self._columns) + 1)
+        return max(count for count in counts if not count or self._total(count) <= self._width)
+
+    def _rows(self, count: int | None = None) -> Iterator[tuple[Text, ...]]:
+        return zip(*(column.cells for column in self._columns[:count]), strict=True)
+
+    # A line per row
+
+    def _grid(self, last: int | None = None) -> Iterator[Text]:
+        """Yield the rows; `last` is a width to wrap the last column in."""
+        yield self._header(len(self._columns))
+        indent = self._total(len(self._columns) - 1) + self._gap
+        for row in self._rows():
+            first, *others = [row[-1]] if last is None else _wrapped(self._console, row[-1], last)
+            yield from self._row([*row[:-1], first])
+            yield from (Text(" " * indent) + line for line in others)
+
+    def _header(self, count: int) -> Text:
+        return self._line([Text(column.name.plain, "bold") for column in self._columns[:count]])
+
+    def _row(self, cells: Sequence[Text]) -> Iterator[Text]:
+        if cell_len(cells[0].plain) > self._columns[0].width:
+            yield from _wrapped(self._console, cells[0], self._width)
+            cells = [Text(), *cells[1:]]
+        yield self._line(cells)
+
+    def _line(self, cells: Sequence[Text]) -> Text:
+        padded = (column.padded(cell, column.width) for column, cell in zip(self._columns, cells, strict=False))
+        line = Text(" " * self._gap).join(padded)
+        line.rstrip()
+        return line
+
+    # Lines below it
+
+    def _folded(self, first: int) -> Iterator[Text]:
+        yield self._header(first)
+        names = [Text(column.name.plain + " ", "dim") for column in self._columns[first:]]
+        for row in self._rows():
+            yield from self._row(row[:first])
+            pairs = [name + cell for name, cell in zip(names, row[first:], strict=True) if cell.plain not in _EMPTY]
+            yield from _indented(self._console, _packed(pairs, self._width - _INDENT), self._width, _INDENT)
+
+    # A block per row
+
+    def _blocks(self) -> Iterator[Text]:
+        names = [Text(column.name.plain, "bold") for column in self._columns]
+        beside = max((cell_len(name.plain) for name in names), default=0) + self._gap
+        for number, row in enumerate(self._rows()):
+            if number:
+                yield Text()
+            for name, cell in zip(names, row, strict=True):
+                if self._width - beside >= _LEAST_PROSE // 2:
+                    first, *others = _wrapped(self._console, cell, self._width - beside)
+                    yield name + Text(" " * (beside - cell_len(name.plain))) + first
+                    yield from (Text(" " * beside) + line for line in others)
+                else:
+                    yield from _wrapped(self._console, name, self._width)
+                    yield from _indented(self._console, [cell], self._width, _INDENT)
+
+
+def _packed(pairs: Iterable[Text], width: int) -> Iterator[Text]:
+    """Yield lines of as many pairs as fit."""
+    line = Text()
+    for pair in pairs:
+        if line and cell_len(line.plain) + 2 + cell_len(pair.plain) > width:
+            yield line
+            line = Text()
+        line = line + Text("  ") + pair if line else pair
+    if line:
+        yield line
+
+
+def _indented(console: Console, lines: Iterable[Text], width: int, indent: int) -> Iterator[Text]:
+    for line in lines:
+        yield from (Text(" " * indent) + part for part in _wrapped(console, line, width - indent) if part)
+
+
+def _wrapped(console: Console, text: Text, width: int) -> list[Text]:
+    """Return a text in lines, one at least."""
+    lines = list(text.wrap(console, max(1, width)))
+    for line in lines:
+        line.rstrip()
+    return lines or [Text()]
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    numbers = [value for value in values if value is not None]
+    return bool(numbers) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)

@@ -1,0 +1,208 @@
+"""Tables for people: at any width they are whole."""
+
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from jobs.text_tables import TextTable
+from tests.unit.jobs.command_kit import PidQuota
+from tests.unit.jobs.kip_kit import NOW, block_row, init
+from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
+
+LONG = "User:CN=payments-gateway,OU=platform,O=Example Corporation"
+TEXTS = st.text(st.sampled_from("ab ,漢é"), max_size=40).map(str.strip)
+
+
+def rendered(table: TextTable, width: int) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=width, force_terminal=True, color_system=None).print(table)
+    return text.getvalue().splitlines()
+
+
+def squeezed(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+@given(
+    st.lists(st.tuples(TEXTS, st.integers(), st.none() | TEXTS, TEXTS, st.floats(allow_nan=False)), max_size=4),
+    st.integers(10, 400),
+)
+def test_at_any_width_no_value_and_no_name_is_cut(rows: list[tuple[object, ...]], width: int) -> None:
+    names = ("principal", "refused_pids", "quota_source", "comment", "tokens")
+
+    lines = rendered(TextTable(names, rows), width)
+
+    assert max(map(cell_len, lines), default=0) <= width
+    assert all(line == line.rstrip() for line in lines)
+    text = squeezed("".join(lines))
+    assert all(squeezed(value) in text for row in rows for value in row if isinstance(value, str))
+    assert not rows or all(name in text for name in names)
+
+
+def test_a_wide_terminal_gets_a_line_per_row_with_numbers_to_the_right() -> None:
+    at = datetime(2026, 1, 15, 12, 0, 0, 84_040, tzinfo=timezone.utc)
+    table = TextTable(("principal", "tokens", "until"), [("User:alice", 12.3456789, at), ("User:bob", 100.0, None)])
+
+    assert rendered(table, 80) == [
+        "principal   tokens  until",
+        "User:alice   12.35  2026-01-15 12:00:00Z",
+        "User:bob       100  -",
+    ]
+
+
+def test_in_a_narrower_one_the_rest_follows_below_and_columns_without_values_are_named_once() -> None:
+    rows = [("User:alice", 1, "restart loop", None), ("User:bob", 2, None, None)]
+
+    assert rendered(TextTable(("principal", "suggested", "looks_like_a_long_name", "scope"), rows), 30) == [
+        "principal   suggested",
+        "User:alice          1",
+        "  looks_like_a_long_name",
+        "  restart loop",
+        "User:bob            2",
+        "nothing in scope",
+    ]
+
+
+def test_one_long_name_takes_a_line_of_its_own_and_leaves_the_form_of_the_others() -> None:
+    rows = [(LONG, 7, "restarts"), ("User:bob", 2, "learning")]
+
+    assert rendered(TextTable(("principal", "refused", "why"), rows), 60) == [
+        "principal                                  refused  why",
+        LONG,
+        "                                                 7  restarts",
+        "User:bob                                         2  learning",
+    ]
+
+
+def test_prose_in_the_last_column_is_wrapped_there() -> None:
+    rows = [("tokens", "Tokens at decided_at, in thousandths of a token"), ("rate", "Per window")]
+
+    assert rendered(TextTable(("column", "comment"), rows), 40) == [
+        "column  comment",
+        "tokens  Tokens at decided_at, in",
+        "        thousandths of a token",
+        "rate    Per window",
+    ]
+
+
+def test_a_row_of_many_columns_becomes_a_block() -> None:
+    names = [f"column_{number}" for number in range(12)]
+
+    lines = rendered(TextTable(names, [range(12), range(12)]), 40)
+
+    assert lines[0].split() == ["column_0", "0"]
+    assert lines[12] == ""
+    assert len(lines) == 25
+
+
+# Every command, on a real terminal
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    minutes = [NOW - timedelta(minutes=count) for count in range(3)]
+    append(folder, "producer_id_metrics", *(metrics(LONG, at, refused_pids=3, new_pids_window=9) for at in minutes))
+    append(folder, "producer_id_metrics", *(metrics("User:mallory", at, rate=1 / 3) for at in minutes))
+    append(folder, "throttle_decisions", decision("User:mallory", NOW), decision(LONG, NOW))
+    append(folder, "producer_inits", *(init(at, 7 + index, principal=LONG) for index, at in enumerate(minutes)))
+    append(folder, "pid_blocks", block_row(0, NOW), block_row(1000, NOW, broker_id=2))
+    append(folder, "enforcement_actions", lease_step("lease", "in_force", NOW))
+    return folder
+
+
+COMMANDS = [
+    ("tables", "describe"),
+    ("tables", "describe", "throttle_decisions"),
+    ("tables", "create"),
+    ("inits",),
+    ("inits", "--last", "3"),
+    ("blocks",),
+    ("top", "--once"),
+    ("maintain", "--dry-run"),
+    ("suggest-quotas",),
+    ("sql", "SELECT * FROM throttle_decisions"),
+    *(
+        ("sql", "--view", view)
+        for view in ("current_throttles", "principal_timeline", "quota_headroom", "tap_coverage")
+    ),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("width", [39, 80])
+def test_no_command_cuts_or_overflows(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, tables: Path, command: tuple[str, ...], width: int
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    code, out, _ = pid_quota(*command, "--tables", tables)
+
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+    assert code == 0
+    assert "…" not in out
+    assert max(map(cell_len, lines if command[:2] != ("tables", "describe") else lines[1:])) <= width
+
+
+def in_a_terminal(width: int, *arguments: object) -> str:
+    """Run the program with a terminal of that width; return what it shows."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "jobs", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment | {"TERM": "xterm", "NO_COLOR": "1"},
+    )
+    os.close(theirs)
+    shown = b""
+    # Linux raises when the last writer has gone.
+    while chunk := _read(ours):
+        shown += chunk
+    os.close(ours)
+    assert running.wait(60) == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""
+
+
+def test_on_a_terminal_of_80_columns_the_quotas_are_whole(pid_quota: PidQuota, tmp_path: Path) -> None:
+    change = ("quotas", "--tables", tmp_path, "--alter", "--updated-by", "terraform@ci", "--add-config")
+    assert pid_quota(*change, "producer_ids_rate=333.3333333", "--entity-name", LONG.removeprefix("User:"))[0] == 0
+
+    shown = in_a_terminal(80, "quotas", "--describe", "--tables", tmp_path)
+
+    header, name, rest = shown.splitlines()
+    assert header.split() == ["entity", "producer_ids_rate", "updated_at", "updated_by"]
+    assert name == f"user {LONG.removeprefix('User:')!r}"
+    assert re.fullmatch(r" +333\.3  \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  terraform@ci", rest)
+
+
+def test_a_pipe_gets_a_line_per_row_however_long(pid_quota: PidQuota, tables: Path) -> None:
+    out = pid_quota("sql", "--tables", tables, "SELECT * FROM throttle_decisions ORDER BY principal")[1]
+
+    assert len(out.splitlines()) == 3
+    assert LONG in out
