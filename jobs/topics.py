@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,20 +9,20 @@ import typer
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
 from broker.cluster.topics import DEFAULT_PARTITIONS
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
+from quota.words import plural
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
-_ServersOption = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
-_ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
 _RetentionOption = Annotated[int, typer.Option(min=1, help="Of the topics that are not compacted.")]
 
 
 @topics.command()
 def create(
-    bootstrap_servers: _ServersOption,
-    kafka_config: _ConfigOption = None,
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
     partitions: Annotated[int, typer.Option(min=1, help="Of each topic.")] = DEFAULT_PARTITIONS,
     replication_factor: Annotated[int, typer.Option(help="Copies of each; -1 is the cluster's default.")] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
@@ -52,8 +51,8 @@ def create(
 
 @topics.command()
 def describe(
-    bootstrap_servers: _ServersOption,
-    kafka_config: _ConfigOption = None,
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,4 +67,6 @@ def _show(outcomes: list[TopicOutcome], as_json: bool) -> None:
             typer.echo(json.dumps(asdict(outcome)))
             continue
         wrong = "; ".join(f"{each.setting} is {each.found}, not {each.wanted}" for each in outcome.differences)
-        output().print(printable(f"{outcome.name}: {outcome.action}, {outcome.partitions} partitions {wrong}".rstrip()))
+        output().print(
+            printable(f"{outcome.name}: {outcome.action}, {plural(outcome.partitions, 'partition')} {wrong}".rstrip())
+        )

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker.cluster.java_properties import is_java, librdkafka_settings
 from broker.errors import KafkaConfigError
 
 _JAAS_MODULES = {
@@ -55,16 +56,16 @@ class KafkaConfig:
 
     @classmethod
     def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
-        """Read a file of `name=value` lines (`#` begins a comment line).
+        """Read a file as `parse` does.
 
         Raises:
-            KafkaConfigError: If the file can't be read or a line is not of that form.
+            KafkaConfigError: If the file can't be read, or as `parse`.
         """
         return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
 
     @classmethod
     def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
-        """Read `name=value` lines (`#` begins a comment line).
+        """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file.
 
         Args:
             bootstrap_servers: Brokers.
@@ -72,8 +73,11 @@ class KafkaConfig:
             origin: Where they come from, for the error.
 
         Raises:
-            KafkaConfigError: If a line is not of that form.
+            KafkaConfigError: If a line is not of that form, or a setting of Java's has no counterpart.
         """
+        lines = list(lines)
+        if is_java(lines):
+            return cls(librdkafka_settings(lines, origin) | {"bootstrap.servers": bootstrap_servers})
         settings: dict[str, str] = {}
         for number, line in enumerate(lines, start=1):
             name, equals, value = line.partition("=")

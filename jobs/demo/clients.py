@@ -19,6 +19,7 @@ from kafka.errors import KafkaError as KafkaPythonError
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import require_topic
+from jobs.kafka_options import BootstrapServers
 from jobs.progress import wait
 
 ORDERS = "orders"
@@ -163,7 +164,7 @@ def _flush(producers: Iterable[Producer]) -> None:
 
 
 def demo_clients(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    bootstrap_servers: BootstrapServers,
     alice: Annotated[Path, typer.Option(help="Client settings of the well-behaved user, as name=value lines.")],
     mallory: Annotated[Path, typer.Option(help="Client settings of the user that makes a producer per message.")],
     topic: Annotated[str, typer.Option(help="Topic they produce to; it must exist.")] = ORDERS,

@@ -40,6 +40,7 @@ from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_targets import Lever, ThrottleDecision
 from broker.leases.refusal_rules import trouble_of_cluster
 from jobs.enforcement.principal_ips import read_principal_ips
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
@@ -55,7 +56,7 @@ _HOUR_S, _YEAR_S = 3_600, 31_536_000
 
 
 def enforce(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    bootstrap_servers: BootstrapServers,
     tables: TablesOption,
     apply: Annotated[
         bool, typer.Option("--apply/--dry-run", help="Change quotas, or only report what would change.")
@@ -93,9 +94,7 @@ def enforce(
     hold_seconds: Annotated[
         float, typer.Option(min=60, max=_YEAR_S, help="No new throttle for this long after a release.")
     ] = 3600,
-    kafka_config: Annotated[
-        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
-    ] = None,
+    kafka_config: KafkaConfigFile = None,
     webhook: Annotated[
         str | None,
         typer.Option(

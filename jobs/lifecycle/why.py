@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
+from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
@@ -18,6 +19,7 @@ from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
+from quota.words import plural
 from tables.query.churn_clients import DiagnosedClient, clients_of
 
 
@@ -25,9 +27,10 @@ def why(
     principal: Annotated[str, typer.Argument(help="Such as User:mallory; without a type it is a user.")],
     tables: TablesOption,
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Ask the brokers how long its producer ids were in use: leaves less open.")
+        str | None,
+        typer.Option(*SERVERS, help="Ask the brokers how long its producer ids were in use: leaves less open."),
     ] = None,
-    kafka_config: Annotated[Path | None, typer.Option(help="Client settings, as name=value lines.")] = None,
+    kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Diagnose each client of a principal: what it does with producers, how sure that is, why, and the fix."""
@@ -64,13 +67,13 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
     if unanswered:
         first = unanswered[0]
         where = f"{first.topic}-{first.partition}: {first.reason}"
-        typer.echo(f"{len(unanswered)} partitions were not told, such as {where}", err=True)
+        typer.echo(f"not told: {plural(len(unanswered), 'partition')}, such as {where}", err=True)
     return found
 
 
 def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     """Return the evidence of a row in words."""
-    parts = [f"{row['new_pids']:,} new producer id{'' if row['new_pids'] == 1 else 's'} in 24 h"]
+    parts = [f"{plural(row['new_pids'], 'new producer id')} in 24 h"]
     if row["new_pids"] >= MIN_NEW_PIDS:
         parts[0] += f" ({row['pids_per_hour']:,.0f} an hour while at it)"
     life = row["median_life_seconds"]
@@ -82,15 +85,15 @@ def evidence_text(row: Mapping[str, Any], lives: Lives | None = None) -> str:
     if row["steps"] > 1:
         parts.append(f"in {row['steps']:,} groups")
     if row["transactional_ids"]:
-        parts.append(f"{row['transactional_ids']:,} new transactional ids")
+        parts.append(plural(row["transactional_ids"], "new transactional id"))
     parts.append(f"{row['errors_before_share']:.0%} after an error")
     if row["error_answers"]:
-        parts.append(f"{row['error_answers']:,} error answers")
-    parts.append(f"{row['hosts']:,} address" + ("" if row["hosts"] == 1 else "es"))
+        parts.append(plural(row["error_answers"], "error answer"))
+    parts.append(plural(row["hosts"], "address", "addresses"))
     if row["epoch_bumps"]:
-        parts.append(f"{row['epoch_bumps']:,} epochs bumped, which cost no producer id")
+        parts.append(f"{plural(row['epoch_bumps'], 'epoch')} bumped, which cost no producer id")
     if row["returns"]:
-        parts.append(f"{row['returns']:,} times a transactional id was taken back from another instance")
+        parts.append(f"{plural(row['returns'], 'time')} a transactional id was taken back from another instance")
     return ", ".join(parts)
 
 
@@ -98,7 +101,7 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
     if not row["throttles"]:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""
-    return f"{name}: {row['throttles']} throttles in the last 24 hours{now}"
+    return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
 
 
 def _report(client: DiagnosedClient) -> Iterator[str]:

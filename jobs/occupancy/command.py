@@ -11,6 +11,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.producers_admin import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.occupancy.printing import print_report, report_dict
 from jobs.occupancy.textfile import write_metrics_file
 from jobs.progress import progress_bar
@@ -24,7 +25,7 @@ from tables.times import to_ms
 
 
 def occupancy(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    bootstrap_servers: BootstrapServers,
     tables: Annotated[
         str | None,
         typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema: rows go there."),
@@ -44,9 +45,7 @@ def occupancy(
     requests_per_second: Annotated[
         float, typer.Option(min=0.01, help="Limit for all brokers together; a request covers about 20 partitions.")
     ] = REQUESTS_PER_SECOND,
-    kafka_config: Annotated[
-        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
-    ] = None,
+    kafka_config: KafkaConfigFile = None,
     metrics_file: Annotated[
         Path | None, typer.Option(help="File to write metrics to, for node_exporter's textfile collector.")
     ] = None,

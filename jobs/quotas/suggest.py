@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from jobs.errors import SuggestError
+from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.quotas.replay import replay
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
@@ -22,7 +23,8 @@ from tables.query.suggestions import Refusals, Suggestion, as_entries, suggestio
 def suggest_quotas(
     tables: TablesOption,
     bootstrap_servers: Annotated[
-        str | None, typer.Option(help="Replay the topic's events under the suggestion, to count what it would refuse.")
+        str | None,
+        typer.Option(*SERVERS, help="Replay the topic's events under the suggestion, to count what it would refuse."),
     ] = None,
     percentile: Annotated[
         float, typer.Option(min=1, max=100, help="Share of windows that must fit, in percent.")
@@ -32,7 +34,7 @@ def suggest_quotas(
     csv_file: Annotated[
         Path | None, typer.Option("--csv", help="Write a file for `pid-quota quotas --import`.")
     ] = None,
-    kafka_config: Annotated[Path | None, typer.Option(help="Client settings, as name=value lines.")] = None,
+    kafka_config: KafkaConfigFile = None,
     learn_seconds: Annotated[int | None, typer.Option(min=0, help="Of the replay. [default: the window]")] = None,
     window_seconds: Annotated[int, typer.Option(help="The stream's window.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,

@@ -9,6 +9,7 @@ import typer
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.offsets import ExtentReader
 from broker.jars.java import find_java
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort
 from quota.config import QuotaConfig
 from state.events import Scope
@@ -18,10 +19,8 @@ from streaming.triggers import LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND
 from tables.delta import SinkName
 from wire.topics import PRODUCE_EVENTS
 
-BootstrapServers = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
 Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
 Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
-KafkaConfigFile = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
 KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
 LearnSeconds = Annotated[
     int | None,

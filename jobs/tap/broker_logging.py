@@ -11,11 +11,10 @@ from broker.cluster.cluster_admin import ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.logging_levels import LoggingOutcome, switch_logging
 from jobs.errors import JobError
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 
-_ServersOption = Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")]
-_ConfigOption = Annotated[Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")]
 _IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
 _ControllerOption = Annotated[
     bool,
@@ -28,8 +27,8 @@ class LoggingError(JobError):
 
 
 def enable_logging(
-    bootstrap_servers: _ServersOption,
-    kafka_config: _ConfigOption = None,
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
     broker_ids: _IdsOption = None,
     controller: _ControllerOption = False,
     force: Annotated[
@@ -45,8 +44,8 @@ def enable_logging(
 
 
 def disable_logging(
-    bootstrap_servers: _ServersOption,
-    kafka_config: _ConfigOption = None,
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
     broker_ids: _IdsOption = None,
     controller: _ControllerOption = False,
     as_json: JsonOption = False,

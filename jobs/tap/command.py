@@ -18,6 +18,7 @@ from broker.tap.asking import Questions, ask_brokers
 from broker.tap.log_levels_watch import ask_levels
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
+from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption
 from jobs.tap.broker_logging import disable_logging, enable_logging
@@ -44,11 +45,9 @@ def tap(
         int | None,
         typer.Option(min=0, help="Node id of the log's broker; records of a topic carry it themselves."),
     ] = None,
-    bootstrap_servers: Annotated[str | None, typer.Option(help="Brokers, as host:port,host:port.")] = None,
+    bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
-    kafka_config: Annotated[
-        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
-    ] = None,
+    kafka_config: KafkaConfigFile = None,
     position_file: Annotated[
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
     ] = None,

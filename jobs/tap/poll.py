@@ -15,8 +15,10 @@ from broker.tap.acl_owners import Reason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import Placement, PollOwners, Unplaced, UnplacedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
+from quota.words import plural
 from wire.topics import PRODUCE_EVENTS
 
 _REASONS = {
@@ -30,7 +32,7 @@ _SUPER_USERS = "owners by ACLs: what a super user writes counts as another's, si
 
 
 def poll_producers(
-    bootstrap_servers: Annotated[str, typer.Option(help="Brokers, as host:port,host:port.")],
+    bootstrap_servers: BootstrapServers,
     seconds: Annotated[float, typer.Option("--poll-producers", min=1, help="Pause between rounds.")],
     owners: Annotated[
         Path | None, typer.Option(help="YAML or CSV of topic or transactional.id patterns to principals.")
@@ -40,9 +42,7 @@ def poll_producers(
         typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
     ] = False,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
-    kafka_config: Annotated[
-        Path | None, typer.Option(help="Client settings, as name=value lines (librdkafka names).")
-    ] = None,
+    kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
     """Count the producer ids of all partitions in rounds; make produce events of those with a known owner.
@@ -76,7 +76,7 @@ def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
         if as_json:
             typer.echo(json.dumps(asdict(each)))
         else:
-            counts_of_it = f"{each.producers} producer ids, {each.in_transaction} in a transaction"
+            counts_of_it = f"{plural(each.producers, 'producer id')}, {each.in_transaction} in a transaction"
             output().print(printable(f"broker {each.broker_id}, {each.topic}: {counts_of_it}"))
 
 
@@ -87,13 +87,13 @@ def _show_placement(placement: Placement, as_json: bool) -> None:
     placed, of = placement.by_acls + placement.by_file, placement.producer_ids
     share = f" ({placed / of:.1%})" if of else ""
     how = f"{placement.by_acls} by ACLs, {placement.by_file} by the file"
-    output().print(f"owners: {placed} of {of} producer ids{share}: {how}", markup=False)
+    output().print(f"owners: {placed} of {plural(of, 'producer id')}{share}: {how}", markup=False)
     for each in placement.unplaced:
         output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {_examples(each)}"))
 
 
 def _examples(unplaced: Unplaced) -> str:
-    more = [f"{unplaced.more_topics} more topics"] if unplaced.more_topics else []
+    more = [plural(unplaced.more_topics, "more topic")] if unplaced.more_topics else []
     return ", ".join([*map(_example, unplaced.topics), *more])
 
 

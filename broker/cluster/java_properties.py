@@ -1,0 +1,146 @@
+"""Client settings from a Java properties file, as Kafka's own tools take them (`--command-config`)."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from broker.errors import KafkaConfigError
+
+_OF_JAVA = ("sasl.jaas.config", "ssl.truststore.", "ssl.keystore.")
+_NOT_OF_JAVA = ("ssl.keystore.location", "ssl.keystore.password")
+"""librdkafka has settings of these names, too; in Java they come with `ssl.keystore.type`."""
+_SAME = {
+    "client.id": "client.id",
+    "security.protocol": "security.protocol",
+    "sasl.mechanism": "sasl.mechanisms",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+}
+_ELSEWHERE = frozenset(
+    {
+        *("sasl.jaas.config", "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password"),
+        *("ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password"),
+        # OpenSSL negotiates TLS 1.2 or newer, as Java does by default.
+        *("ssl.protocol", "ssl.enabled.protocols"),
+    }
+)
+_LOGIN_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+_OPTION = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def is_java(lines: Iterable[str]) -> bool:
+    r"""Whether settings are a Java client's: some name is one that librdkafka does not have.
+
+    Examples:
+        >>> is_java(["sasl.mechanism: PLAIN", "sasl.jaas.config = x \\", " y;"]), is_java(["sasl.password=a"])
+        (True, False)
+    """
+    names = {name for name, _ in read_properties(lines)}
+    return any(name.startswith(_OF_JAVA) for name in names.difference(_NOT_OF_JAVA))
+
+
+def read_properties(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    r"""Yield names and values: with continued lines, escapes, and `=`, `:` or blanks in between.
+
+    Examples:
+        >>> list(read_properties(["a = 1 \\", "   2", "! no", "b\\:c:3\\u00e9"]))
+        [('a', '1 2'), ('b:c', '3é')]
+    """
+    waiting = ""
+    for line in lines:
+        text = waiting + line.lstrip()
+        if not waiting and (not text or text[0] in "#!"):
+            continue
+        backslashes = len(text) - len(text.rstrip("\\"))
+        if backslashes % 2:
+            waiting = text[:-1]
+            continue
+        waiting = ""
+        name, value = _split(text)
+        yield _unescaped(name), _unescaped(value)
+    if waiting:
+        name, value = _split(waiting)
+        yield _unescaped(name), _unescaped(value)
+
+
+def librdkafka_settings(lines: Iterable[str], origin: str) -> dict[str, str]:
+    """Translate a Java client's settings to librdkafka's; those that only tune a client are left out.
+
+    Args:
+        lines: Of the properties file.
+        origin: Where they come from, for the error.
+
+    Raises:
+        KafkaConfigError: If one that decides who connects to whom has no counterpart. It shows no value of a secret.
+    """
+    java = dict(read_properties(lines))
+    for name, value in java.items():
+        if name.startswith(("sasl.", "ssl.")) and name not in _SAME and name not in _ELSEWHERE:
+            msg = f"{origin}: {name} has no counterpart outside Java: leave it out, or write librdkafka's settings"
+            raise KafkaConfigError(msg)
+        if "${" in value:
+            msg = f"{origin}: {name} is a placeholder of Java's config providers: write the value itself"
+            raise KafkaConfigError(msg)
+    settings = {ours: java[theirs] for theirs, ours in _SAME.items() if theirs in java}
+    if settings.get("ssl.endpoint.identification.algorithm") == "":
+        settings["ssl.endpoint.identification.algorithm"] = "none"
+    return settings | _login(java, origin) | _stores(java, origin)
+
+
+def _login(java: Mapping[str, str], origin: str) -> dict[str, str]:
+    jaas = java.get("sasl.jaas.config")
+    if jaas is None:
+        return {}
+    # Shown in the error: nothing but a class.
+    found = re.match(r"\s*[\w.]*?(\w+LoginModule)\s", jaas)
+    module = found[1] if found else "(none)"
+    mechanism = java.get("sasl.mechanism", "GSSAPI")
+    if mechanism not in _LOGIN_MODULES.get(module, ()):
+        able = ", ".join(each for mechanisms in _LOGIN_MODULES.values() for each in mechanisms)
+        msg = f"{origin}: sasl.mechanism {mechanism} with the login module {module} is not supported: use one of {able}"
+        raise KafkaConfigError(msg)
+    options = {name: _unescaped(a or b or c) for name, a, b, c in _OPTION.findall(jaas)}
+    if not options.get("username") or "password" not in options:
+        msg = f'{origin}: sasl.jaas.config lacks username="…" or password="…": both are needed'
+        raise KafkaConfigError(msg)
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+
+
+def _stores(java: Mapping[str, str], origin: str) -> dict[str, str]:
+    settings = {}
+    if "ssl.truststore.location" in java:
+        if java.get("ssl.truststore.type", "JKS").upper() != "PEM":
+            msg = (
+                f"{origin}: ssl.truststore.location is no PEM file (ssl.truststore.type), and only Java reads others: "
+                "`keytool -exportcert -rfc -keystore FILE -alias NAME` writes PEM"
+            )
+            raise KafkaConfigError(msg)
+        settings["ssl.ca.location"] = java["ssl.truststore.location"]
+    if "ssl.keystore.location" in java:
+        location, kind = java["ssl.keystore.location"], java.get("ssl.keystore.type", "JKS").upper()
+        if kind == "PEM":
+            # Both are in the one file.
+            settings |= {"ssl.certificate.location": location, "ssl.key.location": location}
+        elif kind == "PKCS12":
+            settings |= {"ssl.keystore.location": location}
+            settings |= {name: java[name] for name in ("ssl.keystore.password",) if name in java}
+        else:
+            msg = (
+                f"{origin}: a keystore of the type {kind} can be read by Java only: convert it with "
+                "`keytool -importkeystore -deststoretype PKCS12`, and set ssl.keystore.type=PKCS12"
+            )
+            raise KafkaConfigError(msg)
+    return settings
+
+
+def _split(text: str) -> tuple[str, str]:
+    found = re.match(r"((?:[^\\=:\s]|\\.)*)\s*[=:]?\s*(.*)", text, re.DOTALL)
+    return (found[1], found[2]) if found else (text, "")
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _CONTROL.get(found[2], found[2]), text)
