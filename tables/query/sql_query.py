@@ -3,20 +3,23 @@
 Path tables are read by DuckDB and `deltalake`, without a JVM; a catalog's by `tables.catalog.engines`.
 """
 
+import re
 from datetime import datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from quota.config import QuotaConfig
 from tables.catalog import engines
 from tables.catalog.answer import Answer
 from tables.delta import TABLES, is_catalog
-from tables.errors import QueryError, TableNotFoundError, first_line
+from tables.errors import QueryError, TableNotFoundError
 from tables.query.scan import add_table
 from tables.query.views import SETTINGS, mentioned, needed_views, views, with_views
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _READING = ("select", "union", "except", "intersect", "describe")
 
 
@@ -82,9 +85,19 @@ def _of_paths(tables: str, sql: str, now: datetime, config: QuotaConfig) -> Answ
         except duckdb.Error as error:
             if missing:
                 raise missing[0] from error
-            reason = first_line(error)
-            msg = f"the query can't be answered: {reason}. Tables and views: {', '.join(relations())}"
+            msg = f"the query can't be answered: {_reason(error)}"
             raise QueryError(msg) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return DuckDB's reason with what it suggests, without the query; of a table it may not know, all names."""
+    reason = " ".join(str(error).split("\n\n")[0].split())
+    unknown = _UNKNOWN_TABLE.search(reason)
+    if unknown is None:
+        return reason
+    # DuckDB knows the tables of this query only.
+    near = get_close_matches(unknown[1], relations(), n=1)
+    return f"{unknown[0]}. " + (f"Did you mean {near[0]!r}?" if near else f"Tables and views: {', '.join(relations())}")
 
 
 def _require_select(connection: "DuckDBPyConnection", sql: str) -> None:

@@ -187,3 +187,24 @@ def test_each_view_reads_tables_of_an_earlier_version(pid_quota: PidQuota, tmp_p
         append(tmp_path / "tables", name)
     code, _, err = pid_quota("sql", "--tables", tmp_path / "tables", "--json", f"TABLE {view}")
     assert (code, err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "SELECT pricipal FROM throttle_decisions",
+            'Referenced column "pricipal" not found in FROM clause! Cand',
+        ),
+        ("SELECT * FROM trottle_decisions", "trottle_decisions does not exist. Did you mean 'throttle_decisions'?"),
+        ("SELECT unix_milli(1)", 'Did you mean "unix_millis"?'),
+        ("SELECT * FROM orders", "orders does not exist. Tables and views: producer_id_quotas, "),
+    ],
+)
+def test_a_mistyped_name_is_answered_with_those_that_are_like_it(
+    ask: PidQuota, tmp_path: Path, query: str, said: str
+) -> None:
+    create_missing(str(tmp_path))
+    code, out, err = ask(query)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert said in err
