@@ -62,7 +62,8 @@ def blocks(
     if as_json:
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
-        output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
+        if history.blocks or history.answers:
+            output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
         for line in [*_summary(history), *_verdict(history, broken)]:
             output().print(printable(line))
     if broken:
@@ -161,7 +162,8 @@ def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
 def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
     return {
         "brokers": [_broker_dict(broker) for broker in history.brokers()],
-        "next_producer_id": history.end,
+        "seen": bool(history.blocks),
+        "next_producer_id": history.end if history.blocks else None,
         "pids_per_hour": history.pids_per_hour,
         "hours_left": history.hours_left,
         "complete_from": history.complete_from,

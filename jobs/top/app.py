@@ -14,8 +14,9 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from jobs.terminal import OUR_ERRORS, one_line, printable
-from jobs.top.screen import COLUMNS, cells, detail_view, summary
+from jobs.top.screen import COLUMNS, cells, detail_view, summary, warning_text
 from quota.config import QuotaConfig
+from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 _DIAGNOSES_EVERY = 15
@@ -34,6 +35,8 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #status { height: 1; text-style: bold; }
+    #stale { height: 2; background: $warning; color: $text-warning; text-style: bold; display: none; }
+    #stale.shown { display: block; }
     PrincipalList { height: 1fr; border-bottom: solid $primary; }
     Input { height: 1; border: none; display: none; }
     Input.shown { display: block; }
@@ -56,6 +59,7 @@ class TopApp(App[None]):
         text: str = "",
         principal: str | None = None,
         limit: int = 1000,
+        stale_seconds: float = STALE_AFTER_S,
     ) -> None:
         """Take the settings.
 
@@ -68,17 +72,21 @@ class TopApp(App[None]):
             text: Shows only principals whose name contains it.
             principal: Shown in detail at the start.
             limit: Maximum number of rows.
+            stale_seconds: Silence after which to warn.
         """
         super().__init__()
         self.tables, self.config, self.clock, self.seconds = tables, config, clock, seconds
         self.sort, self.text, self._principal, self._limit = sort, text, principal, limit
+        self._stale_seconds = stale_seconds
         self.rows: list[TopRow] = []
+        self.freshness = Freshness(None, clock(), stale_seconds)
         self._shown: list[TopRow] = []
         self._diagnoses: dict[str, str] = {}
         self._looks = 0
 
     def compose(self) -> ComposeResult:
         """Compose the screen."""
+        yield Static(id="stale")
         yield Static(id="status")
         yield Input(self.text, placeholder="part of a name", compact=True)
         yield PrincipalList(cursor_type="row", cell_padding=0, zebra_stripes=True)
@@ -103,6 +111,7 @@ class TopApp(App[None]):
         now = self.clock()
         try:
             rows = read_rows(self.tables, now, self.config)
+            self.freshness = read_freshness(self.tables, now, self._stale_seconds)
             if self._looks % _DIAGNOSES_EVERY == 0:
                 self._diagnoses = read_diagnoses(self.tables, now)
         except OUR_ERRORS as error:
@@ -134,7 +143,10 @@ class TopApp(App[None]):
         where = names.index(chosen.name) if chosen and chosen.name in names else at
         table.move_cursor(row=min(where, max(0, len(names) - 1)), animate=False)
         filtered = f", {len(found):,} with {self.text}" if self.text else ""
-        self.say(summary(self.rows, self.clock()))
+        self.say(summary(self.rows, self.freshness))
+        banner = self.screen_stack[0].query_one("#stale", Static)
+        banner.update(warning_text(self.freshness))
+        banner.set_class(self.freshness.is_stale, "shown")
         table.border_subtitle = Content(f"by {self.sort}{filtered}")
 
     @property
@@ -218,7 +230,7 @@ class DetailScreen(Screen[None]):
         except OUR_ERRORS as error:
             app.call_from_thread(self.show, printable(one_line(str(error))))
             return
-        app.call_from_thread(self.show, detail_view(detail))
+        app.call_from_thread(self.show, detail_view(detail, app.freshness))
 
     def show(self, what: Any) -> None:
         """Show the content."""

@@ -10,9 +10,10 @@ import typer
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
 from jobs.terminal import output
-from jobs.top.screen import detail_view, rows_table, summary
+from jobs.top.screen import detail_view, rows_table, summary, warning_text
 from quota.config import QuotaConfig
 from tables.catalog.answer import Answer
+from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
@@ -32,6 +33,7 @@ def top(
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
+    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
@@ -40,17 +42,34 @@ def top(
     name = principal if principal is None or ":" in principal else f"User:{principal}"
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_once(tables, config, sort, text, name, limit, wanted)
+        _print_once(tables, config, sort, text, name, limit, wanted, stale_seconds)
         return
     from jobs.top.app import TopApp
 
     # Fail with one line, before the screen opens, if the tables can't be read.
     read_rows(tables, _now(), config)
-    TopApp(tables, config, clock=_now, seconds=seconds, sort=sort, text=text, principal=name, limit=limit).run()
+    TopApp(
+        tables,
+        config,
+        clock=_now,
+        seconds=seconds,
+        sort=sort,
+        text=text,
+        principal=name,
+        limit=limit,
+        stale_seconds=stale_seconds,
+    ).run()
 
 
 def _print_once(
-    tables: str, config: QuotaConfig, sort: str, text: str, principal: str | None, limit: int, wanted: Form
+    tables: str,
+    config: QuotaConfig,
+    sort: str,
+    text: str,
+    principal: str | None,
+    limit: int,
+    wanted: Form,
+    stale_seconds: float,
 ) -> None:
     now, console = _now(), output()
     if principal is not None:
@@ -58,16 +77,26 @@ def _print_once(
             msg = "--principal shows several tables, which do not fit into one CSV: give --json"
             raise typer.BadParameter(msg)
         detail = read_detail(tables, principal, now, config)
+        _freshness(tables, now, stale_seconds)
         typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
         return
     rows = read_rows(tables, now, config)
     diagnoses = read_diagnoses(tables, now)
+    freshness = _freshness(tables, now, stale_seconds)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
     if wanted != "table":
         show(_answer(shown), wanted)
         return
-    console.print(summary(rows, now), markup=False)
+    console.print(summary(rows, freshness), markup=False)
     console.print(rows_table(shown))
+
+
+def _freshness(tables: str, now: datetime, stale_seconds: float) -> Freshness:
+    freshness = read_freshness(tables, now, stale_seconds)
+    if freshness.is_stale:
+        # Apart from the values, which programs read.
+        typer.echo(f"warning: {warning_text(freshness).plain}", err=True)
+    return freshness
 
 
 def _answer(rows: list[TopRow]) -> Answer:

@@ -1,7 +1,6 @@
 """Renders `pid-quota top` within 80 columns; names are stripped of control characters."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from rich.text import Text
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
 from quota.words import plural
+from tables.query.freshness import Freshness
 from tables.query.top_rows import Detail, TopRow
 
 
@@ -131,8 +131,20 @@ def rows_table(rows: Sequence[TopRow]) -> TextTable:
     return TextTable([column.name for column in COLUMNS], map(plain_cells, rows), right=right, gap=1)
 
 
-def summary(rows: Sequence[TopRow], now: datetime) -> str:
+def warning_text(freshness: Freshness) -> Text:
+    """Return the warning about a silent stream, in two lines; empty if it is not."""
+    warning = freshness.warning()
+    return Text(f"{warning}\nlook: {freshness.look}" if warning else "")
+
+
+def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:
     """Return totals in one line."""
+    now = freshness.now
+    if freshness.is_stale:
+        # No rows are no zeros.
+        return (
+            f"{now:%H:%M:%S} UTC  {len(rows):,} principals as of {freshness.since}; who is throttled now is not known"
+        )
     throttled = sum(row.throttled_until is not None for row in rows)
     new, refused = sum(row.new_pids for row in rows), sum(row.refused_pids for row in rows)
     return (
@@ -141,9 +153,11 @@ def summary(rows: Sequence[TopRow], now: datetime) -> str:
     )
 
 
-def detail_view(detail: Detail) -> RenderableType:
-    """Return one principal in detail."""
+def detail_view(detail: Detail, freshness: Freshness | None = None) -> RenderableType:
+    """Return one principal in detail, below the warning if the tables are stale."""
     parts: list[RenderableType] = [_styled(printable(detail.principal), "bold")]
+    if freshness is not None and freshness.is_stale:
+        parts.insert(0, _styled(warning_text(freshness), "bold yellow"))
     lines = (_timeline(detail.timeline), _decisions(detail.decisions), _leases(detail.leases), _clients(detail.clients))
     parts += [printable(line) for line in chain.from_iterable(lines)]
     return Group(*parts)

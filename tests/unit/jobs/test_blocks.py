@@ -89,6 +89,11 @@ def test_without_any_block_it_is_said_that_nothing_was_seen(pid_quota: PidQuota,
     assert code == 0
     assert "nothing seen yet" in out
     assert "kept:" not in out
+    assert "lost" not in out
+
+    _, out, _ = pid_quota("blocks", "--tables", tables, "--json")
+    found = json.loads(out)
+    assert (found["seen"], found["next_producer_id"]) == (False, None)
 
 
 def test_a_broken_promise_is_an_alert_and_exit_code_1(pid_quota: PidQuota, tables: Path) -> None:

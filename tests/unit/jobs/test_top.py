@@ -25,9 +25,10 @@ from textual.widgets import DataTable, Input, Static
 from jobs.top.app import DetailScreen, TopApp
 from jobs.top.screen import detail_view, rows_table
 from quota.config import QuotaConfig
+from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds
+from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
 
 CONFIG = QuotaConfig()
 
@@ -330,3 +331,50 @@ def test_every_order_has_a_name_for_the_command_line() -> None:
     from jobs.top.command import Sort
 
     assert get_args(Sort) == tuple(SORTS)
+
+
+class TestStale:
+    """The stream of `write` ends at noon."""
+
+    LATER = NOON + timedelta(minutes=36)
+
+    def test_a_silent_stream_is_warned_of_with_the_command_to_look(self, tables: str) -> None:
+        running = TopApp(tables, CONFIG, clock=lambda: self.LATER, seconds=0.2)
+
+        async def steps(pilot: Pilot[None]) -> None:
+            await until(pilot, lambda: len(shown(running)) > 0)
+            banner, status = running.query_one("#stale", Static), running.query_one("#status", Static)
+            assert banner.display
+            assert str(banner.content).startswith("no rows since 12:00, 36 min: is the stream running?\nlook: pgrep")
+            assert "throttled now is not known" in str(status.content)
+            await pilot.press("enter")
+            detail = running.screen.query_one("#detail", Static)
+            await until(pilot, lambda: "no rows since 12:00" in in_80_columns(cast("RenderableType", detail.content)))
+
+        drive(running, steps)
+
+    def test_a_live_one_is_not(self, tables: str) -> None:
+        running = app(tables)
+
+        async def steps(pilot: Pilot[None]) -> None:
+            await until(pilot, lambda: len(shown(running)) > 0)
+            assert not running.query_one("#stale", Static).display
+
+        drive(running, steps)
+
+    def test_an_idle_stream_that_copies_reports_is_not_stale(self, tables: str) -> None:
+        append(tables, "tap_status", tap_report(1, self.LATER - seconds(50)))
+        assert not read_freshness(tables, self.LATER).is_stale
+
+    def test_nothing_at_all_is_stale(self, tmp_path: Path) -> None:
+        found = read_freshness(str(tmp_path), NOON)
+        assert (found.is_stale, found.silent_seconds) == (True, None)
+
+    def test_a_silence_of_days_names_the_day(self, tables: str) -> None:
+        found = read_freshness(tables, NOON + timedelta(days=3))
+        assert found.warning() == "no rows since 2026-01-15 12:00, 3 d: is the stream running?"
+
+    def test_once_warns_apart_from_the_values(self, tables: str, pid_quota: PidQuota) -> None:
+        code, out, err = pid_quota("top", "--tables", tables, "--json")
+        assert (code, json.loads(out)) == (0, [])
+        assert err.startswith("warning: no rows since 2026-01-15 12:00, ")

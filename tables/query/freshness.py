@@ -1,0 +1,112 @@
+"""How long nothing has arrived: figures of a stream that ended look calm.
+
+An idle stream writes no metrics, but it copies the taps' reports within a minute. So neither for minutes means that the
+stream is down, or that no tap reports.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from quota.config import QuotaConfig
+from tables.delta import is_catalog
+from tables.query.relations import Rows, opened
+
+STALE_AFTER_S = 180.0
+"""A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""
+
+_LOOK = "pgrep -af 'pid-quota stream' on its host, then pid-quota tap status"
+_LOOK_AT_JOBS = "databricks jobs list-runs --active-only, then pid-quota tap status"
+_TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
+_NEWEST = """
+SELECT max(row_at) AS last_row_at
+FROM (
+    SELECT max(as_of) AS row_at FROM producer_id_metrics
+    UNION ALL SELECT max(decided_at) FROM throttle_decisions
+    UNION ALL SELECT max(seen_at) FROM tap_status
+) AS newest
+"""
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """When the newest row is from.
+
+    Attributes:
+        last_row_at: Time of the newest row; None if there is none.
+        now: The present.
+        stale_after_s: Silence in seconds from which on the tables do not tell what is so now.
+        look: Commands that show what is wrong.
+    """
+
+    last_row_at: datetime | None
+    now: datetime
+    stale_after_s: float = STALE_AFTER_S
+    look: str = _LOOK
+
+    @property
+    def silent_seconds(self) -> float | None:
+        """Seconds since the newest row; None if there is none."""
+        return None if self.last_row_at is None else (self.now - self.last_row_at).total_seconds()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the tables do not tell what is so now."""
+        return self.silent_seconds is None or self.silent_seconds > self.stale_after_s
+
+    @property
+    def since(self) -> str:
+        """The time of the newest row in words, with its day unless that is today's."""
+        if self.last_row_at is None:
+            return "no row yet"
+        is_today = self.last_row_at.date() == self.now.date()
+        return f"{self.last_row_at:%H:%M}" if is_today else f"{self.last_row_at:%Y-%m-%d %H:%M}"
+
+    def warning(self) -> str:
+        """Return what a reader has to know; empty unless stale.
+
+        Examples:
+            >>> noon = datetime(2026, 1, 15, 12)
+            >>> Freshness(noon, noon + timedelta(minutes=36)).warning()
+            'no rows since 12:00, 36 min: is the stream running?'
+            >>> Freshness(noon, noon).warning(), Freshness(None, noon).warning()
+            ('', 'no rows yet: is the stream running?')
+        """
+        if not self.is_stale:
+            return ""
+        if self.silent_seconds is None:
+            return "no rows yet: is the stream running?"
+        return f"no rows since {self.since}, {_duration(self.silent_seconds)}: is the stream running?"
+
+
+def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTER_S) -> Freshness:
+    """Read the time of the newest row.
+
+    Args:
+        tables: Folder of the path tables, or `catalog.schema`.
+        now: The present.
+        stale_after_s: Silence in seconds that counts as stale.
+
+    Raises:
+        TableError: If a table can't be read.
+        CatalogError: If the catalog can't be reached.
+    """
+    hour = now - timedelta(hours=1)
+    recent = {
+        name: Rows(f"{column} > :hour", {"hour": hour}, (column,), (column, hour)) for name, column in _TIMES.items()
+    }
+    # Nearly always the last hour has one: then no older file is opened.
+    last = _newest(tables, now, recent) or _newest(tables, now, {n: Rows(columns=(c,)) for n, c in _TIMES.items()})
+    return Freshness(last, now, stale_after_s, _LOOK_AT_JOBS if is_catalog(tables) else _LOOK)
+
+
+def _newest(tables: str, now: datetime, rows: dict[str, Rows]) -> datetime | None:
+    with opened(tables, now, QuotaConfig(), rows) as relations:
+        found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
+        return found
+
+
+def _duration(seconds: float) -> str:
+    for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"
