@@ -39,6 +39,7 @@ class LocalBroker:
         super_users: names exempt from ACLs.
         authorizer: jar of `pidquota.HoldAuthorizer`, used instead of the stock authorizer.
         port: of the SASL listener; by default a free one.
+        logs_blocks: whether its log tells the blocks of producer ids that it allocates.
         server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
@@ -51,6 +52,7 @@ class LocalBroker:
         super_users: Sequence[str] = ("admin",),
         authorizer: Path | None = None,
         port: int | None = None,
+        logs_blocks: bool = False,
         **server_properties: object,
     ) -> None:
         self._server = ServerProcess(data_folder.resolve())
@@ -59,6 +61,7 @@ class LocalBroker:
         self._jars = jars
         self._authorizer = authorizer
         self._port = port
+        self._logs_blocks = logs_blocks
         self._extra = with_authorizer(as_properties(server_properties), authorizer)
         self._ports: Ports | None = None
 
@@ -162,7 +165,7 @@ class LocalBroker:
     def _start_on(self, ports: Ports) -> None:
         server = self._server
         write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
-        log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder, blocks=self._logs_blocks)}"
         more_jars = () if self._authorizer is None else (self._authorizer,)
         jvm = Jvm(kafka_classpath(self._jars), log_option, more_jars=more_jars)
         server.format(jvm, new_cluster_id())

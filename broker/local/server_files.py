@@ -1,4 +1,4 @@
-"""Writes a local broker's configuration: server.properties and two log4j2 files."""
+"""Writes a local broker's configuration: server.properties and the log4j2 files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -57,6 +57,17 @@ Configuration:
         ref: KafkaAppender
         level: INFO
 """
+_BLOCK_LOG = """\
+Configuration:
+  Loggers:
+    Logger:
+      - name: kafka.request.logger
+        level: DEBUG
+        additivity: false
+        AppenderRef:
+          - ref: PidQuota
+"""
+"""As docs/broker-logging/log4j2-pid-quota-controller.yaml: on a combined node too costly for more than a demo."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +79,22 @@ class Ports:
     controller: int
 
 
-def write_log_settings(folder: Path) -> str:
-    """Write both log4j2 files into `folder`; return the value of `log4j2.configurationFile`."""
+def write_log_settings(folder: Path, *, blocks: bool = False) -> str:
+    """Write the log4j2 files into `folder`; return the value of `log4j2.configurationFile`.
+
+    Args:
+        folder: of the server.
+        blocks: also log the blocks of producer ids that the controller allocates.
+    """
     server = folder / "log4j2.yaml"
     server.write_text(_SERVER_LOG, encoding="utf-8")
     tapped = folder / LOG_TEMPLATE
     tapped.write_bytes(resources.files("broker").joinpath(LOG_TEMPLATE).read_bytes())
-    return f"{server},{tapped}"
+    if not blocks:
+        return f"{server},{tapped}"
+    allocated = folder / "log4j2-blocks.yaml"
+    allocated.write_text(_BLOCK_LOG, encoding="utf-8")
+    return f"{server},{tapped},{allocated}"
 
 
 def write_server_properties(

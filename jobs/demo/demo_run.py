@@ -101,7 +101,7 @@ def run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
             view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
             # Step 2. The broker and its topics.
             view.stage("starting Apache Kafka, with users alice and mallory")
-            broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS))
+            broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, logs_blocks=True))
             ensure_topics(broker.admin_config())
             _create_orders(broker)
             # Step 3. The tap, the stream and the enforcer, before the traffic, to see all of it live.
