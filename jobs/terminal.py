@@ -12,6 +12,7 @@ from rich.text import Text
 
 from broker.errors import BrokerError
 from jobs.errors import JobError
+from jobs.extras import missing_extra
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
@@ -85,6 +86,8 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:  # last resort: still one line
+        if needs := missing_extra(error, arguments):
+            return _fail(error, needs, 1)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
             # By its name: most commands need no client of Kafka, which takes long to import.
             return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)

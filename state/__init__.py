@@ -1,5 +1,18 @@
 """The state of one principal: the layered Bloom filter, the ledger, its byte codec."""
 
-from state.manager_cache import ProducerIdQuotaManagerCache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from state.manager_cache import ProducerIdQuotaManagerCache
 
 __all__ = ["ProducerIdQuotaManagerCache"]
+
+
+def __getattr__(name: str) -> object:
+    """Return the KIP's class: commands import the errors of this package where no filter is installed."""
+    if name in __all__:
+        from state import manager_cache
+
+        return manager_cache.ProducerIdQuotaManagerCache
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.jars.java import find_java
-from tests.bundle.databricks_kit import ROOT
+from tests.bundle.databricks_kit import ROOT, load_bundle
 
 _HERE = Path(__file__).parent / "spark_4_0"
 _RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"
@@ -61,7 +61,7 @@ def _make(folder: Path, wheel: Path) -> None:
     (_site_packages(folder / "job") / "runtime.pth").write_text(
         f"{_site_packages(folder / 'runtime')}\n", encoding="utf-8"
     )
-    _pip(folder / "job", "install", wheel)
+    _pip(folder / "job", "install", wheel, *_libraries())
     (ivy,) = (_site_packages(folder / "runtime") / "pyspark" / "jars").glob("ivy-*.jar")
     _run(
         *(find_java(), "-jar", ivy, "-ivy", _IVY_FILE, "-cache", folder / ".ivy", "-confs", "spark"),
@@ -69,8 +69,16 @@ def _make(folder: Path, wheel: Path) -> None:
     )
 
 
+def _libraries() -> list[str]:
+    """Return what the bundle's tasks install beside the wheel."""
+    tasks = [task for job in load_bundle("prod").resources("jobs").values() for task in job["tasks"]]
+    libraries = [library for task in tasks for library in task.get("libraries", [])]
+    return sorted({library["pypi"]["package"] for library in libraries if "pypi" in library})
+
+
 def _stamp() -> str:
-    texts = [file.read_bytes() for file in (_RUNTIME, _BESIDE, _IVY_FILE, ROOT / "pyproject.toml")]
+    of_streams = ROOT / "resources" / "stream.job.yml"
+    texts = [file.read_bytes() for file in (_RUNTIME, _BESIDE, _IVY_FILE, ROOT / "pyproject.toml", of_streams)]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

@@ -179,7 +179,7 @@ def test_the_wheel_is_taken_from_where_its_build_puts_it(bundle: Bundle) -> None
             if each["environment_key"] == task.get("environment_key")
             for path in each["spec"]["dependencies"]
         ]
-        paths = [library["whl"] for library in task.get("libraries", [])] + of_serverless
+        paths = [library["whl"] for library in task.get("libraries", []) if "whl" in library] + of_serverless
         assert [(ROOT / "resources" / path).resolve() for path in paths] == [
             ROOT / "resources" / "console" / "wheel" / "*.whl"
         ]
@@ -273,9 +273,25 @@ def test_a_stream_runs_on_a_classic_cluster_of_fixed_size(bundle: Bundle, name: 
     assert task["job_cluster_key"] == job["job_clusters"][0]["job_cluster_key"]
 
 
+def package_names(library: dict[str, Any]) -> list[str]:
+    return re.findall(r"^[\w-]+", library["pypi"]["package"])
+
+
 def test_no_task_brings_what_the_runtime_has(bundle: Bundle) -> None:
+    listed = (ROOT / "tests/bundle/spark_4_0/runtime.txt").read_text(encoding="utf-8")
+    runtime = set(re.findall(r"^([\w-]+)==", listed, re.MULTILINE))
     for _, task, _ in wheel_tasks(bundle):
-        assert {kind for library in task.get("libraries", []) for kind in library} <= {"whl"}
+        brought = [library for library in task.get("libraries", []) if "whl" not in library]
+        assert {name for library in brought for name in package_names(library)} & runtime == set()
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_brings_what_the_rules_need_and_the_runtime_has_not(bundle: Bundle, name: str) -> None:
+    (task,) = [task for task in bundle.job(name)["tasks"] if task["task_key"] == name]
+    brought = [library["pypi"]["package"] for library in task["libraries"] if "pypi" in library]
+    assert sorted(brought) == ["datasketches>=5.2", "rbloom>=1.5.2"]
+    extra = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all(f'    "{requirement}",\n' in extra for requirement in brought)
 
 
 def test_the_stream_is_always_on_and_alone(bundle: Bundle) -> None:

@@ -1,6 +1,7 @@
 """The built wheel: what it needs, what is in it, and that it runs from a fresh virtual environment."""
 
 import email
+import re
 import subprocess
 import sys
 import sysconfig
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.extras import OF_TABLES
 from tables.delta import create_missing
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +55,28 @@ def test_the_base_package_requires_neither_spark_nor_delta(wheel: Path) -> None:
     spark = [line for line in requirements if line.startswith(("pyspark", "delta-spark", "delta_spark"))]
     assert sorted(line.partition("=")[0] for line in spark) == ["delta-spark", "pyspark"]
     assert all("extra == 'local'" in line.replace('"', "'") for line in spark)
+
+
+def required(wheel: Path, extra: str = "") -> set[str]:
+    """Names of what the wheel requires always, or for an extra."""
+    lines = [line.replace('"', "'") for line in metadata(wheel).get_all("Requires-Dist", [])]
+    wanted = [line for line in lines if (f"extra == '{extra}'" in line if extra else "extra ==" not in line)]
+    return {re.split(r"[^\w-]", line)[0] for line in wanted}
+
+
+def test_a_broker_s_host_gets_nothing_that_only_tables_need(wheel: Path) -> None:
+    assert "tap" in metadata(wheel).get_all("Provides-Extra", [])
+    assert not (required(wheel) | required(wheel, "tap")) & OF_TABLES
+
+
+def test_a_command_names_the_extra_of_each_module_that_may_be_missing(wheel: Path) -> None:
+    assert required(wheel, "tables") == OF_TABLES
+
+
+@pytest.mark.parametrize("module", ["jobs.tap.command", "jobs.tap.poll", "jobs.tap.status", "jobs.topics"])
+def test_a_tap_imports_nothing_that_only_tables_need(module: str, tmp_path: Path) -> None:
+    code = f"import sys, jobs.terminal, {module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    assert not set(run(sys.executable, "-c", code, cwd=ROOT).split()) & OF_TABLES
 
 
 def test_data_files_are_in_the_wheel(wheel: Path) -> None:

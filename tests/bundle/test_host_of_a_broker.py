@@ -1,0 +1,76 @@
+"""What a broker's host installs: the wheel with its extra `tap`, fetched as a user would."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.local.local_broker import LocalBroker
+from tests.broker_kit import end_offset, wait_until
+from wire.topics import TAP_STATUS
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+MOST_MB = 60
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of an environment with `pid-quota[tap]` alone."""
+    folder = tmp_path_factory.mktemp("host")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    commands = folder / "venv" / "bin"
+    subprocess.run([sys.executable, "-m", "venv", str(commands.parent)], check=True)
+    pip = [str(commands / "python"), "-m", "pip", "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", f"{wheel}[tap]"], check=True, capture_output=True)
+    return commands
+
+
+def pid_quota(host: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(host / "pid-quota"), *arguments]
+    return subprocess.run(command, cwd=host, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
+    (packages,) = (host.parent / "lib").glob("python*/site-packages")
+    of_the_environment = ("pip", "setuptools", "_distutils_hack", "pkg_resources")
+    files = [file for file in packages.rglob("*") if file.is_file()]
+    ours = [file for file in files if file.relative_to(packages).parts[0].partition("-")[0] not in of_the_environment]
+    assert sum(file.stat().st_size for file in ours) <= MOST_MB * 1_000_000
+
+
+@pytest.mark.parametrize("command", ["tap", "topics"])
+def test_what_a_host_needs_runs_there(host: Path, command: str) -> None:
+    assert f"Usage: pid-quota {command}" in pid_quota(host, command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [("sql", "tables"), ("enforce", "tables"), ("console", "tables"), ("stream", "local"), ("demo", "local")],
+)
+def test_what_is_not_installed_is_named_in_one_line_with_its_remedy(host: Path, command: str, extra: str) -> None:
+    ended = pid_quota(host, command, "--help")
+    assert ended.returncode == 1
+    assert re.fullmatch(
+        rf"error: this command needs \w+, which is not installed: pip install 'pid-quota\[{extra}\]'\n", ended.stderr
+    )
+
+
+def test_a_tap_reads_a_log_there(host: Path, broker: LocalBroker, tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("no line of a broker\n" * 3)
+    options = ["--log-file", str(log), "--broker-id", "1", "--bootstrap-servers", broker.admin_servers]
+    with (tmp_path / "out").open("w") as out:
+        tap = subprocess.Popen([host / "pid-quota", "tap", *options], stdout=out, stderr=out)
+    try:
+        wait_until(lambda: tap.poll() is not None or "tapping" in (tmp_path / "out").read_text(), "it has begun")
+        wait_until(lambda: tap.poll() is not None or end_offset(broker, TAP_STATUS) > 0, "a heartbeat")
+    finally:
+        tap.terminate()
+    assert tap.wait(60) == 0, (tmp_path / "out").read_text()
+    assert "lines 3" in (tmp_path / "out").read_text()
