@@ -12,6 +12,9 @@ from prometheus_client.registry import Collector
 from broker.enforcer.notices import Notice, NoticeKind
 from broker.leases.lease_rules import Lease
 
+SILENT_S = 60
+"""Longest time since a turn of an enforcer that is ready; the alert `PidQuotaEnforcerSilent` has the same."""
+
 
 class EnforcerMetrics(Collector):
     """Collects notices and reconciliations. Thread-safe.
@@ -48,23 +51,37 @@ class EnforcerMetrics(Collector):
             self._leases = Counter(lease.state for lease in leases)
             self._is_active, self._reconciled_ms = is_active, self._clock_ms()
 
+    def unready(self) -> str:
+        """Return why it enforces nothing: no lock, or no answer of tables and Kafka; empty if it does."""
+        with self._lock:
+            is_active, reconciled_ms = self._is_active, self._reconciled_ms
+        if reconciled_ms is None:
+            return "no turn has ended yet"
+        silent_s = (self._clock_ms() - reconciled_ms) / 1000
+        if silent_s > SILENT_S:
+            return f"no turn has ended for {silent_s:.0f} s: tables or Kafka do not answer"
+        return "" if is_active else "waits for the lock, which another enforcer holds"
+
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics, as of now."""
         with self._lock:
             actions, leases, now_ms = dict(self._actions), dict(self._leases), self._clock_ms()
             is_active, reconciled_ms, decision_ms = self._is_active, self._reconciled_ms, self._decision_ms
-        counter = CounterMetricFamily("pid_quota_enforcer_actions", "Notices, by action.", labels=["action"])
+        text = "Notices of the enforcer, by action."
+        counter = CounterMetricFamily("pid_quota_enforcer_actions", text, labels=["action"])
         for action, count in actions.items():
             counter.add_metric([action], count)
         yield counter
-        open_leases = GaugeMetricFamily("pid_quota_enforcer_leases", "Open leases, by state.", labels=["state"])
+        text = "Leases of client quotas that are open, by state."
+        open_leases = GaugeMetricFamily("pid_quota_enforcer_leases", text, labels=["state"])
         for state in ("applying", "in_force", "restoring"):
             open_leases.add_metric([state], leases.get(state, 0))
         yield open_leases
-        yield GaugeMetricFamily("pid_quota_enforcer_active", "This enforcer holds the lock.", int(is_active))
+        text = "1 if the enforcer holds the lock, 0 if it waits."
+        yield GaugeMetricFamily("pid_quota_enforcer_active", text, int(is_active))
         for name, text, at_ms in (
-            ("turn", "Time since the last successful reconciliation.", reconciled_ms),
-            ("decision", "Time since a decision was last enforced.", decision_ms),
+            ("turn", "Seconds since the enforcer last read the tables and set quotas to the end.", reconciled_ms),
+            ("decision", "Seconds since the enforcer last carried out a decision.", decision_ms),
         ):
             if at_ms is not None:
                 yield GaugeMetricFamily(f"pid_quota_enforcer_{name}_age_seconds", text, (now_ms - at_ms) / 1000)

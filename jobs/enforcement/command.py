@@ -158,7 +158,7 @@ def enforce(
         watch = StreamWatch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
         )
-        stack.enter_context(serving(metrics, metrics_port, metrics_host))
+        stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
         doing = "carrying out" if apply else "without --apply only saying what would come of"
         tell(f"{doing} the decisions in {tables}, on {bootstrap_servers}; Ctrl-C ends it")
         run(enforcer, watch, stop, poll_seconds, say, metrics)

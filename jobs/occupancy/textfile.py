@@ -39,8 +39,12 @@ class OccupancyMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Return the metrics."""
         for name, text, values in (
-            ("seconds_to_limit", "Until the broker holds as many producer ids as it must not.", self._seconds_to_limit),
-            ("held_pids", "Producer ids that the broker holds, one for each partition.", self._held_pids),
+            (
+                "seconds_to_limit",
+                "Seconds until a broker holds more producer ids than it may.",
+                self._seconds_to_limit,
+            ),
+            ("held_pids", "Producer ids that a broker holds, one for each partition.", self._held_pids),
         ):
             family = GaugeMetricFamily(f"pid_quota_occupancy_{name}", text, labels=["broker"])
             for broker_id, value in values.items():

@@ -88,7 +88,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         _run(options, launch, reports)
         return
     metrics = StreamMetrics(options.config, top=launch.metrics_top)
-    with serving(metrics, launch.metrics_port, launch.metrics_host):
+    with serving(metrics, launch.metrics_port, launch.metrics_host, metrics.unready):
         _run(replace(options, observer=metrics.observe), launch, reports, metrics)
 
 

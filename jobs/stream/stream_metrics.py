@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from jobs.stream.batch_times import BatchTimes
 from quota.config import QuotaConfig
 from quota.principals import UNKNOWN_PRINCIPAL
 from streaming.commit.sinks import BatchSummary
@@ -22,6 +23,9 @@ from streaming.listener import Progress
 
 OTHER = "other"
 """Label of all principals without their own series."""
+STREAM_QUERY = "pid-quota"
+SILENT_S = 300
+"""Longest silence of a stream that is ready; the alert `PidQuotaStreamSilent` has the same."""
 MAX_LABEL_CHARS = 200
 
 
@@ -76,6 +80,22 @@ class _Series:
         )
 
 
+_OF_A_USER = {
+    "kafka_server_producerids_rate": ("rate", "New producer ids of a user per quota window, as Kafka samples it."),
+    "kafka_server_producerids_tokens": ("tokens", "New producer ids that a user has left; below 0 when exhausted."),
+    "kafka_server_producerids_throttle_time_ms": (
+        "throttle_time_ms",
+        f"Milliseconds until a user has tokens again; of {OTHER} the longest.",
+    ),
+    "pid_quota_window_pids": (
+        "new_pids",
+        "New producer ids of a user in the last quota window, also refused ones.",
+    ),
+    "pid_quota_limit_pids": ("quota", "Quota of a user, in new producer ids per window."),
+    "pid_quota_active_pids": ("active_pids", "Producer ids of a user that are remembered."),
+    "pid_quota_throttles_in_force": ("throttles", "Throttle decisions against a user that hold now."),
+}
+"""Metrics of a principal: the attribute of `_Series`, and the help."""
 _Key = tuple[str, int | None]
 _Labels = tuple[str, str]
 
@@ -102,6 +122,7 @@ class StreamMetrics(Collector):
         self._records: Counter[str] = Counter()
         self._progress: dict[str, Progress] = {}
         self._heard_ms: dict[str, int] = {}
+        self._batch_times = BatchTimes()
         self._quarantined = 0
         self._commit_seconds = 0.0
 
@@ -127,6 +148,7 @@ class StreamMetrics(Collector):
         with self._lock:
             self._progress[progress.query] = progress
             self._records[progress.query] += progress.records
+            self._batch_times.add(progress.query, progress.batch_seconds)
             self._heard_ms[progress.query] = self._clock_ms()
 
     def idle(self, query: str) -> None:
@@ -136,6 +158,15 @@ class StreamMetrics(Collector):
             known = self._progress.get(query)
             if known is not None:
                 self._progress[query] = replace(known, records_behind=0)
+
+    def unready(self) -> str:
+        """Return why the stream is not ready: no micro-batch ended, or none lately; empty if it is."""
+        with self._lock:
+            heard_ms = self._heard_ms.get(STREAM_QUERY)
+        if heard_ms is None:
+            return "no micro-batch has ended yet"
+        silent_s = (self._clock_ms() - heard_ms) / 1000
+        return f"no micro-batch has ended for {silent_s:.0f} s" if silent_s > SILENT_S else ""
 
     def collect(self) -> Iterator[Metric]:
         """Return all metrics as of now."""
@@ -199,32 +230,43 @@ class StreamMetrics(Collector):
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
         gauge = GaugeMetricFamily
-        yield gauge("pid_quota_principals", "Principals with a row in the last window.", len(rows))
+        yield gauge("pid_quota_principals", "Principals with a row of metrics in the last quota window.", len(rows))
         learning = sum(row.phase == "learning" for row in rows)
-        yield gauge("pid_quota_learning_principals", "Principals whose new producer ids are not charged yet.", learning)
+        text = "Principals whose new producer ids are not charged yet, while the stream or a tap learns."
+        yield gauge("pid_quota_learning_principals", text, learning)
         saturated = sum(row.saturated for row in rows)
-        yield gauge("pid_quota_saturated_principals", "Principals whose filter is full.", saturated)
+        text = "Principals whose filter is full, so that they are reported and not throttled."
+        yield gauge("pid_quota_saturated_principals", text, saturated)
         ledgers = sum(row.state_bytes for row in rows)
-        yield gauge("pid_quota_ledger_bytes", "Ledgers of these principals.", ledgers)
-        yield _counter("pid_quota_decisions", "Decisions.", "action", self._decisions)
-        yield CounterMetricFamily("pid_quota_quarantined_records", "Records that were no event.", self._quarantined)
-        yield gauge("pid_quota_commit_seconds", "Time the last batch took to write its tables.", self._commit_seconds)
+        text = "Bytes of the ledgers of all principals with a row in the last quota window."
+        yield gauge("pid_quota_ledger_bytes", text, ledgers)
+        yield _counter("pid_quota_decisions", "Throttle decisions, by action.", "action", self._decisions)
+        text = "Records of the topic of events that were no event."
+        yield CounterMetricFamily("pid_quota_quarantined_records", text, self._quarantined)
+        text = "Seconds that the stream's last micro-batch took to write the tables."
+        yield gauge("pid_quota_commit_seconds", text, self._commit_seconds)
 
     def _health(self, progress: Mapping[str, Progress], heard_ms: Mapping[str, int]) -> Iterator[Metric]:
         of = progress.items()
-        yield _counter("pid_quota_stream_records", "Records read by a query.", "query", self._records)
-        yield _gauge("pid_quota_stream_batch_id", "Last batch of a query.", ((q, p.batch_id) for q, p in of))
-        yield _gauge("pid_quota_stream_batch_seconds", "Time of its last batch.", ((q, p.batch_seconds) for q, p in of))
+        yield _counter("pid_quota_stream_records", "Records that a query has read.", "query", self._records)
+        yield _gauge(
+            "pid_quota_stream_batch_id", "Number of a query's last micro-batch.", ((q, p.batch_id) for q, p in of)
+        )
+        text = "Seconds that a query's last micro-batch took."
+        yield _gauge("pid_quota_stream_batch_seconds", text, ((q, p.batch_seconds) for q, p in of))
+        yield self._batch_times.family()
         yield _gauge(
             "pid_quota_stream_records_behind",
-            "Records in its topic that were not read yet, when its last batch began.",
+            "Records in a query's topic that were not read yet when the last micro-batch began.",
             ((q, p.records_behind) for q, p in of),
         )
-        yield _gauge("pid_quota_state_rows", "States that a query keeps.", ((q, p.state_rows) for q, p in of))
-        yield _gauge("pid_quota_state_bytes", "Memory of these states.", ((q, p.state_bytes) for q, p in of))
+        text = "Rows in Spark's state store of a query: buckets of principals, or principals."
+        yield _gauge("pid_quota_state_rows", text, ((q, p.state_rows) for q, p in of))
+        text = "Bytes of memory of Spark's state store of a query."
+        yield _gauge("pid_quota_state_bytes", text, ((q, p.state_bytes) for q, p in of))
         yield _gauge(
             "pid_quota_stream_heard_timestamp_seconds",
-            "When a query was last heard of, by a batch or by having nothing to read.",
+            "Unix time when a query last ended a micro-batch or found nothing to read.",
             ((query, ms / 1000) for query, ms in heard_ms.items()),
         )
 
@@ -244,28 +286,15 @@ def label_of(principal: str) -> str:
 
 
 def _principal_families(series: Mapping[_Labels, _Series]) -> Iterator[Metric]:
-    def family(name: str, text: str, value: Callable[[_Series], float | None]) -> Metric:
-        # In scope `broker` a principal has a budget on each.
-        names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
+    # In scope `broker` a principal has a budget on each.
+    names = ["user", "broker"] if any(broker for _, broker in series) else ["user"]
+    for name, (attribute, text) in _OF_A_USER.items():
         told = GaugeMetricFamily(name, text, labels=names)
         for labels, each in series.items():
-            found = value(each)
+            found = getattr(each, attribute)
             if found is not None:
                 told.add_metric(labels[: len(names)], found)
-        return told
-
-    kafka = "kafka_server_producerids"
-    yield family(f"{kafka}_rate", "New producer ids per window, as Kafka samples it.", lambda each: each.rate)
-    yield family(f"{kafka}_tokens", "New producer ids left; below 0 when exhausted.", lambda each: each.tokens)
-    yield family(
-        f"{kafka}_throttle_time_ms",
-        f"Milliseconds until there are tokens again; of {OTHER} the longest.",
-        lambda each: each.throttle_time_ms,
-    )
-    yield family("pid_quota_window_pids", "New producer ids of the last window.", lambda each: each.new_pids)
-    yield family("pid_quota_limit_pids", "Quota, new producer ids per window.", lambda each: each.quota)
-    yield family("pid_quota_active_pids", "Producer ids remembered.", lambda each: each.active_pids)
-    yield family("pid_quota_throttles_in_force", "Throttle decisions that hold now.", lambda each: each.throttles)
+        yield told
 
 
 def _gauge(name: str, text: str, values: Iterable[tuple[str, float]]) -> Metric:

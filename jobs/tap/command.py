@@ -100,7 +100,7 @@ def tap(
     )
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
-    with serving(metrics, metrics_port, metrics_host):
+    with serving(metrics, metrics_port, metrics_host, metrics.unready):
         running.run(stop)
     counters = asdict(running.counters)
     if as_json:

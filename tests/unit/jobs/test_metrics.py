@@ -1,3 +1,5 @@
+import platform
+import urllib.error
 import urllib.request
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -17,6 +19,7 @@ from broker.leases.lease_rules import Lease
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
+from jobs import __version__
 from jobs.errors import MetricsError
 from jobs.metrics_server import serving
 from jobs.occupancy.textfile import write_metrics_file
@@ -307,6 +310,92 @@ def test_metrics_are_served_on_loopback_until_the_end(
     assert capsys.readouterr().err == f"metrics at http://127.0.0.1:{port}/metrics\n"
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30)
+
+
+def asked(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_port_answers_probes_with_the_reason(metrics: StreamMetrics) -> None:
+    why = ["waits for the lock"]
+    with serving(metrics, 0, unready=lambda: why[0]) as port:
+        assert asked(port, "/healthz") == (200, "ok\n")
+        assert asked(port, "/readyz") == (503, "waits for the lock\n")
+        why[0] = ""
+        assert asked(port, "/readyz") == (200, "ok\n")
+        assert (
+            f'pid_quota_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0'
+            in asked(port, "/metrics")[1]
+        )
+
+
+def test_a_stream_is_ready_while_batches_end(metrics: StreamMetrics, clock: Clock) -> None:
+    assert metrics.unready() == "no micro-batch has ended yet"
+    metrics.report(Progress("pid-quota-tap_status", 0, 1.0, 0, 0, 0, 0))
+    assert metrics.unready() == "no micro-batch has ended yet"
+
+    metrics.report(Progress("pid-quota", 0, 1.0, 500, 0, 2, 4096))
+    assert metrics.unready() == ""
+
+    clock.ms += 301_000
+    assert metrics.unready() == "no micro-batch has ended for 301 s"
+    metrics.idle("pid-quota")
+    assert metrics.unready() == ""
+
+
+def test_the_times_of_batches_are_a_histogram_by_query(metrics: StreamMetrics) -> None:
+    for seconds in (0.5, 1.5, 1000.0):
+        metrics.report(Progress("pid-quota", 0, seconds, 0, 0, 0, 0))
+
+    found = told(metrics)
+    name, query = "pid_quota_stream_batch_duration_seconds", ("query", "pid-quota")
+    up_to = {key[1][1]: value for key, value in found.items() if key[0] == f"{name}_bucket"}
+    assert (up_to["0.5"], up_to["1.0"], up_to["2.0"], up_to["300.0"], up_to["+Inf"]) == (1, 1, 2, 2, 3)
+    assert (found[f"{name}_sum", query], found[f"{name}_count", query]) == (1002.0, 3)
+
+
+def test_a_tap_is_ready_when_level_with_each_log() -> None:
+    now_s = NOON_MS / 1000
+    tap = TapMetrics(lambda: now_s)
+    assert tap.unready() == "no heartbeat yet"
+
+    tap.observe(heartbeat_of(1, behind_bytes=10_000_000))
+    assert tap.unready() == ""
+
+    tap.observe(heartbeat_of(1, behind_bytes=10_000_001))
+    tap.observe(heartbeat_of(2, lag_records=10_001))
+    assert tap.unready() == (
+        "broker 1: 10000001 bytes of its log not read yet; broker 2: 10001 records of its log not read yet"
+    )
+
+    tap.observe(heartbeat_of(1))
+    tap.observe(heartbeat_of(2))
+    now_s += 61
+    assert tap.unready() == "broker 1: no heartbeat for 61 s; broker 2: no heartbeat for 61 s"
+
+
+def heartbeat_of(broker_id: int, behind_bytes: int | None = None, lag_records: int | None = None) -> TapHeartbeat:
+    return TapHeartbeat(
+        NOON_MS, broker_id, "h", "t", "file", {}, None, behind_bytes, lag_records, None, 0.0, [], False, [1, 2]
+    )
+
+
+def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:
+    enforcer = EnforcerMetrics(clock)
+    assert enforcer.unready() == "no turn has ended yet"
+
+    enforcer.reconciled([], is_active=False)
+    assert enforcer.unready() == "waits for the lock, which another enforcer holds"
+
+    enforcer.reconciled([], is_active=True)
+    assert enforcer.unready() == ""
+
+    clock.ms += 61_000
+    assert enforcer.unready() == "no turn has ended for 61 s: tables or Kafka do not answer"
 
 
 def test_without_a_port_nobody_listens(metrics: StreamMetrics) -> None:
