@@ -1,9 +1,10 @@
 """Dry run: quotas read from the broker and changed in memory only, and a log that discards."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.notices import Notice
 from broker.enforcer.ports import QuotaStore
 from broker.errors import ClientQuotaError
 from broker.leases.lease_rules import Action
@@ -79,3 +80,13 @@ class NoLock:
 
     def close(self) -> None:
         """Do nothing."""
+
+
+def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
+    """Return `notify`, silent about the lock: a dry run holds none."""
+
+    def say(notice: Notice) -> None:
+        if notice.kind != "lock":
+            notify(notice)
+
+    return say

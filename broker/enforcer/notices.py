@@ -22,6 +22,7 @@ NoticeKind = Literal[
     "alert",
     "lock",
     "lever",
+    "seen",
 ]
 
 

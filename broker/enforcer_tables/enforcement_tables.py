@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from broker.enforcer.ports import ActionLog, DecisionSource
 from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, LazyEngine, newest_write_ms
 from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
-from tables.delta import is_catalog
+from tables.delta import is_catalog, open_table, table_path
+from tables.migration import require_version
+from tables.specs import VERSION_PROPERTY
 
 STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
 """Tables that a running stream writes regularly."""
@@ -40,3 +42,14 @@ class EnforcementTables:
             )
         followed = [FollowedTable(tables, name) for name in STREAM_TABLES]
         return cls(lambda: DecisionTable(tables), lambda: ActionTable(tables), lambda: newest_commit_ms(followed))
+
+
+def require_readable(tables: str) -> None:
+    """Open the tables that a dry run reads, and leave them as they are. A catalog is asked with the decisions.
+
+    Raises:
+        TableError: If there are none, or they are of a newer version.
+    """
+    for name in () if is_catalog(tables) else STREAM_TABLES:
+        table = open_table(tables, name)
+        require_version(str(table.metadata().configuration.get(VERSION_PROPERTY, "0")), table_path(tables, name))

@@ -20,9 +20,10 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE, RefusalBindings
 from broker.cluster.refusal_facts import RefusalLook
 from broker.enforcer.broker_clock import BrokerClock
-from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
+from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock, without_lock
 from broker.enforcer.enforcer import Enforcer
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
+from broker.enforcer.first_look import look_at_brokers, look_at_decisions
 from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.lease_topic import LeaseTopic
 from broker.enforcer.levers import Levers
@@ -35,7 +36,7 @@ from broker.enforcer.release import Orders, release
 from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
 from broker.enforcer_tables.action_rows import DECISIONS
-from broker.enforcer_tables.enforcement_tables import EnforcementTables
+from broker.enforcer_tables.enforcement_tables import EnforcementTables, require_readable
 from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_targets import Lever, ThrottleDecision
 from broker.leases.refusal_rules import trouble_of_cluster
@@ -141,7 +142,10 @@ def enforce(
             for listener in listeners:
                 listener(notice)
 
-        _bring_up_to_date(tables, say)
+        if dry_run:
+            require_readable(tables)
+        else:
+            _bring_up_to_date(tables, say)
         parts = _Parts.open(stack, kafka, tables, say, apply=apply or wants_release, lever=lever)
         if wants_release:
             principal = _with_type(release_principal)
@@ -151,7 +155,10 @@ def enforce(
                 orders = Orders(kept, parts.tables.actions())
                 release(enforcer, orders, principal, hold_ms, clocks=CLOCKS, notify=say, stop=stop, report=report)
             return
-        enforcer = parts.enforcer(options, say)
+        if dry_run:
+            look_at_brokers(kafka.kafka_python(), parts.quotas, options, say, now_ms())
+            look_at_decisions(parts.decisions, tables, say, now_ms())
+        enforcer = parts.enforcer(options, without_lock(say) if dry_run else say)
         if options.spares_known_pids:
             # What the brokers allow is told at once, not with the first decision.
             parts.coverage.trouble()

@@ -1,13 +1,16 @@
 """`pid-quota enforce` on a real broker, with real producers. The decisions are written by hand."""
 
 import random
+import shutil
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
 from broker.cluster.quota_entity import QuotaEntity
@@ -26,7 +29,8 @@ from tests.broker.enforce_kit import (
     enforcing,
     quotas_of,
 )
-from tests.broker_kit import new_topic, wait_until
+from tests.broker_kit import end_offset, new_topic, wait_until
+from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")
 BATCH = QuotaEntity("mallory", "mallory-batch")
@@ -81,11 +85,51 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
     broker: LocalBroker, tables: Path, quotas: ClientQuotas
 ) -> None:
     decide(tables, "User:mallory")
-    with enforcing(broker, tables) as enforcer:
+    # An earlier version's folder, which a stream would complete.
+    shutil.rmtree(tables / "enforcement_actions")
+    before = everything(broker, tables)
+    with enforcing(broker, tables, lock=False) as enforcer:
         enforcer.wait_for("throttled")
     assert enforcer.notices[-1]["dry_run"]
+    brokers, decisions = enforcer.said("seen")
+    assert f"of the cluster at {broker.admin_servers} these brokers answer: 1" in brokers["why"]
+    assert "decisions in force in" in decisions["why"]
+    assert "1 (User:mallory until " in decisions["why"]
+    (lever,) = enforcer.said("lever")
+    assert lever["why"].startswith("broker 1 would answer a throttled client up to 1 s late")
+    assert enforcer.said("lock") == []
     assert quotas.describe(MALLORY) == {}
-    assert actions(tables) == []
+    assert everything(broker, tables) == before
+
+
+def everything(broker: LocalBroker, tables: Path) -> tuple[object, ...]:
+    """What a dry run could leave behind: topics, groups, and files, with their times."""
+    admin = AdminClient({**broker.admin_config()})
+    groups = {group.group_id for group in admin.list_consumer_groups().result().valid}
+    files = {file: file.stat().st_mtime_ns for file in tables.rglob("*")}
+    return set(admin.list_topics(timeout=30).topics), groups, end_offset(broker, ENFORCER_TOPIC), files
+
+
+def test_a_dry_run_without_tables_or_a_broker_ends_at_once_with_the_remedy(broker: LocalBroker, tables: Path) -> None:
+    mistyped = tables / "mistyped"
+    code, error = ended(EnforcerProcess(broker, mistyped))
+    assert (code, mistyped.exists()) == (1, False)
+    assert f"no table producer_id_metrics in {mistyped}. Check --tables" in error
+
+    dead = EnforcerProcess(broker, tables)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        dead.connect_to(address)
+        code, error = ended(dead)
+    assert (code, dead.notices) == (1, [])
+    assert f"no broker answers at {address}" in error
+    assert "check the address and the security settings" in error
+
+
+def ended(enforcer: EnforcerProcess) -> tuple[int, str]:
+    enforcer.start()
+    return enforcer.wait()
 
 
 def test_the_lever_hold_falls_back_to_the_client_quota_where_a_broker_lacks_the_class(

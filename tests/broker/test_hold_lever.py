@@ -51,7 +51,7 @@ def test_a_dry_run_says_what_each_broker_has_and_changes_nothing(
     broker: LocalBroker, tables: Path, holds: HoldBindings
 ) -> None:
     decide(tables, "User:mallory")
-    with enforcing(broker, tables, "--lever", "hold") as enforcer:
+    with enforcing(broker, tables, "--lever", "hold", lock=False) as enforcer:
         enforcer.wait_for("lever", "broker 1 has pidquota.HoldAuthorizer: a hold keeps new producer ids back there")
         enforcer.wait_for("throttled")
     assert (holds.describe_all(), actions(tables)) == ({}, [])

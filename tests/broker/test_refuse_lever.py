@@ -70,7 +70,8 @@ def refusing(broker: LocalBroker, tables: Path, *arguments: str) -> Iterator[Enf
     enforcer = process(broker, tables, "--lever", "refuse", *arguments)
     enforcer.start()
     try:
-        enforcer.wait_for("lock", "holding")
+        if "--apply" in arguments:
+            enforcer.wait_for("lock", "holding")
         yield enforcer
     finally:
         code, errors = enforcer.end()
