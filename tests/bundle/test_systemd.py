@@ -5,12 +5,10 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from jobs.cli import application
+from jobs.cli import load_command
 
 UNITS = Path(__file__).parents[2] / "docs" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))
@@ -62,8 +60,7 @@ def test_each_command_is_one_of_the_cli(service: Path) -> None:
     (line,) = re.findall(r"^ExecStart=/opt/pid-quota/bin/pid-quota (.*)$", service.read_text(), re.MULTILINE)
     called, *arguments = shlex.split(re.sub(r"\$\{(\w+)\}", lambda name: settings[name[1]], line))
 
-    group: Any = typer.main.get_command(application(called))
-    command = group.commands[called]
+    command = load_command(called)
 
     assert command.make_context(called, arguments).params
 

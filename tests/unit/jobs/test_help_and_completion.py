@@ -82,7 +82,7 @@ def path_with_ours(tmp_path: Path) -> dict[str, str]:
         (["qu"], ["quotas"]),
         (["tap", "sta"], ["status"]),
         (["quotas", "--en"], ["--entity-type", "--entity-name", "--entity-default"]),
-        (["tap", "status", "--bo"], ["--bootstrap-servers"]),
+        (["tap", "status", "--bo"], ["--bootstrap-servers", "--bootstrap-server"]),
         (["top", "--sort", "re"], ["refused"]),
     ],
     ids=" ".join,
