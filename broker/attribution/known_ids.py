@@ -5,12 +5,16 @@ Ids are unique in a cluster, so a set of them tells old from new without a princ
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
+from mmap import mmap
 from typing import NamedTuple
 
-_CHUNK = 1_000_000
+_CHUNK = 250_000
+_PIECE = 50_000
+"""Given back to the system at once when merged: chunks and result together take little more than the result."""
 
 
 class Watched(NamedTuple):
@@ -43,18 +47,16 @@ class KnownIds:
     @classmethod
     def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":
         """Make a set of the ids of many partitions; most ids are on several."""
-        chunks: list[array[int]] = []
+        chunks: list[deque[mmap]] = []
         pending: set[int] = set()
         for each in found:
             pending.update(each)
             if len(pending) >= _CHUNK:
-                chunks.append(array("q", sorted(pending)))
+                chunks.append(_pieces(pending))
                 pending = set()
-        chunks.append(array("q", sorted(pending)))
-        if len(chunks) == 1:
-            return cls(watched, chunks[0])
+        chunks.append(_pieces(pending))
         ids, last = array("q"), None
-        for producer_id in merge(*chunks):
+        for producer_id in merge(*map(_drained, chunks)):
             if producer_id != last:
                 ids.append(producer_id)
                 last = producer_id
@@ -66,6 +68,21 @@ class KnownIds:
     def __contains__(self, producer_id: int) -> bool:
         place = bisect_left(self.ids, producer_id)
         return place < len(self.ids) and self.ids[place] == producer_id
+
+
+def _pieces(ids: set[int]) -> deque[mmap]:
+    ordered, pieces = sorted(ids), deque[mmap]()
+    for begin in range(0, len(ordered), _PIECE):
+        content = array("q", ordered[begin : begin + _PIECE]).tobytes()
+        pieces.append(mmap(-1, len(content)))
+        pieces[-1][:] = content
+    return pieces
+
+
+def _drained(pieces: deque[mmap]) -> Iterator[int]:
+    while pieces:
+        with pieces.popleft() as piece:
+            yield from array("q", piece[:])
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ def test_it_knows_what_a_partition_held_and_nothing_else(partitions: list[list[i
 
 def test_more_than_fit_into_one_part_are_merged_without_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_ids, "_CHUNK", 3)
+    monkeypatch.setattr(known_ids, "_PIECE", 2)
 
     found = KnownIds.of({}, [[5, 1, 9], [1, 2, 9, 7], [], [3, 5], [0]])
 
