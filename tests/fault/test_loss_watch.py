@@ -1,7 +1,7 @@
 """What the watch says of a batch, from its offsets and from what the topic still holds."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -46,8 +46,8 @@ def said(watch: LossDetector, batch_id: int) -> list[str]:
 def test_nothing_is_said_while_the_topic_holds_all_that_was_not_read(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=7, p1=20)
-    # What has been read may go; of a partition without new records, everything.
-    holds.earliest = {0: 7, 1: 9}
+    # What has been read may go, and of a partition without new records also what came since.
+    holds.earliest = {0: 8, 1: 9}
 
     watch.check(1)
 
@@ -90,12 +90,35 @@ def test_the_first_batch_is_measured_from_where_the_stream_starts(watch: LossDet
 def test_offsets_that_go_back_and_partitions_that_vanish_are_said(watch: LossDetector, holds: FakeExtent) -> None:
     planned(watch, 0, p0=7, p1=9)
     planned(watch, 1, p0=3)
+    planned(watch, 2, p0=3, p1=20)
     holds.earliest = {0: 0}
+    gone = "data loss: partition 1 is gone, with what was not read from offset"
 
     assert said(watch, 1) == [
         "data loss: partition 0 went back from offset 7 to 3: what was written between is lost",
-        "data loss: partition 1 is gone, with what was not read from offset 9 on",
+        f"{gone} 9 on",
     ]
+    planned(watch, 1, p0=3, p1=12)
+    assert said(watch, 2) == [f"{gone} 12 on"], "after the batch was planned"
+
+
+def test_a_second_loss_extends_the_learning_and_leaves_the_first_as_it_was_said(
+    watch: LossDetector, holds: FakeExtent
+) -> None:
+    for batch_id, end in enumerate((9, 20, 30, 40)):
+        planned(watch, batch_id, p0=7, p1=end)
+    holds.earliest = {0: 0, 1: 12}
+    first = said(watch, 1)
+    holds.earliest = {0: 0, 1: 25}
+
+    second = said(replace(watch, now_ms=lambda: NOW_MS + 60_000), 2)
+
+    assert [row["reason"] for row in watch.rows(1)] == first
+    assert second == ["data loss: offsets 20 to 24 of partition 1 were deleted before they were read"]
+    assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + 60_000 + WINDOW_MS
+    holds.earliest = {0: 0, 1: 35}
+    said(replace(watch, now_ms=lambda: NOW_MS - 60_000), 3)
+    assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + 60_000 + WINDOW_MS, "a clock set back"
 
 
 def test_another_topic_of_the_same_name_is_said_even_if_its_offsets_fit(watch: LossDetector, holds: FakeExtent) -> None:

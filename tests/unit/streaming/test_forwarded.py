@@ -1,10 +1,13 @@
 """Repeats of earlier batches that never reach the operator: nothing that is decided or stored changes by it."""
 
 from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,7 +16,10 @@ from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.limits import Limit
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
-from streaming.decode.forwarded import Attempt, Forwarded, PartitionMemory
+from streaming.checkpoint.batch_files import BatchFiles
+from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.decode import forwarded
+from streaming.decode.forwarded import Attempt, EventColumns, Forwarded, PartitionMemory, WorkerMemory, repeats_in_block
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.packed_kit import unpacked
@@ -147,6 +153,27 @@ def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> N
     assert not left_out([REFUSES, [(REFUSED, 0, LEARNING)]])
 
 
+@pytest.mark.parametrize(
+    ("between", "how", "is_repeat"),
+    [
+        ((2, 100), 0, True),
+        ((1, 99), 0, False),
+        ((2, 101), 0, False),
+        ((2, 90), 0, False),
+        ((2, 91), 0, True),
+        ((2, 100), 1, False),
+    ],
+    ids=["the same tick", "its own older", "a newer one", "a late one", "an older one", "counted in another way"],
+)
+def test_within_a_block_a_repeat_is_left_out_while_the_principal_s_time_stands_still(
+    between: tuple[int, int], how: int, is_repeat: bool
+) -> None:
+    pids, ticks = np.array([1, between[0], 1]), np.array([100, between[1], 100])
+    seen = EventColumns(np.zeros(3, np.int64), pids, ticks, np.array([0, 0, how]))
+
+    assert repeats_in_block(seen, late_ticks=10).tolist() == [False, False, is_repeat]
+
+
 def test_a_flood_does_not_fill_the_worker() -> None:
     worker = Forwarded()
     worker.of(Attempt("run", 0, 1), "t", 0, 0, 9).principals["User:flood"] = (0, dict.fromkeys(range(600_000), 0))
@@ -184,6 +211,24 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
     assert remembered(worker, Attempt("new run", 4, 6), 16)
     assert not remembered(worker, Attempt("new run", 5, 7, quotas_id=5), 17), "under other quotas"
     assert remembered(worker, Attempt("new run", 6, 8, quotas_id=5), 18)
+
+
+def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(5).parent.mkdir()
+    for batch_id in (5, 8):
+        BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(batch_id).touch()
+    properties = {"streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
+    context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
+    monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
+
+    memory = WorkerMemory(str(tmp_path)).open()
+    assert memory is not None
+    assert memory.attempt == Attempt("run", 7, 3, quotas_id=5)
+
+    del properties["streaming.sql.batchId"]
+    assert WorkerMemory(str(tmp_path)).open() is None
 
 
 def test_the_later_blocks_of_an_attempt_go_on_from_its_earlier_ones() -> None:

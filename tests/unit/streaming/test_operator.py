@@ -18,6 +18,7 @@ from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.specs import TABLES
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
+from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
@@ -28,14 +29,16 @@ QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_m
 NOTHING = EventTimes()
 
 
-def frame(pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0) -> pd.DataFrame:
+def frame(
+    pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0, client: str = "app"
+) -> pd.DataFrame:
     size = len(pids)
     events = pa.table(
         {
             "timestamp_ms": pa.array([NOW_MS + at_ms] * size, pa.int64()),
             "principal": [principal] * size,
             "producer_id": pa.array(pids, pa.int64()),
-            "client_id": ["app"] * size,
+            "client_id": [client] * size,
             "correction": [False] * size,
             "learning": [False] * size,
             "asked_at_ms": pa.nulls(size, pa.int64()),
@@ -228,6 +231,40 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
     assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + QUANTUM_MS]]
 
 
+def test_client_ids_of_several_partitions_are_told_apart() -> None:
+    parts = [frame(list(range(11)), client="alice"), frame([20, 21], partition=1, client="bob")]
+
+    rows = dict(run(State(), pd.concat([*parts, frame([30], partition=2, client="carol")])))
+
+    assert rows["throttle_decisions"]["client_ids"] == {"bob": 2, "carol": 1}
+
+
+def test_bad_records_are_told_in_the_order_of_their_places() -> None:
+    places = [("t", 1, 0), ("t", 0, 9), ("t", 0, 10), ("s", 5, 5)]
+    packed = [pack(PackedQuarantine([Quarantined(b"", "bad", *place, NOW_MS)])) for place in places]
+
+    rows = run(State(), pd.DataFrame({"principal": [""] * len(packed), "packed": packed}))
+
+    assert [(row["topic"], row["partition"], row["offset"]) for _, row in rows] == sorted(places)
+
+
+def test_a_ledger_expires_at_its_time_and_the_first_of_a_group_sets_the_timeout() -> None:
+    group = LedgerGroup(state := State())
+    for principal, forget_ms in (("User:a", 9000), ("User:b", 5000)):
+        group.put(principal, StoredLedger(forget_ms, 0, b""))
+
+    group.store(EventTimes({0: 0}), 1000)
+
+    assert state.timeout_ms == 5000
+    assert [group.expired(EventTimes({0: ms}), ()) for ms in (4999, 5000)] == [[], ["User:b"]]
+
+
+def test_a_group_that_was_lost_is_removed_even_if_nothing_follows() -> None:
+    LedgerGroup(state := State(b"PQL\x01 damaged beyond repair"), NOW_MS).store(NOTHING, 1000)
+
+    assert not state.exists
+
+
 def test_a_repeated_batch_says_the_same_in_whatever_order_its_pre_aggregates_come() -> None:
     state = State()
     run(state, pd.concat([frame(list(range(50)), principal=f"User:{name}") for name in "abc"]))
@@ -308,9 +345,11 @@ def test_only_the_first_and_last_appearance_of_a_principal_change_who_is_tracked
 
 
 def test_an_overflow_entry_tells_its_time_and_is_not_tracked() -> None:
-    rows = say(State(), frame([1], at_ms=5, principal="overflow-07"))
+    rows = say(state := State(), frame([1], at_ms=5, principal="overflow-07"))
+    last = say(state.times_out(), nothing(), times=come(FORGOTTEN_AFTER_MS))
 
     assert [row for row in rows if row[0] in NOTES] == [(OVERFLOWED, NOW_MS + 5)]
+    assert [kind for kind, _ in last] == ["producer_id_metrics"]
 
 
 def test_an_overflow_entry_tells_the_time_of_its_newest_event() -> None:

@@ -1,6 +1,7 @@
 """Records are written by one side and read by another: both must mean the same fields."""
 
 import re
+from array import array
 from pathlib import Path
 from typing import get_type_hints
 
@@ -11,6 +12,7 @@ from streaming.decode.records import EVENT_SCHEMA
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.heartbeat import TapHeartbeat
 from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, hold_end_ms, hold_name
+from wire.packed_events import PackedEvents
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 
 SPARK_TYPES = {int: {"INT", "BIGINT"}, float: {"DOUBLE"}, str: {"STRING"}, bool: {"BOOLEAN"}}
@@ -58,3 +60,8 @@ def test_the_class_on_the_brokers_has_the_same_prefix_and_longest_hold() -> None
     assert f"public class {name} extends StandardAuthorizer" in source
     assert f'PREFIX = "{HOLD_PREFIX}";' in source
     assert f"LONGEST_MS = {LONGEST_HOLD_MS:_};" in source
+
+
+def test_the_newest_of_packed_events_need_not_be_the_last() -> None:
+    times = array("q", [5, 9, 7]).tobytes()
+    assert PackedEvents(0, times, times, times, times, times, b"", []).newest_ms() == 9
