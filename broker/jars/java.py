@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 from broker.errors import JavaMissingError, JavaTooOldError
@@ -69,12 +70,17 @@ def _locate(minimum_version: int) -> tuple[str, str]:
 
 
 def java_version(java: str) -> str:
-    """What `java -version` prints, or why it does not run."""
+    """What `java -version` prints, once per process, or why it does not run."""
     try:
-        # `-version`, not `--version`, which Java 8 does not know.
-        return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
+        return _printed_version(java)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
+
+
+@lru_cache
+def _printed_version(java: str) -> str:
+    # `-version`, not `--version`, which Java 8 does not know.
+    return run_to_end([java, "-version"], timeout_s=_VERSION_TIMEOUT_S)[1]
 
 
 def _major_version(java: str, origin: str, minimum_version: int) -> int:

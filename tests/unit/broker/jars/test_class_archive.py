@@ -1,5 +1,6 @@
 """What a JVM may load classes from."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,32 @@ def test_two_jvms_that_write_at_once_use_files_of_their_own(folder: Path) -> Non
     assert one.own != other.own
 
 
-def test_other_jars_have_another_archive(folder: Path) -> None:
-    assert ClassArchive.of(find_java(), "a.jar").file != ClassArchive.of(find_java(), "b.jar").file
+def test_other_jars_another_java_and_another_version_of_it_have_another_archive(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = set()
+    for java, version, jar in (("java", "17", "a"), ("java", "17", "b"), ("java", "21", "a"), ("other", "17", "a")):
+        monkeypatch.setattr(class_archive, "java_version", lambda _, version=version: version)
+        files.add(ClassArchive.of(java, jar).file)
+    assert len(files) == 4
+
+
+def test_the_four_newest_archives_are_kept(folder: Path) -> None:
+    files = []
+    for number in range(6):
+        archive = ClassArchive.of(find_java(), f"{number}.jar")
+        assert archive.own is not None
+        archive.own.touch()
+        os.utime(archive.own, (number, number))
+        archive.keep()
+        files.append(archive.file)
+    assert set(folder.iterdir()) == set(files[2:])
+
+
+def test_a_folder_of_somebody_else_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+
+    assert ClassArchive.of(find_java(), "a.jar").options(write=True) == ()
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import JavaMissingError, JavaTooOldError
-from broker.jars.java import find_java
+from broker.jars.java import find_java, java_version
 
 
 def fake_java(folder: Path, version_line: str) -> Path:
@@ -28,6 +28,22 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("JAVA_HOME", str(home))
 
     assert find_java() == str(java)
+
+
+def test_a_java_is_asked_for_its_version_once_unless_it_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = fake_java(tmp_path, 'openjdk version "21.0.1"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    script, asked = java.read_text(encoding="ascii"), tmp_path / "asked"
+    java.write_text("no script", encoding="ascii")
+    with pytest.raises(JavaMissingError):
+        find_java()
+
+    java.write_text(f"{script}echo >> {asked}\n", encoding="ascii")
+    assert (find_java(), java_version(str(java))) == (str(java), 'openjdk version "21.0.1"\n')
+
+    assert asked.read_text(encoding="ascii") == "\n"
 
 
 @pytest.mark.usefixtures("empty_path")
