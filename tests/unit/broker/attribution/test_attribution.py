@@ -177,6 +177,24 @@ def test_a_gap_within_lines_that_are_read_at_once_ends_what_an_answer_says(owner
     assert {event.learning for event in feed(attribution, LINES)} == {True}
 
 
+def test_after_a_window_an_answer_says_nothing_more(owners: Owners) -> None:
+    attribution = Attribution(1, owners, learn_ms=HOUR_MS)
+    began_ms = LINES[0].ts - 2 * HOUR_MS
+    for at_ms in range(began_ms, LINES[0].ts, HOUR_MS // 2):
+        attribution.learning.observe(at_ms, HOUR_MS)
+    attribution.known_ids = known = answer([], began_ms, began_ms)
+    attribution.asked = known.watched["a"]
+
+    assert {(event.learning, event.asked_at_ms) for event in feed(attribution, LINES)} == {(False, None)}
+
+
+@pytest.mark.parametrize("learn_ms", [0, HOUR_MS])
+def test_an_event_that_waits_for_its_owner_stays_marked(owners: Owners, learn_ms: int) -> None:
+    feed_all(Attribution(1, owners, learn_ms=learn_ms), [state_line("producer 0 ")])
+
+    assert [event.learning for event in owners.expire(math.inf)] == [learn_ms > 0]
+
+
 def test_an_event_names_topic_partition_and_epoch(owners: Owners) -> None:
     (event,) = feed(Attribution(3, owners), [produce_line(), state_line("producer 0 ")])
 

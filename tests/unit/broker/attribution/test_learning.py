@@ -87,3 +87,19 @@ def test_lines_that_threads_wrote_side_by_side_do_not_turn_a_new_watch_back() ->
 
     assert watch.is_learning(9 * HOUR_MS - 5, HOUR_MS)
     assert watch.is_learning(9 * HOUR_MS + 1, HOUR_MS)
+
+
+def test_a_watch_lasts_from_its_first_line_to_the_end_of_its_window_or_the_first_loss() -> None:
+    watch = LearningTime()
+    assert not watch.lasts(HOUR_MS)
+
+    watch.observe(0, HOUR_MS)
+    assert watch.lasts(HOUR_MS)
+    watch.restart()
+    assert not watch.lasts(HOUR_MS)
+
+    watch.observe(1, HOUR_MS)
+    watch.observe(HOUR_MS, HOUR_MS)
+    assert watch.lasts(HOUR_MS)
+    watch.observe(HOUR_MS + 1, HOUR_MS)
+    assert not watch.lasts(HOUR_MS)

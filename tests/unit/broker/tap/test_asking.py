@@ -1,7 +1,10 @@
 """When a tap asks the brokers what they hold, and what it makes of the answer."""
 
+import os
 import threading
+from array import array
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,9 @@ from broker.attribution.bindings import Bindings
 from broker.attribution.known_ids import KnownIds, Watched
 from broker.attribution.owners import Owners
 from broker.errors import ClusterRequestError
-from broker.tap.asking import Asking
+from broker.tap import asking
+from broker.tap.answer_file import load_answers, save_answers
+from broker.tap.asking import AskBrokers, Asking, ask_brokers
 
 HOUR_MS = 3_600_000
 LIMIT_S = 60.0
@@ -24,6 +29,7 @@ class Brokers:
 
     def __init__(self, *ids: int) -> None:
         self.ids, self.error = list(ids), ""
+        self.bug: Exception | None = None
         self.may_answer = threading.Event()
         self.may_answer.set()
         self.asked: list[Mapping[str, Watched]] = []
@@ -31,6 +37,8 @@ class Brokers:
     def __call__(self, watched: Mapping[str, Watched], stop: threading.Event) -> KnownIds:
         self.asked.append(watched)
         assert self.may_answer.wait(LIMIT_S)
+        if self.bug:
+            raise self.bug
         if self.error:
             raise ClusterRequestError(self.error)
         return KnownIds.of(watched, [self.ids])
@@ -39,9 +47,11 @@ class Brokers:
 class Tap:
     """What a tap does in a round, with its clock."""
 
-    def __init__(self, brokers: Brokers, owners: Owners, file: Path | None = None) -> None:
+    def __init__(
+        self, brokers: Brokers, owners: Owners, file: Path | None = None, ask: AskBrokers | None = None
+    ) -> None:
         self.brokers, self.said = brokers, list[str]()
-        self.asking = Asking(brokers, HOUR_MS, file, self.said.append)
+        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append)
         self.logs = {name: Attribution(number, owners, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
         self.now_s, self.stop = 1000.0, threading.Event()
 
@@ -93,6 +103,16 @@ def test_a_watch_that_begins_is_asked_for_once(owners: Owners) -> None:
     assert tap.brokers.asked == [{"a": Watched(1000, 1000), "b": Watched(-1, 0)}]
     assert (tap.is_new("a", 6), tap.is_new("a", 7)) == (True, False)
     assert tap.said == ["2 producer ids were there before; from now on all others count"]
+
+
+def test_the_question_carries_how_far_the_log_had_been_read(owners: Owners) -> None:
+    tap = Tap(Brokers(), owners)
+    tap.reads("a", 1000)
+    tap.reads("a", 5000)
+
+    tap.round()
+
+    assert tap.brokers.asked[0]["a"] == Watched(1000, 5000)
 
 
 def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before(owners: Owners) -> None:
@@ -179,6 +199,46 @@ def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once(owners
     assert tap.is_new("a", 6)
 
 
+def test_a_question_that_fails_unexpectedly_is_said_and_asked_again_in_a_minute(
+    owners: Owners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    tap = Tap(Brokers(5), owners)
+    tap.brokers.bug = RuntimeError()
+    tap.reads("a", 1000)
+    for _ in range(3):
+        tap.round()
+
+    assert len(tap.brokers.asked) == 1
+    assert tap.said == ["can't learn by asking (it failed): nothing is charged for 3600 s"]
+    tap.brokers.bug = None
+    tap.now_s += 61
+    assert tap.is_new("a", 6)
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_tap_that_stops_ends_its_question_and_says_nothing(
+    owners: Owners, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    def held(_admin: object, wait: Callable[[float], None]) -> Iterator[list[int]]:
+        yield [5]
+        wait(0)
+        yield [7]
+
+    monkeypatch.setattr(asking, "ProducersAdmin", nullcontext)
+    monkeypatch.setattr(asking, "held_ids", held)
+    tap = Tap(Brokers(), owners, ask=ask_brokers({}))
+    tap.reads("a", 1000)
+    if is_stopped:
+        tap.stop.set()
+
+    tap.round()
+    tap.round()
+
+    assert (tap.logs["a"].known_ids is None) == is_stopped
+    assert len(tap.said) == (not is_stopped)
+
+
 def test_the_next_run_goes_on_with_the_answer(owners: Owners, tmp_path: Path) -> None:
     first = Tap(Brokers(5, 2**63 - 1), owners, tmp_path / "ids")
     first.reads("a", 1000)
@@ -191,6 +251,19 @@ def test_the_next_run_goes_on_with_the_answer(owners: Owners, tmp_path: Path) ->
 
     assert [second.is_new("a", each) for each in (5, 6, 2**63 - 1)] == [False, True, False]
     assert second.brokers.asked == []
+
+
+def test_an_answer_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = (KnownIds({"a": Watched(0, 0)}, array("q", ids)) for ids in ([5], [5, 7]))
+    save_answers(tmp_path / "ids", {"a": old})
+
+    def full(_file: int) -> None:
+        raise OSError
+
+    monkeypatch.setattr(os, "fsync", full)
+    save_answers(tmp_path / "ids", {"a": new})
+
+    assert list(load_answers(tmp_path / "ids")["a"].ids) == [5]
 
 
 def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> None:
