@@ -1,5 +1,9 @@
-"""Brokers of other Kafka versions than ours, fetched by Ivy and kept beside our jars."""
+"""Brokers of other Kafka versions than ours, fetched by Ivy and kept beside our jars.
 
+`other_kafka.sha256` pins their digests, each jar once, in whichever versions it is.
+"""
+
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -11,6 +15,7 @@ from broker.local.server_files import Ports, write_log_settings, write_server_pr
 from broker.local.server_process import Jvm, new_cluster_id
 from wire.holds import HOLD_AUTHORIZER
 
+_PINNED = Path(__file__).with_suffix(".sha256")
 _LOG4J_1 = Path(__file__).with_name("kafka_3_9") / "log4j.properties"
 _IVY = """\
 <ivy-module version="2.0">
@@ -45,7 +50,12 @@ def fetch_kafka(version: str) -> str:
         command += ["-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         complete.touch()
-    return os.pathsep.join(map(str, sorted(folder.glob("*.jar"))))
+    jars = sorted(folder.glob("*.jar"))
+    pinned = {name: digest for digest, name in map(str.split, _PINNED.read_text(encoding="ascii").splitlines())}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars}
+    assert found, f"Ivy left nothing in {folder}"
+    assert found.items() <= pinned.items(), f"not as {_PINNED} has it: {dict(found.items() - pinned.items())}"
+    return os.pathsep.join(map(str, jars))
 
 
 class OtherKafka(LocalBroker):
