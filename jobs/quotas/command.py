@@ -4,20 +4,25 @@ import getpass
 import json
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from jobs.errors import QuotaCommandError
-from jobs.quotas.file import read_quotas
+from jobs.quotas.changes import Plan
+from jobs.quotas.file import read_quotas, write_quotas
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show
 from jobs.terminal import one_line, output, printable
 from jobs.text_tables import TextTable
 from quota.words import plural
 from tables.catalog.answer import Answer
+from tables.errors import TableNotFoundError
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
+
+WOULD_CHANGE = 3
+"""Exit code of a dry run that would change something."""
 
 _KEY = "producer_ids_rate"
 _COLUMNS = ("entity_type", "entity_name", _KEY, "updated_at", "updated_by")
@@ -28,8 +33,17 @@ def quotas(
     alter: Annotated[bool, typer.Option("--alter", help="Change a quota.")] = False,
     describe: Annotated[bool, typer.Option("--describe", help="Show quotas.")] = False,
     import_file: Annotated[
-        Path | None, typer.Option("--import", help="Set the quotas of a .csv or .yaml file, all or nothing.")
+        Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or nothing.")
     ] = None,
+    export_file: Annotated[
+        Path | None, typer.Option("--export", help="Write the quotas to such a file; importing it changes nothing.")
+    ] = None,
+    prune: Annotated[bool, typer.Option("--prune", help="With --import: delete the quotas that the file lacks.")] = (
+        False
+    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --import: only show what would change; exit code 3 if anything.")
+    ] = False,
     add_config: Annotated[
         str | None, typer.Option(help="The quota to set: producer_ids_rate=50, new producer ids per window.")
     ] = None,
@@ -42,20 +56,23 @@ def quotas(
     updated_by: Annotated[str | None, typer.Option(help="Who sets it. [default: the system's user name]")] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
-    if [alter, describe, import_file is not None].count(True) != 1:
-        _usage("give one of --alter, --describe and --import")
+    if [alter, describe, import_file is not None, export_file is not None].count(True) != 1:
+        _usage("give one of --alter, --describe, --import and --export")
     wanted = form(as_json=as_json, as_csv=as_csv)
-    if wanted == "csv" and not describe:
-        _usage("--csv goes with --describe")
+    for option, given, goes_with in (
+        ("--prune", prune, import_file is not None),
+        ("--dry-run", dry_run, import_file is not None),
+        ("--csv", as_csv, describe),
+    ):
+        if given and not goes_with:
+            _usage(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
+    if export_file is not None:
+        _export(tables, export_file, as_json)
+        return
     if import_file is not None:
-        lines = read_quotas(import_file)
-        set_quotas(tables, [QuotaEntry(line.entity_name, line.producer_ids_rate, now, who) for line in lines])
-        if as_json:
-            typer.echo(json.dumps({"done": "set", "entities": len(lines)}))
-        else:
-            output().print(printable(f"set: {_KEY} of {plural(len(lines), 'entity', 'entities')}"), soft_wrap=True)
+        _import(tables, import_file, now, who, as_json, prune=prune, dry_run=dry_run)
         return
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
@@ -75,6 +92,49 @@ def quotas(
         _check_key(delete_config or "")
         delete_quota(tables, entity_name)
         _say(as_json, "deleted", entity_name, None)
+
+
+def _judged(tables: str, *, may_lack: bool = False) -> list[QuotaEntry]:
+    """Return the quotas in force; warn of rows that can be none."""
+    try:
+        entries, faults = judged_quotas(tables)
+    except TableNotFoundError:
+        if may_lack:
+            return []
+        raise
+    for fault in faults:
+        typer.echo(f"warning: {one_line(fault)}", err=True)
+    return entries
+
+
+def _export(tables: str, file: Path, as_json: bool) -> None:
+    entries = _judged(tables)
+    write_quotas(file, entries)
+    _say_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
+
+
+def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
+    plan = Plan.of(_judged(tables, may_lack=True), read_quotas(file), prune=prune)
+    if not dry_run:
+        _apply(tables, plan, now, who)
+    _say_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
+    if dry_run and plan.changes:
+        raise typer.Exit(WOULD_CHANGE)
+
+
+def _apply(tables: str, plan: Plan, now: datetime, who: str) -> None:
+    wanted = [(change.entity_name, change.after) for change in plan.changes]
+    entries = [QuotaEntry(name, rate, now, who) for name, rate in wanted if rate is not None]
+    if wanted:
+        set_quotas(tables, entries, [name for name, rate in wanted if rate is None])
+
+
+def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
+    if as_json:
+        typer.echo(json.dumps(record, ensure_ascii=False))
+        return
+    for line in lines:
+        output().print(printable(line), soft_wrap=True)
 
 
 def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
@@ -114,9 +174,7 @@ def _check_key(key: str) -> None:
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
-    entries, faults = judged_quotas(tables)
-    for fault in faults:
-        typer.echo(f"warning: {one_line(fault)}", err=True)
+    entries = _judged(tables)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
         default = next((entry.producer_ids_rate for entry in entries if entry.entity_name is None), None)

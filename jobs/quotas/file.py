@@ -1,7 +1,9 @@
-"""Reads quotas from a file: CSV, or YAML as written by `pid-quota quotas --describe --json`."""
+"""Reads and writes files of quotas: CSV, YAML, or JSON as `pid-quota quotas --describe --json` prints it."""
 
 import csv
 import io
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ import yaml
 from jobs.errors import QuotaCommandError
 from quota.errors import InvalidQuotaError
 from quota.limits import validate_rate
+from tables.quotas.quota_entry import QuotaEntry
 
 _NAME, _RATE = "entity_name", "producer_ids_rate"
 _ALSO = ("entity_type", "updated_at", "updated_by")
 """Other fields of `quotas --describe`, which are ignored."""
-_DEFAULT_NAMES = (None, "", "<default>")
+_DEFAULT = "<default>"
+_DEFAULT_NAMES = (None, "", _DEFAULT)
+_SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,11 @@ def read_quotas(file: Path) -> list[QuotaLine]:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"--import {file} can't be read ({error}). Give a readable file in UTF-8"
         raise QuotaCommandError(msg) from error
-    parse = {".csv": _parse_csv, ".yaml": _parse_yaml, ".yml": _parse_yaml, ".json": _parse_yaml}.get(file.suffix)
-    if parse is None:
+    if file.suffix not in _SUFFIXES:
         msg = f"--import {file} has no known file type. Name it .csv, .yaml or .json"
         raise QuotaCommandError(msg)
     lines: dict[str | None, QuotaLine] = {}
-    for place, entry in parse(file, text):
+    for place, entry in (_parse_csv if file.suffix == ".csv" else _parse_yaml)(file, text):
         line = _line(file, place, entry)
         if line.entity_name in lines:
             msg = f"--import {file}, {place}: {line.entity_name or 'the default'} appears twice. Keep one of them"
@@ -56,6 +60,33 @@ def read_quotas(file: Path) -> list[QuotaLine]:
         msg = f"--import {file} holds no quota. Give each as {_NAME} and {_RATE}"
         raise QuotaCommandError(msg)
     return list(lines.values())
+
+
+def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
+    """Write quotas as `read_quotas` reads them; names and rates only, so that equal quotas make equal files.
+
+    Raises:
+        QuotaCommandError: If the file can't be written, or its name has no known suffix.
+    """
+    rows = [{_NAME: entry.entity_name or _DEFAULT, _RATE: entry.producer_ids_rate} for entry in entries]
+    if file.suffix not in _SUFFIXES:
+        msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
+        raise QuotaCommandError(msg)
+    if file.suffix == ".csv":
+        lines = io.StringIO()
+        writer = csv.DictWriter(lines, (_NAME, _RATE), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        text = lines.getvalue()
+    elif file.suffix == ".json":
+        text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = yaml.safe_dump(rows, allow_unicode=True, sort_keys=False)
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        msg = f"--export {file} can't be written ({error.strerror}): choose another file"
+        raise QuotaCommandError(msg) from error
 
 
 def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:

@@ -14,26 +14,30 @@ _MERGE = """
 MERGE INTO producer_id_quotas AS old
 USING ({source}) AS new
 ON old.entity_type = new.entity_type AND old.entity_name <=> new.entity_name
+WHEN MATCHED AND new.producer_ids_rate IS NULL THEN DELETE
 WHEN MATCHED THEN UPDATE SET
     producer_ids_rate = new.producer_ids_rate, updated_at = new.updated_at, updated_by = new.updated_by
-WHEN NOT MATCHED THEN INSERT (entity_type, entity_name, producer_ids_rate, updated_at, updated_by)
+WHEN NOT MATCHED AND new.producer_ids_rate IS NOT NULL
+    THEN INSERT (entity_type, entity_name, producer_ids_rate, updated_at, updated_by)
     VALUES (new.entity_type, new.entity_name, new.producer_ids_rate, new.updated_at, new.updated_by)
 """
 _SOURCE = (
     "SELECT 'user' AS entity_type, CAST({entity_name} AS STRING) AS entity_name, "
-    "CAST({producer_ids_rate} AS DOUBLE) AS producer_ids_rate, {updated_at} AS updated_at, "
+    "CAST({producer_ids_rate} AS DOUBLE) AS producer_ids_rate, CAST({updated_at} AS TIMESTAMP) AS updated_at, "
     "CAST({updated_by} AS STRING) AS updated_by"
 )
 
 
-def merge(engine: Engine, entries: Sequence[QuotaEntry]) -> None:
-    """Set quotas atomically, in one statement.
+def merge(engine: Engine, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
+    """Set quotas, and delete those of other entities, atomically, in one statement.
 
     Raises:
         CatalogError: If it fails.
     """
-    rows = ({name: databricks_literal(value) for name, value in asdict(entry).items()} for entry in entries)
-    engine.execute(_MERGE.format(source=" UNION ALL ".join(_SOURCE.format(**row) for row in rows)).strip())
+    nothing = dict.fromkeys(("producer_ids_rate", "updated_at", "updated_by"))
+    rows = [*map(asdict, entries), *({"entity_name": name, **nothing} for name in remove)]
+    literals = ({name: databricks_literal(value) for name, value in row.items()} for row in rows)
+    engine.execute(_MERGE.format(source=" UNION ALL ".join(_SOURCE.format(**row) for row in literals)).strip())
 
 
 def delete(engine: Engine, entity_name: str | None) -> None:

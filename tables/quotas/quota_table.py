@@ -1,8 +1,7 @@
 """Sets, deletes and reads quotas: one row per entity, written by MERGE."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from deltalake.table import TableMerger
 
 _TABLE = "producer_id_quotas"
+_ALL = "SELECT * FROM producer_id_quotas"
 _SAME_ENTITY = "old.entity_type = new.entity_type AND old.entity_name IS NOT DISTINCT FROM new.entity_name"
 
 
@@ -34,16 +34,25 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
     set_quotas(tables, [entry])
 
 
-def set_quotas(tables: str, entries: Sequence[QuotaEntry]) -> None:
-    """Set the quotas of several entities atomically; raises as `set_quota`."""
+def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
+    """Set the quotas of several entities, and delete those of others, atomically; raises as `set_quota`."""
     for entry in entries:
         validate_rate(entry.producer_ids_rate)
     if is_catalog(tables):
         with engines.engine(tables) as engine:
-            quota_catalog.merge(engine, entries)
+            quota_catalog.merge(engine, entries, remove)
         return
     create_missing(tables)
-    _merge(tables, entries, lambda merge: merge.when_matched_update_all().when_not_matched_insert_all())
+    rows = [*map(asdict, entries), *({"entity_name": name} for name in remove)]
+    _merge(
+        tables,
+        rows,
+        lambda merge: (
+            merge.when_matched_delete("new.producer_ids_rate IS NULL")
+            .when_matched_update_all("new.producer_ids_rate IS NOT NULL")
+            .when_not_matched_insert_all("new.producer_ids_rate IS NOT NULL")
+        ),
+    )
 
 
 def delete_quota(tables: str, entity_name: str | None) -> None:
@@ -63,8 +72,7 @@ def delete_quota(tables: str, entity_name: str | None) -> None:
         with engines.engine(tables) as engine:
             quota_catalog.delete(engine, entity_name)
         return
-    named = QuotaEntry(entity_name, 1.0, datetime.now(timezone.utc), None)
-    _merge(tables, [named], lambda merge: merge.when_matched_delete())
+    _merge(tables, [{"entity_name": entity_name}], lambda merge: merge.when_matched_delete())
 
 
 def quotas_in_force(tables: str) -> list[QuotaEntry]:
@@ -89,7 +97,11 @@ def _rows(tables: str) -> list[dict[str, Any]]:
     if is_catalog(tables):
         with engines.engine(tables) as engine:
             return quota_catalog.rows(engine)
-    rows: list[dict[str, Any]] = open_table(tables, _TABLE).to_pyarrow_table().to_pylist()
+    from deltalake import QueryBuilder
+
+    # Not by `to_pyarrow_table`: its threads run Python, and one that outlives the command aborts the process.
+    found = QueryBuilder().register(_TABLE, open_table(tables, _TABLE)).execute(_ALL)
+    rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
     return rows
 
 
@@ -103,11 +115,13 @@ def entity_words(entity_name: str | None) -> str:
     return "the default" if entity_name is None else f"user {entity_name!r}"
 
 
-def _merge(tables: str, entries: Sequence[QuotaEntry], clauses: "Callable[[TableMerger], TableMerger]") -> None:
+def _merge(tables: str, entities: Sequence[Mapping[str, Any]], clauses: "Callable[[TableMerger], TableMerger]") -> None:
     from deltalake.exceptions import DeltaError
 
-    rows = [{"entity_type": "user"} | asdict(entry) for entry in entries]
-    source = pa.Table.from_pylist(rows, schema=row_schema(_TABLE))
+    rows = [{"entity_type": "user", **entity} for entity in entities]
+    # One that is only named has no rate.
+    schema = pa.schema([field.with_nullable(True) for field in row_schema(_TABLE)])
+    source = pa.Table.from_pylist(rows, schema=schema)
 
     def commit() -> None:
         merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")

@@ -102,7 +102,7 @@ def test_quotas_as_csv_can_be_imported(pid_quota: PidQuota, filled: Path, tmp_pa
     file = tmp_path / "quotas.csv"
     file.write_text(out, encoding="utf-8")
     code, said, err = pid_quota("quotas", "--tables", tmp_path / "other", "--import", file, "--json")
-    assert (code, json.loads(said), err) == (0, {"done": "set", "entities": 1}, "")
+    assert (code, len(json.loads(said)["changes"]), err) == (0, 1, "")
 
 
 class TestBar:

@@ -1,5 +1,6 @@
 """`pid-quota quotas --import`: many quotas at once, all or nothing."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def test_a_csv_file_sets_users_and_the_default_in_one_commit(
     code, out, err = imported("many.csv", 'entity_name,producer_ids_rate\nalice,5\n"CN=b,O=c",2.5\n,100\n')
 
     assert (code, err) == (0, "")
-    assert "3 entities" in out
+    assert out == (
+        "+ the default: 100\n+ user 'CN=b,O=c': 2.5\n~ user 'alice': 10 -> 5\n"
+        "2 added, 1 changed, 0 removed, 0 unchanged\n"
+    )
     assert in_force(tmp_path) == {"alice": 5.0, "CN=b,O=c": 2.5, None: 100.0}
     assert open_table(str(tmp_path / "tables"), "producer_id_quotas").version() == before + 1
 
@@ -83,3 +87,117 @@ def test_a_missing_file_is_one_line(pid_quota: PidQuota, tmp_path: Path) -> None
 
     assert code == 1
     assert "nowhere.csv can't be read" in err
+
+
+class TestAsCode:
+    """A repository of quotas, applied by CI."""
+
+    @pytest.fixture
+    def quotas(self, pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+        def run(*arguments: object) -> tuple[int, str, str]:
+            return pid_quota("quotas", "--tables", tmp_path / "tables", *arguments)
+
+        return run
+
+    @pytest.fixture
+    def file(self, quotas: PidQuota, tmp_path: Path) -> Path:
+        """Quotas of four entities are set; the file has three of them and a new one."""
+        file = tmp_path / "quotas.csv"
+        file.write_text("entity_name,producer_ids_rate\n,100\nalice,10\nbob,0.1\ncarol,3\n", encoding="utf-8")
+        assert quotas("--import", file)[0] == 0
+        file.write_text("entity_name,producer_ids_rate\n<default>,100\nalice,20\ncarol,3\ndave,7\n", encoding="utf-8")
+        return file
+
+    def version(self, tmp_path: Path) -> int:
+        return open_table(str(tmp_path / "tables"), "producer_id_quotas").version()
+
+    def test_a_dry_run_shows_the_difference_and_sets_nothing(
+        self, quotas: PidQuota, file: Path, tmp_path: Path
+    ) -> None:
+        before = self.version(tmp_path)
+
+        code, out, err = quotas("--import", file, "--dry-run")
+
+        assert (code, err) == (3, "")
+        assert out.splitlines() == [
+            "~ user 'alice': 10 -> 20",
+            "+ user 'dave': 7",
+            "dry run, nothing is set: 1 to add, 1 to change, 0 to remove, 2 unchanged",
+            "not in the file, and kept without --prune: 1 quota",
+        ]
+        assert self.version(tmp_path) == before
+
+    def test_pruning_removes_what_the_file_lacks_in_the_same_commit(
+        self, quotas: PidQuota, file: Path, tmp_path: Path
+    ) -> None:
+        before = self.version(tmp_path)
+
+        code, out, err = quotas("--import", file, "--prune", "--json")
+
+        assert (code, err) == (0, "")
+        assert json.loads(out) == {
+            "done": "set",
+            "changes": [
+                {"change": "change", "entity_name": "alice", "before": 10.0, "after": 20.0},
+                {"change": "remove", "entity_name": "bob", "before": 0.1, "after": None},
+                {"change": "add", "entity_name": "dave", "before": None, "after": 7.0},
+            ],
+            "unchanged": 2,
+            "not_in_file": 0,
+        }
+        assert in_force(tmp_path) == {None: 100.0, "alice": 20.0, "carol": 3.0, "dave": 7.0}
+        assert self.version(tmp_path) == before + 1
+
+    def test_what_stays_as_it_is_keeps_who_set_it_and_when(self, quotas: PidQuota, file: Path, tmp_path: Path) -> None:
+        def who() -> dict[str | None, str | None]:
+            return {entry.entity_name: entry.updated_by for entry in quotas_in_force(str(tmp_path / "tables"))}
+
+        quotas("--alter", "--add-config", "producer_ids_rate=3", "--entity-name", "carol", "--updated-by", "ops")
+        quotas("--import", file, "--updated-by", "ci")
+
+        assert (who()["carol"], who()["alice"]) == ("ops", "ci")
+
+    @pytest.mark.parametrize("suffix", [".csv", ".yaml", ".yml", ".json"])
+    def test_an_export_imported_again_changes_nothing_and_is_the_same_file(
+        self, quotas: PidQuota, file: Path, tmp_path: Path, suffix: str
+    ) -> None:
+        for name in ("7", "null", 'CN=a,O="b"', "łódź", " x ", "- y: 1", "#"):
+            assert (
+                quotas("--alter", "--add-config", "producer_ids_rate=0.30000000000000004", "--entity-name", name)[0]
+                == 0
+            )
+        export, again = tmp_path / f"export{suffix}", tmp_path / f"again{suffix}"
+        before = self.version(tmp_path)
+
+        assert quotas("--export", export) == (0, "exported: 11 quotas\n", "")
+        dry, done = quotas("--import", export, "--prune", "--dry-run"), quotas("--import", export, "--prune")
+        assert quotas("--export", again)[0] == 0
+
+        assert (dry[0], done[0], done[1]) == (0, 0, "0 added, 0 changed, 0 removed, 11 unchanged\n")
+        assert self.version(tmp_path) == before
+        assert again.read_bytes() == export.read_bytes()
+
+    def test_where_no_table_is_a_dry_run_makes_none(self, quotas: PidQuota, tmp_path: Path) -> None:
+        file = tmp_path / "quotas.yaml"
+        file.write_text("- {entity_name: alice, producer_ids_rate: 5}\n", encoding="utf-8")
+
+        assert quotas("--import", file, "--dry-run")[0] == 3
+        assert not (tmp_path / "tables").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "said"),
+        [
+            (("--export", "quotas.txt"), 1, "no known file type"),
+            (("--export", "/nowhere/quotas.csv"), 1, "can't be written"),
+            (("--describe", "--dry-run"), 2, "--dry-run goes with --import"),
+            (("--export", "a.csv", "--prune"), 2, "--prune goes with --import"),
+            (("--export", "a.csv", "--describe"), 2, "give one of"),
+        ],
+    )
+    def test_what_can_t_be_done_is_one_line(
+        self, quotas: PidQuota, file: Path, arguments: tuple[str, ...], code: int, said: str
+    ) -> None:
+        result = quotas(*arguments)
+        assert result[:2] == (code, "")
+        assert said in result[2]
+        assert result[2].count("\n") == 1

@@ -1,0 +1,89 @@
+"""What a file of quotas would change in the table."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.quotas.file import QuotaLine
+from quota.words import plural
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import entity_words
+
+_SIGNS = {"add": "+", "change": "~", "remove": "-"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a quota.
+
+    Attributes:
+        entity_name: Bare user name, None for the default.
+        before: New producer ids per window; None without a quota.
+        after: The same, afterwards.
+    """
+
+    entity_name: str | None
+    before: float | None
+    after: float | None
+
+    @property
+    def kind(self) -> str:
+        """What is done: add, change or remove."""
+        if self.before is None:
+            return "add"
+        return "remove" if self.after is None else "change"
+
+    def line(self) -> str:
+        """Return the change as a line of a diff."""
+        rates = " -> ".join(f"{rate:.15g}" for rate in (self.before, self.after) if rate is not None)
+        return f"{_SIGNS[self.kind]} {entity_words(self.entity_name)}: {rates}"
+
+    def record(self) -> dict[str, Any]:
+        """Return the change in the types of JSON."""
+        return {"change": self.kind, "entity_name": self.entity_name, "before": self.before, "after": self.after}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an import does.
+
+    Attributes:
+        changes: In the order of the quotas: the default, then by name.
+        unchanged: Quotas that are in the table as in the file.
+        kept: Quotas that are only in the table, and stay.
+    """
+
+    changes: tuple[Change, ...]
+    unchanged: int
+    kept: int
+
+    @classmethod
+    def of(cls, entries: Iterable[QuotaEntry], wanted: Sequence[QuotaLine], *, prune: bool) -> "Plan":
+        """Compare the table with a file.
+
+        Args:
+            entries: The quotas in force.
+            wanted: Those of the file.
+            prune: Whether to remove the quotas that the file lacks.
+        """
+        before = {entry.entity_name: entry.producer_ids_rate for entry in entries}
+        after = {line.entity_name: line.producer_ids_rate for line in wanted}
+        names = sorted({**before, **after} if prune else after, key=lambda name: (name is not None, name or ""))
+        every = [Change(name, before.get(name), after.get(name)) for name in names]
+        changes = tuple(change for change in every if change.before != change.after)
+        return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - after.keys()))
+
+    def record(self) -> dict[str, Any]:
+        """Return it in the types of JSON."""
+        changes = [change.record() for change in self.changes]
+        return {"changes": changes, "unchanged": self.unchanged, "not_in_file": self.kept}
+
+    def lines(self, *, dry_run: bool) -> Iterator[str]:
+        """Yield the changes, and a summary."""
+        yield from (change.line() for change in self.changes)
+        counts = {kind: sum(change.kind == kind for change in self.changes) for kind in _SIGNS}
+        words = (f"to {kind}" if dry_run else kind.removesuffix("e") + "ed" for kind in counts)
+        done = ", ".join(f"{count} {word}" for count, word in zip(counts.values(), words, strict=True))
+        yield f"{'dry run, nothing is set: ' if dry_run else ''}{done}, {self.unchanged} unchanged"
+        if self.kept:
+            yield f"not in the file, and kept without --prune: {plural(self.kept, 'quota')}"
