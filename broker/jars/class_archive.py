@@ -15,8 +15,8 @@ from broker.jars.java import java_version
 
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077
-_KEPT = 4
-"""Archives take 50 MB each, and other jars need another."""
+_KEPT = 6
+"""Archives take 50 MB each, the demo's Spark 150, and other jars need another."""
 
 
 @dataclass(frozen=True)

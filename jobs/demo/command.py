@@ -1,35 +1,41 @@
-"""`pid-quota demo`: a real broker, real producers, the tap and the stream, on this machine, in two minutes."""
+"""`pid-quota demo`: a real broker, real producers, the tap and the stream, on this machine, in two minutes.
+
+Spark takes longest to start, so its process comes first, and most imports after it.
+"""
+
+from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from broker.jars.jar_sets import ensure_jars
-from jobs.demo.demo_console import DemoConsole
-from jobs.demo.demo_run import DRAIN_S, Result, run
-from jobs.demo.demo_view import DemoView, principals_table
-from jobs.demo.processes import prepare_folder
+from broker.jars.java import QUICK_JVM
+from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
 from jobs.errors import DemoError
-from jobs.tables_out import JsonOption, to_json, to_table
+from jobs.tables_out import JsonOption, to_json
 from jobs.terminal import output, printable
-from tables.delta import create_missing
-from tables.query.sql_query import query
 
-_DECISIONS = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
+if TYPE_CHECKING:
+    from jobs.demo.demo_console import DemoConsole
+    from jobs.demo.demo_run import Result
+    from jobs.demo.demo_view import DemoView
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=5, help="Seconds of traffic.")] = 90,
+    seconds: Annotated[float, typer.Option(min=5, help="Seconds of traffic once Spark runs.")] = 90,
     tables: Annotated[Path, typer.Option(help="Folder of the tables; an earlier demo's is replaced.")] = Path(
         "demo-data"
     ),
@@ -46,8 +52,10 @@ def demo(
 
     The first line is the console's address: watch it in a browser.
     """
+    begin = time.monotonic()
     # SIGTERM has to stop our child processes, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ.setdefault(QUICK_JVM, "1")
     console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
@@ -56,18 +64,26 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
     try:
-        create_missing(tables_text)
-        with DemoView(console) as view, DemoConsole(tables_text) as page:
-            view.stage(f"watch it in a browser: {page.address}")
-            view.stage(f"mallory's line:        {page.page_of('User:mallory')}")
-            result = run(view, folder, tables_text, seconds)
-            if as_json:
-                typer.echo(_as_json(result, tables_text))
-            else:
-                _report(view, result, tables_text)
-            useless = result.as_expected
-            if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
-                linger(view, page)
+        with _stream(folder, tables_text) as stream:
+            from jobs.demo.demo_console import DemoConsole
+            from jobs.demo.demo_run import run
+            from jobs.demo.demo_view import DemoView
+
+            with DemoView(console, begin=begin) as view, DemoConsole(tables_text) as page:
+
+                def open_console() -> None:
+                    page.open()
+                    view.stage(f"watch it in a browser: {page.address}")
+                    view.stage(f"mallory's line:        {page.page_of('User:mallory')}")
+
+                result = run(view, folder, tables_text, seconds, stream=stream, open_console=open_console)
+                if as_json:
+                    typer.echo(_as_json(result, tables_text))
+                else:
+                    _report(view, result, tables_text)
+                useless = result.as_expected
+                if result.as_expected and (stay or (stay is None and console.is_terminal and sys.stdin.isatty())):
+                    linger(view, page)
     finally:
         if useless and not keep:
             shutil.rmtree(folder, ignore_errors=True)
@@ -79,20 +95,36 @@ def demo(
         raise DemoError(msg)
 
 
+def _stream(folder: Path, tables: str) -> Child:
+    places = [tables, str(folder / CHECKPOINT), str(folder / ADDRESS_FILE)]
+    return Child("stream", ["-m", "jobs.demo.early_stream", *places], folder / "stream.log")
+
+
 def _as_json(result: Result, tables: str) -> str:
-    decisions = json.loads(to_json(query(tables, f"{_DECISIONS} ORDER BY decided_at", _now())))
+    from jobs.demo.story import DECISIONS
+    from tables.query.sql_query import query
+
+    decisions = json.loads(to_json(query(tables, DECISIONS, _now())))
     record = {**asdict(result), "throttled": sorted(result.throttled), "decisions": decisions}
     return json.dumps(record, ensure_ascii=False, indent=2, default=datetime.isoformat)
 
 
 def _report(view: DemoView, result: Result, tables: str) -> None:
+    from jobs.demo.demo_run import DEFAULT_QUOTA, DRAIN_S
+    from jobs.demo.demo_view import principals_table
+    from jobs.demo.story import DECISIONS, decisions_table, next_commands, story
+    from tables.query.sql_query import query
+
     view.show(principals_table(result.principals, "Principals"))
-    view.show(to_table(query(tables, f"{_DECISIONS} ORDER BY decided_at", _now())))
+    view.show(decisions_table(query(tables, DECISIONS, _now())))
     if not result.drained:
-        view.stage(f"the stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final")
-    first = "none" if result.first_decision_s is None else f"{result.first_decision_s:.1f} s"
-    view.stage(f"first decision after {first} of traffic, {view.seconds:.0f} s in all. Query the tables yourself:")
-    view.stage(f'{_program()} sql --tables {tables} "{_DECISIONS}"')
+        view.say(f"The stream had not caught up {DRAIN_S:g} s after the traffic: the numbers are not final.")
+    for sentence in story(result, DEFAULT_QUOTA):
+        view.say(sentence)
+    view.say("")
+    view.say("Type next:")
+    for command in next_commands(_program(), tables):
+        view.say(f"  {command}")
 
 
 def linger(view: DemoView, page: DemoConsole) -> None:

@@ -29,7 +29,7 @@ _END_WITHIN_S = 10.0
 
 
 class DemoConsole:
-    """Serves the console within a `with` block."""
+    """Serves the console from `open` to the end of a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
         """Prepare the console.
@@ -44,6 +44,10 @@ class DemoConsole:
         self._end: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "DemoConsole":
+        return self
+
+    def open(self) -> None:
+        """Serve from now on; there must be tables."""
         listener = self._listener()
         self._port = listener.getsockname()[1]
         access = Access(names=own_names(_HOST), cookie=f"pid_quota_demo_{self._port}")
@@ -57,7 +61,6 @@ class DemoConsole:
             listener.close()
 
         self._end = end
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,6 +2,8 @@
 
 import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -12,12 +14,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jobs.demo.clients import ORDERS, Clients
+from jobs.demo.clients import ORDERS, Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
-from jobs.demo.processes import Child
+from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
+from jobs.demo.watching import SPARK_TAKES_S, Slowing, Watching
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
-from tables.query.sql_query import query
+from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from wire.topics import PRODUCE_EVENTS
@@ -26,35 +29,10 @@ DEFAULT_QUOTA = 20.0
 """New producer ids per hour: alice's three stay far below; mallory exhausts it in seconds."""
 
 _USERS = {"alice": "alice-secret", "mallory": "mallory-secret"}
-_LOOK_EVERY_S = 2.0
+_LOOK_EVERY_S = 0.5
 _STREAM_START_S = 300.0
 DRAIN_S = 90.0
-_SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
-
-
-@dataclass(frozen=True)
-class Slowing:
-    """When the enforcer throttled mallory, and what mallory had done by then.
-
-    Attributes:
-        after_s: Seconds of traffic until the lease was in the table.
-        producers: Producers that mallory had made by then.
-    """
-
-    after_s: float
-    producers: int
-
-    def told(self, producers: int, seconds: float) -> str:
-        """Return its effect on mallory in words, given mallory's producers and the seconds of traffic in total.
-
-        Examples:
-            >>> Slowing(20.0, 100).told(116, 60.0)
-            'mallory made 5.0 producers a second until then, 0.4 from then on'
-        """
-        then = (producers - self.producers) / max(1.0, seconds - self.after_s)
-        return (
-            f"mallory made {self.producers / self.after_s:.1f} producers a second until then, {then:.1f} from then on"
-        )
+_DRAIN_PAUSE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +42,9 @@ class Result:
     Attributes:
         principals: The last state of each principal.
         throttled: Principals with a THROTTLE decision.
+        alice: What alice did.
+        mallory: What mallory did.
+        seconds: Length of the traffic.
         first_decision_s: Seconds of traffic until the first decision was in the table, None if there was none.
         slowing: When the enforcer throttled mallory, None if it did not.
         drained: Whether the stream caught up with the traffic in time.
@@ -71,6 +52,9 @@ class Result:
 
     principals: list[PrincipalRow]
     throttled: frozenset[str]
+    alice: Traffic
+    mallory: Traffic
+    seconds: float
     first_decision_s: float | None
     slowing: Slowing | None
     drained: bool
@@ -82,56 +66,89 @@ class Result:
         return "User:alice" in seen - self.throttled and "User:mallory" in self.throttled
 
 
-def run(view: DemoView, folder: Path, tables: str, seconds: float) -> Result:
+def run(
+    view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
+) -> Result:
     """Start everything, run the traffic, and stop everything in any case.
 
     Args:
         view: Shows progress.
         folder: Folder of the broker, the checkpoint and all logs.
         tables: Folder of the tables.
-        seconds: Seconds of traffic.
+        seconds: Seconds of traffic once the stream runs.
+        stream: The stream's process; it is running, and waits for the broker's address.
+        open_console: Called once there are tables.
 
     Raises:
         DemoError: If a process ends early, or the stream does not start.
     """
     with ExitStack() as stack:
         try:
-            # Step 1. A default quota, set as `pid-quota quotas` does.
-            set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, _now(), "pid-quota demo"))
-            view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
-            # Step 2. The broker and its topics.
-            view.stage("starting Apache Kafka, with users alice and mallory")
-            broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, logs_blocks=True))
-            ensure_topics(broker.admin_config())
-            _create_orders(broker)
-            # Step 3. The tap, the stream and the enforcer, before the traffic, to see all of it live.
-            starting = (_tap(broker, folder), _stream(broker, folder, tables), _enforcer(broker, folder, tables))
-            children = [stack.enter_context(child) for child in starting]
-            progress = StreamProgress(folder / "checkpoint", broker.admin_config(), PRODUCE_EVENTS)
-            view.stage(f"Kafka answers at {broker.bootstrap_servers}; waiting for Spark's first, empty batch")
-            _await_start(progress, children)
-            # Step 4. Traffic, then let the stream catch up.
-            view.stage(f"{seconds:g} s of traffic: alice keeps 3 producers, mallory makes one per message")
+            # Step 1. The tables, with a default quota as `pid-quota quotas` sets it, while the broker starts.
+            helper = stack.enter_context(ThreadPoolExecutor(1))
+            prepared = helper.submit(_prepare, view, tables, open_console)
+            with view.busy("Apache Kafka starts"):
+                broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, logs_blocks=True))
+            prepared.result()
+            _create_topics(broker)
+            # Step 2. The tap, and the address that the stream waits for.
+            children = [stream, stack.enter_context(_tap(broker, folder))]
+            # Before the broker.
+            stack.callback(stream.stop)
+            _tell_address(folder, broker.admin_servers)
+            # Step 3. Traffic: the stream finds in its first batch what was produced while it started.
+            view.stage(
+                f"Kafka answers at {broker.bootstrap_servers}. alice keeps 3 producers, mallory makes one per message"
+            )
+            progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
-                first_decision_s, slowing = _watch(view, tables, seconds, children, clients)
+                watching = Watching(view, tables, progress, clients)
+                _until(watching, children, lambda: watching.has_begun, _STREAM_START_S)
+                # Step 4. The enforcer, once there may be decisions to carry out.
+                children.append(stack.enter_context(_enforcer(broker, folder, tables)))
+                _until(watching, children, lambda: watching.has_run_for(seconds))
             view.end_live()
-            view.stage(f"sent by alice: {clients.alice}; by mallory: {clients.mallory}")
-            if slowing is not None:
-                view.stage(slowing.told(clients.mallory.producers, seconds))
-            view.stage("waiting for the stream to catch up")
+            # Step 5. Let the stream catch up.
+            view.stage("the traffic ends; the stream catches up")
             drained = _await_drain(progress, children)
             view.stage("stopping everything")
         finally:
             # A second Ctrl-C must not leave a process behind.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-    return Result(read_principals(tables, _now()), _throttled(tables), first_decision_s, slowing, drained)
+    return Result(
+        read_principals(tables, _now()),
+        watching.throttled(),
+        clients.alice,
+        clients.mallory,
+        watching.seconds,
+        watching.first_decision_s,
+        watching.slowing,
+        drained,
+    )
 
 
-def _create_orders(broker: LocalBroker) -> None:
+def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> None:
+    create_missing(tables)
+    set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, _now(), "pid-quota demo"))
+    open_console()
+    view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
+    view.stage(f"starting Apache Kafka, with users alice and mallory, and Spark, which takes some {SPARK_TAKES_S} s")
+
+
+def _create_topics(broker: LocalBroker) -> None:
+    # One partition: each costs Spark a task per batch.
+    ensure_topics(broker.admin_config(), partitions=1)
     # Keep a reference: the future never completes once the client is collected.
     admin = AdminClient(broker.admin_config() | {"log_level": 0})
     admin.create_topics([NewTopic(ORDERS, num_partitions=3)])[ORDERS].result()
+
+
+def _tell_address(folder: Path, servers: str) -> None:
+    # Whole or not at all.
+    new = folder / f"{ADDRESS_FILE}.new"
+    new.write_text(servers, encoding="ascii")
+    new.replace(folder / ADDRESS_FILE)
 
 
 def _tap(broker: LocalBroker, folder: Path) -> Child:
@@ -140,46 +157,22 @@ def _tap(broker: LocalBroker, folder: Path) -> Child:
     return Child("tap", ["-m", "jobs", "tap", *options, *servers], folder / "tap.log")
 
 
-def _stream(broker: LocalBroker, folder: Path, tables: str) -> Child:
-    servers = ["--bootstrap-servers", broker.admin_servers]
-    places = ["--topic", PRODUCE_EVENTS, "--tables", tables, "--checkpoint", str(folder / "checkpoint")]
-    pace = ["--trigger", "2 seconds", "--learn-seconds", "0", "--metrics-interval-seconds", "0"]
-    return Child("stream", ["-m", "jobs.stream", *servers, *places, *pace], folder / "stream.log")
-
-
 def _enforcer(broker: LocalBroker, folder: Path, tables: str) -> Child:
     options = ["--bootstrap-servers", broker.admin_servers, "--tables", tables, "--apply"]
     return Child("enforcer", ["-m", "jobs", "enforce", *options], folder / "enforcer.log")
 
 
-def _await_start(progress: StreamProgress, children: list[Child]) -> None:
-    give_up_at = time.monotonic() + _STREAM_START_S
-    while progress.committed() is None:
+def _until(
+    watching: Watching, children: list[Child], condition: Callable[[], bool], within_s: float = float("inf")
+) -> None:
+    give_up_at = time.monotonic() + within_s
+    while not condition():
         _require_alive(children)
         if time.monotonic() > give_up_at:
-            msg = f"the stream made no batch within {_STREAM_START_S:g} s. Look at its log"
+            msg = f"the stream made no batch within {within_s:g} s. Look at its log"
             raise DemoError(msg)
-        time.sleep(0.2)
-
-
-def _watch(
-    view: DemoView, tables: str, seconds: float, children: list[Child], clients: Clients
-) -> tuple[float | None, Slowing | None]:
-    """Show the traffic live; return the seconds to the first decision, and when it was enforced."""
-    begin = time.monotonic()
-    first_decision_s = slowing = None
-    while (passed := time.monotonic() - begin) < seconds:
-        time.sleep(min(_LOOK_EVERY_S, seconds - passed))
-        _require_alive(children)
-        if first_decision_s is None and _throttled(tables):
-            first_decision_s = time.monotonic() - begin
-            view.stage(f"first decision, {first_decision_s:.1f} s after the first message")
-        if slowing is None and query(tables, _SLOWED, _now()).rows:
-            slowing = Slowing(time.monotonic() - begin, clients.mallory.producers)
-            view.stage("the enforcer slows mallory down, by a client quota on the broker")
-        left = max(0.0, seconds - (time.monotonic() - begin))
-        view.update(read_principals(tables, _now()), f"{left:.0f} s of traffic left")
-    return first_decision_s, slowing
+        watching.look()
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
@@ -192,18 +185,13 @@ def _await_drain(progress: StreamProgress, children: list[Child]) -> bool:
         if ends == before and progress.committed() == ends:
             return True
         before = ends
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_DRAIN_PAUSE_S)
     return False
 
 
 def _require_alive(children: list[Child]) -> None:
     for child in children:
         child.require_alive()
-
-
-def _throttled(tables: str) -> frozenset[str]:
-    rows = query(tables, "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'", _now()).rows
-    return frozenset(row[0] for row in rows)
 
 
 def _now() -> datetime:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -13,7 +14,7 @@ from jobs.terminal import printable
 from jobs.text_tables import TextTable
 from tables.query.sql_query import query
 
-_PLAIN_LINE_EVERY_S = 10.0
+_PLAIN_LINE_EVERY_S = 5.0
 """Interval of plain lines without a terminal."""
 
 _PRINCIPALS = """
@@ -63,16 +64,19 @@ def read_principals(tables: str, now: datetime) -> list[PrincipalRow]:
 class DemoView:
     """Shows the demo's progress: a live table on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, clock: Callable[[], float] = time.monotonic, begin: float | None = None
+    ) -> None:
         """Start the clock.
 
         Args:
             console: Where to print.
             clock: Monotonic seconds.
+            begin: When the demo began, by that clock; now by default.
         """
         self._console = console
         self._clock = clock
-        self._begin = clock()
+        self._begin = clock() if begin is None else begin
         self._last_plain_line = self._begin
         self._live: Live | None = None
 
@@ -94,6 +98,14 @@ class DemoView:
         # Soft wrap: a hard-wrapped command can't be copied.
         self._console.print(printable(f"[{self.seconds:5.1f} s] {text}"), soft_wrap=True)
 
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        """Return a context that shows, on a terminal, that something is on its way."""
+        return self._console.status(text) if self._console.is_terminal else nullcontext()
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(printable(text), soft_wrap=True)
+
     def show(self, table: TextTable) -> None:
         """Print a table."""
         self._console.print(table)
@@ -109,7 +121,7 @@ class DemoView:
         elif self._clock() - self._last_plain_line >= _PLAIN_LINE_EVERY_S:
             self._last_plain_line = self._clock()
             said = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
-            self.stage(f"{text}: {said or 'no metrics yet'}")
+            self.stage(f"{text}: {said}" if said else text)
 
     def end_live(self) -> None:
         """Stop updating the live table, and print below it."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is replaced."""
 
+ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
+"""Of the broker, once it answers, and of the stream: below the demo's own folder."""
+
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
 
@@ -63,6 +66,10 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End it, if it runs."""
         process, self._process = self._process, None
         if process is not None:
             end(process, _STOP_S)

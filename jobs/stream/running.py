@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from broker.cluster.kafka_config import KafkaConfig
     from streaming.pipeline import StreamOptions
+
+_FIRST_BATCH_S = 15
+_FIRST_BATCH_POLL_S = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,7 @@ class Launch:
         metrics_port: Where metrics are served to Prometheus; None for nowhere.
         metrics_host: At which address.
         metrics_top: Principals with metrics of their own.
+        java_options: More options of the JVM that this process starts.
     """
 
     learn_seconds: int
@@ -60,6 +65,7 @@ class Launch:
     metrics_port: int | None = None
     metrics_host: str = LOOPBACK
     metrics_top: int = 100
+    java_options: tuple[str, ...] = ()
 
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
@@ -117,21 +123,26 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
     return from_ms, begin_ms + learn_seconds * 1000
 
 
+def open_session(tables: str, launch: Launch) -> SparkSession:
+    """Start the session of a stream, or return the one that there is."""
+    has_jars = in_databricks() or is_catalog(tables)
+    return stream_session(
+        [] if has_jars else spark_jars(jars_folder()),
+        launch.master,
+        launch.py_files,
+        debug=debug_wanted(),
+        java_options=(*quick_options(), *launch.java_options),
+    )
+
+
 def _run(
     options: StreamOptions, launch: Launch, report_topics: Collection[str], metrics: StreamMetrics | None = None
 ) -> None:
-    has_jars = in_databricks() or is_catalog(options.tables)
     if not debug_wanted():
         # It logs a trace for each Java error, which is raised to us anyway.
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     with lock_checkpoint(options.checkpoint):
-        spark = stream_session(
-            [] if has_jars else spark_jars(jars_folder()),
-            launch.master,
-            launch.py_files,
-            debug=debug_wanted(),
-            java_options=quick_options(),
-        )
+        spark = open_session(options.tables, launch)
         listener = None if metrics is None else ProgressListener(metrics.report, metrics.idle)
         if listener is not None:
             spark.streams.addListener(listener)
@@ -157,6 +168,8 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
     queries = [start(spark, options)]
     try:
         note_tables(spark, options)
+        if options.trigger != AVAILABLE_NOW:
+            _let_begin(queries[0])
         queries += start_reports(spark, options, report_topics)
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
@@ -169,3 +182,11 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
             for query in queries:
                 query.stop()
             spark.streams.resetTerminated()
+
+
+def _let_begin(stream: StreamingQuery) -> None:
+    """Wait for the stream's first batch, but not long: planning that of each report takes as much of a cold JVM."""
+    give_up_at = time.monotonic() + _FIRST_BATCH_S
+    while stream.lastProgress is None and time.monotonic() < give_up_at:
+        if stream.awaitTermination(_FIRST_BATCH_POLL_S):
+            return

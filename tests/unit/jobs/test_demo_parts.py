@@ -13,15 +13,18 @@ import httpx2
 import pytest
 from rich.console import Console
 
-from jobs.demo.clients import Clients
+from jobs.demo.clients import Clients, Traffic
 from jobs.demo.command import linger
 from jobs.demo.demo_console import DemoConsole
-from jobs.demo.demo_run import Result, Slowing
+from jobs.demo.demo_run import Result
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import MARKER, Child, prepare_folder
+from jobs.demo.story import DECISIONS, decisions_table, story
+from jobs.demo.watching import Slowing
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
 from tables.delta import create_missing
+from tables.query.sql_query import query
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 
@@ -99,7 +102,9 @@ class TestStreamProgress:
 
 class TestResult:
     ALICE = PrincipalRow("User:alice", 0.3, 17.0, 0, 3, 0, None)
-    GOOD = Result([ALICE], frozenset({"User:mallory"}), 9.0, None, True)
+    GOOD = Result(
+        [ALICE], frozenset({"User:mallory"}), Traffic(3, 600), Traffic(116, 110, 6), 60.0, 9.0, Slowing(20.0, 100), True
+    )
 
     def test_mallory_throttled_and_alice_not_is_as_expected(self) -> None:
         assert self.GOOD.as_expected
@@ -117,8 +122,27 @@ class TestResult:
         assert not replace(self.GOOD, **change).as_expected
 
 
-def test_slowing_compares_before_with_after() -> None:
-    assert "6.0 producers a second until then, 0.5 from then on" in Slowing(10.0, 60).told(85, 60.0)
+class TestStory:
+    def test_it_says_who_what_it_cost_and_what_was_done(self) -> None:
+        who, cost, done = story(TestResult.GOOD, 20)
+        assert "mallory made 116 producers for 110 messages, alice 3 for 600" in who
+        assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
+        assert "over the quota of 20 an hour, and a client quota on the broker slowed mallory to 0.4 a second" in done
+
+    def test_an_enforcer_that_came_too_late_is_no_secret(self) -> None:
+        *_, done = story(replace(TestResult.GOOD, slowing=None), 20)
+        assert "the traffic ended before the enforcer acted" in done
+
+    def test_no_two_decisions_look_alike(self, tmp_path: Path) -> None:
+        create_missing(str(tmp_path))
+        at = (NOON, NOON.replace(minute=1), NOON.replace(minute=2), NOON.replace(minute=3))
+        actions = ("THROTTLE", "THROTTLE", "RELEASE", "THROTTLE")
+        rows = [decision("User:m", time, action=action) for time, action in zip(at, actions, strict=True)]
+        append(tmp_path, "throttle_decisions", *rows)
+        table = decisions_table(query(str(tmp_path), DECISIONS, NOON))
+        kinds = [str(cell) for cell in table.columns[2].cells]
+        assert kinds == ["throttle", "throttle renewed", "release", "throttle"]
+        assert len({str(cell) for cell in table.columns[0].cells}) == 4
 
 
 @pytest.fixture
@@ -150,6 +174,7 @@ class TestConsole:
     def test_it_answers_over_tables_that_are_empty_and_is_gone_afterwards(self, tmp_path: Path) -> None:
         create_missing(str(tmp_path))
         with DemoConsole(str(tmp_path), port=0) as console:
+            console.open()
             assert console.page_of("User:mallory").startswith(console.address)
             api = f"{console.address}api/"
             page = httpx2.get(f"{api}principal", params={"name": "User:mallory", "hours": "0.1"}).json()
@@ -164,6 +189,7 @@ class TestConsole:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with DemoConsole(str(tmp_path), port) as console:
+                console.open()
                 assert f":{port}/" not in console.address
                 assert httpx2.get(console.address).status_code == 200
 
@@ -182,7 +208,7 @@ def test_delivery_errors_are_counted_and_crash_nothing(monkeypatch: pytest.Monke
 class TestView:
     @pytest.fixture
     def clock(self) -> Callable[[], float]:
-        return iter(range(0, 10_000, 4)).__next__
+        return iter(range(0, 10_000, 2)).__next__
 
     def shown(self, terminal: bool, clock: Callable[[], float]) -> str:
         text = io.StringIO()

@@ -182,8 +182,7 @@ def test_after_a_window_an_answer_says_nothing_more(owners: Owners) -> None:
     began_ms = LINES[0].ts - 2 * HOUR_MS
     for at_ms in range(began_ms, LINES[0].ts, HOUR_MS // 2):
         attribution.learning.observe(at_ms, HOUR_MS)
-    attribution.known_ids = known = answer([], began_ms, began_ms)
-    attribution.asked = known.watched["a"]
+    attribution.answers = Answers("a", answer([], began_ms, began_ms))
 
     assert {(event.learning, event.asked_at_ms) for event in feed(attribution, LINES)} == {(False, None)}
 

@@ -235,7 +235,7 @@ def test_a_tap_that_stops_ends_its_question_and_says_nothing(
     tap.round()
     tap.round()
 
-    assert (tap.logs["a"].known_ids is None) == is_stopped
+    assert (tap.logs["a"].answers.of_watch is None) == is_stopped
     assert len(tap.said) == (not is_stopped)
 
 
@@ -263,7 +263,8 @@ def test_an_answer_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path, mo
     monkeypatch.setattr(os, "fsync", full)
     save_answers(tmp_path / "ids", {"a": new})
 
-    assert list(load_answers(tmp_path / "ids")["a"].ids) == [5]
+    answers, _ = load_answers(tmp_path / "ids")
+    assert list(answers["a"].ids) == [5]
 
 
 def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> None:

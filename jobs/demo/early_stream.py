@@ -1,0 +1,46 @@
+"""The demo's stream, as a program: starts Spark while the broker starts, then is `pid-quota stream`."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobs.cli import run_command
+from jobs.demo.spark_archive import spark_archive
+from jobs.stream.command import require_spark, stream
+
+_POLL_S = 0.05
+_MASTER = "local[1]"
+"""One task at a time needs one Python worker, and leaves a core to the broker."""
+
+
+def early_stream(
+    tables: str,
+    checkpoint: str,
+    address_file: Path,
+    trigger: str = "1 second",
+    note_classes: Annotated[Path | None, typer.Option(help="Write the classes that Spark's JVM loads here.")] = None,
+) -> None:
+    """Start Spark, wait until `address_file` holds the broker's address, and run the stream."""
+    require_spark()
+    from jobs.stream.running import Launch, open_session
+
+    noted = spark_archive().options(write=False) if note_classes is None else ()
+    noting = () if note_classes is None else (f"-XX:ArchiveClassesAtExit={note_classes}",)
+    open_session(tables, Launch(learn_seconds=0, master=_MASTER, java_options=(*noted, *noting)))
+    while not address_file.exists():
+        time.sleep(_POLL_S)
+    stream(
+        bootstrap_servers=address_file.read_text(encoding="ascii"),
+        tables=tables,
+        checkpoint=checkpoint,
+        trigger=trigger,
+        learn_seconds=0,
+        metrics_interval_seconds=0,
+        master=_MASTER,
+    )
+
+
+if __name__ == "__main__":
+    run_command(early_stream)

@@ -1,0 +1,76 @@
+"""The class archive of the demo's Spark: with it a start takes half of the CPU.
+
+`python -m jobs.demo.spark_archive` makes it, once, with the jars: a broker, and a stream that reads one event.
+"""
+
+import importlib.util
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from broker.cluster.topics import ensure_topics
+from broker.jars.class_archive import ClassArchive
+from broker.jars.jar_sets import jars_folder, spark_jars
+from broker.jars.java import QUICK_JVM, find_java
+from broker.local.local_broker import LocalBroker
+from broker.process import run_to_end
+from jobs.cli import run_command
+from tables.delta import create_missing
+from wire.topics import PRODUCE_EVENTS
+
+_TIMEOUT_S = 300.0
+
+
+def spark_archive() -> ClassArchive:
+    """Return the archive of the Spark that is installed."""
+    return ClassArchive.of(find_java(), os.pathsep.join(_jars()))
+
+
+def make() -> None:
+    """Make the archives of Spark and of the broker, unless there are."""
+    archive = spark_archive()
+    if archive.own is None or archive.options(write=False):
+        return
+    print("noting which classes the demo needs, once, so that it starts fast")
+    # Another compiler would need another archive.
+    os.environ.setdefault(QUICK_JVM, "1")
+    with tempfile.TemporaryDirectory(prefix="pid-quota-classes-") as name:
+        folder = Path(name)
+        create_missing(str(folder / "tables"))
+        with LocalBroker(folder / "broker") as broker:
+            ensure_topics(broker.admin_config(), partitions=1)
+            _send_an_event(broker)
+            (folder / "address").write_text(broker.admin_servers, encoding="ascii")
+            places = [str(folder / each) for each in ("tables", "checkpoint", "address")]
+            options = ["--trigger", "available-now", "--note-classes", str(archive.own)]
+            # Its output ends with the JVM, which writes the archive last.
+            code, said = run_to_end([sys.executable, "-m", "jobs.demo.early_stream", *places, *options], _TIMEOUT_S)
+    if code == 0:
+        archive.keep()
+    else:
+        print(f"not done (exit code {code}), so the demo starts more slowly: {said.strip()[-400:]}", file=sys.stderr)
+
+
+def _send_an_event(broker: LocalBroker) -> None:
+    producer = Producer(broker.admin_config())
+    now_ms = time.time_ns() // 1_000_000
+    producer.produce(PRODUCE_EVENTS, f'{{"timestamp_ms":{now_ms},"principal":"User:alice","producer_id":1}}')
+    producer.flush(_TIMEOUT_S)
+
+
+def _jars() -> Iterator[str]:
+    """Yield what a JVM compares: path, size and time of each jar."""
+    spec = importlib.util.find_spec("pyspark")
+    folders = (spec.submodule_search_locations or ()) if spec else ()
+    own = [Path(jar).resolve() for jar in spark_jars(jars_folder())]
+    for jar in [*(jar for folder in folders for jar in sorted(Path(folder, "jars").glob("*.jar"))), *own]:
+        yield f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}"
+
+
+if __name__ == "__main__":
+    run_command(make)

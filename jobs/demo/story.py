@@ -1,0 +1,74 @@
+"""What the demo says at its end: who, what it cost, what was done, and what to type next."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobs.text_tables import TextTable
+from tables.catalog.answer import Answer
+
+if TYPE_CHECKING:
+    from jobs.demo.demo_run import Result
+
+DECISIONS = """
+SELECT decided_at, principal, action, refused_pids, throttle_time_ms, throttled_until FROM throttle_decisions
+ORDER BY decided_at
+"""
+
+_ENTRY_BYTES = 306
+"""What a broker holds for a producer id with one batch (docs/kip-854.md)."""
+_DAY_S = 86_400
+
+
+def story(result: "Result", quota: float) -> Iterator[str]:
+    """Tell the outcome in three sentences.
+
+    Args:
+        result: Of the demo.
+        quota: The default quota, new producer ids per hour.
+    """
+    alice, mallory, slowing = result.alice, result.mallory, result.slowing
+    pace = mallory.producers / result.seconds if slowing is None else slowing.before()
+    entries = pace * _DAY_S
+    yield (
+        f"Who: mallory made {mallory.producers} producers for {mallory.delivered} messages, "
+        f"alice {alice.producers} for {alice.delivered}."
+    )
+    yield (
+        f"What it cost: a broker remembers each producer for a day; at mallory's first pace, {pace:.1f} a second, that "
+        f"comes to {entries:,.0f} of them and {entries * _ENTRY_BYTES / 1e6:,.0f} MB of its memory."
+    )
+    over = f"mallory went over the quota of {quota:g} an hour"
+    if slowing is None:
+        yield f"What was done: {over}, and the traffic ended before the enforcer acted; alice was left alone."
+    else:
+        after = slowing.after(mallory.producers, result.seconds)
+        yield (
+            f"What was done: {over}, and a client quota on the broker slowed mallory to {after:.1f} a second; "
+            "alice was left alone."
+        )
+
+
+def next_commands(program: str, tables: str) -> Iterator[str]:
+    """Return what to type next."""
+    yield f"{program} why User:mallory --tables {tables}"
+    yield f"{program} top --tables {tables}"
+    yield f"{program} sql --tables {tables} --view top_offenders"
+
+
+def decisions_table(answer: Answer) -> TextTable:
+    """Return the decisions, each with its time: renewals of a throttle are told from its begin.
+
+    Args:
+        answer: To `DECISIONS`.
+    """
+    columns = ("decided", "principal", "decision", "refused so far", "until")
+    throttled: set[str] = set()
+    rows = []
+    for row in answer.records():
+        principal, is_throttle = row["principal"], row["action"] == "THROTTLE"
+        what = ("throttle renewed" if principal in throttled else "throttle") if is_throttle else "release"
+        (throttled.add if is_throttle else throttled.discard)(principal)
+        times = (f"{row[name]:%H:%M:%S} UTC" for name in ("decided_at", "throttled_until"))
+        decided, until = times
+        rows.append((decided, principal, what, row["refused_pids"], until))
+    return TextTable(columns, rows, title="Decisions", right=("refused so far",))

@@ -1,0 +1,113 @@
+"""Watches the demo's tables while the traffic runs, and tells what happens in them."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from jobs.demo.clients import Clients
+from jobs.demo.demo_view import DemoView, read_principals
+from jobs.stream.stream_progress import StreamProgress
+from tables.query.sql_query import query
+
+SPARK_TAKES_S = 10
+"""On two cores."""
+
+_READ_EVERY_S = 2.0
+_THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
+_SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
+
+
+@dataclass(frozen=True)
+class Slowing:
+    """When the enforcer throttled mallory, and what mallory had done by then.
+
+    Attributes:
+        after_s: Seconds of traffic until the lease was in the table.
+        producers: Producers that mallory had made by then.
+    """
+
+    after_s: float
+    producers: int
+
+    def before(self) -> float:
+        """Return mallory's producers a second until then."""
+        return self.producers / self.after_s
+
+    def after(self, producers: int, seconds: float) -> float:
+        """Return mallory's producers a second since then, given producers and seconds of traffic in total.
+
+        Examples:
+            >>> Slowing(20.0, 100).after(116, 60.0)
+            0.4
+        """
+        return (producers - self.producers) / max(1.0, seconds - self.after_s)
+
+
+class Watching:
+    """What has happened so far. The traffic begins with it.
+
+    Attributes:
+        first_decision_s: Seconds of traffic until the first decision was in the table, None if there is none.
+        slowing: When the enforcer throttled mallory, None if it has not.
+    """
+
+    def __init__(self, view: DemoView, tables: str, progress: StreamProgress, clients: Clients) -> None:
+        self._view, self._tables, self._progress, self._clients = view, tables, progress, clients
+        self._begin = time.monotonic()
+        self._stream_begin: float | None = None
+        self._next_read = self._begin
+        self._versions: dict[str, int] = {}
+        self.first_decision_s: float | None = None
+        self.slowing: Slowing | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of traffic."""
+        return time.monotonic() - self._begin
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the stream has committed a batch."""
+        if self._stream_begin is None and self._progress.committed() is not None:
+            self._stream_begin = time.monotonic()
+        return self._stream_begin is not None
+
+    def has_run_for(self, seconds: float) -> bool:
+        """Whether the stream committed its first batch that long ago."""
+        return self.has_begun and self._left(seconds) <= 0
+
+    def look(self) -> None:
+        """Tell what is new, and show the principals."""
+        if self.first_decision_s is None and self._has_new("throttle_decisions") and self.throttled():
+            self.first_decision_s = self.seconds
+            self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
+        if self.slowing is None and self._has_new("enforcement_actions") and query(self._tables, _SLOWED, _now()).rows:
+            self.slowing = Slowing(self.seconds, self._clients.mallory.producers)
+            self._view.stage("the enforcer slows mallory down, by a client quota on the broker")
+        if not self.has_begun:
+            self._view.update([], self._waiting())
+        elif time.monotonic() >= self._next_read:
+            self._next_read = time.monotonic() + _READ_EVERY_S
+            self._view.update(read_principals(self._tables, _now()), f"{self.seconds:.0f} s of traffic")
+
+    def throttled(self) -> frozenset[str]:
+        """Return the principals with a THROTTLE decision."""
+        return frozenset(row[0] for row in query(self._tables, _THROTTLED, _now()).rows)
+
+    def _waiting(self) -> str:
+        made = f"mallory has made {self._clients.mallory.producers} producers, alice {self._clients.alice.producers}"
+        return f"Spark is starting, and nobody counts yet: {made}"
+
+    def _left(self, seconds: float) -> float:
+        return seconds - (time.monotonic() - (self._stream_begin or time.monotonic()))
+
+    def _has_new(self, table: str) -> bool:
+        """Whether the table has a new version: a look into its folder costs less than a query."""
+        version = sum(1 for _ in Path(self._tables, table, "_delta_log").glob("*.json"))
+        before, self._versions[table] = self._versions.get(table), version
+        return before is not None and version != before
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
