@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars views authorizer wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars options views authorizer wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -104,6 +104,9 @@ lock: ## Renew requirements/*.txt (needs uv)
 	$(LOCK) --extra databricks --group dev -o requirements/dev.txt
 	$(LOCK) --group build -c requirements/dev.txt -o requirements/local.txt
 	$(LOCK) --group bench --group build -c requirements/dev.txt -o requirements/bench.txt
+
+options: $(VENV)/.local ## Renew docs/options.md from the commands
+	$(BIN)/python -m jobs.options_page > docs/options.md
 
 views: $(VENV)/.local ## Renew sql/views.sql from sql/views
 	$(BIN)/python -m tables.query.views > sql/views.sql

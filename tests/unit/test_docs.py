@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from jobs import options_page
 from jobs.stream.command import stream
 from tables.specs import TABLES
 
@@ -91,6 +92,41 @@ def test_the_reference_lists_every_option_of_the_stream() -> None:
     assert first_column(DOCS / "reference.md", "Options of the stream") - {"PID_QUOTA_TABLES"} == options | {
         "producer_id_quotas"
     }
+
+
+def test_the_options_page_is_what_the_commands_say() -> None:
+    assert (DOCS / "options.md").read_text(encoding="utf-8") == options_page.page(), "run `make options`"
+
+
+def test_the_reference_has_the_defaults_of_the_stream() -> None:
+    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    section = text.split("## Options of the stream\n")[1].split("\n## ")[0]
+    rows = [re.split(r" *\| *", line) for line in section.splitlines() if line.startswith("| `--")]
+    told = {name: row[4].replace("`", "") for row in rows for name in re.findall(r"`(--[\w-]+)`", row[1])}
+    page = options_page.page().split("\n## ")[1]
+    defaults = dict(re.findall(r"^\| `(--[\w-]+)` \| `([^`]+)` \|", page, re.MULTILINE))
+    assert {name: told[name] for name in defaults if defaults[name] not in told[name].split(", ")} == {}
+
+
+def named_options() -> list[tuple[str, str]]:
+    """Return each call of a command that the pages show: the command's words, and an option."""
+    found = set()
+    for page in PAGES:
+        text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
+        for call in re.findall(r"pid-quota ([a-z-]+(?: [^`\n|#]*)?)", text):
+            words = call.split()
+            found |= {(words[0], word.split("=")[0].rstrip(".,;:)'\"")) for word in words if word.startswith("--")}
+    return sorted(found)
+
+
+def test_every_option_that_a_page_shows_exists() -> None:
+    known: dict[str, set[str]] = {}
+    for section in options_page.page().split("\n## `pid-quota ")[1:]:
+        command = re.split(r"[ `]", section)[0]
+        known.setdefault(command, {"--help", "--debug"}).update(re.findall(r"`(--[\w-]+)`", section))
+    shown = [(command, option) for command, option in named_options() if command in known]
+    assert len(shown) > 50
+    assert [(command, option) for command, option in shown if option not in known[command]] == []
 
 
 def test_the_reference_lists_every_column_of_the_metrics() -> None:
