@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from jobs.cli import application
+from jobs.cli import application, load_command
 
 _HEAD = """\
 # Options
@@ -29,8 +29,7 @@ def page() -> str:
 
 def _sections() -> Iterator[str]:
     for name, summary in _commands(typer.main.get_command(application())).items():
-        command = _commands(typer.main.get_command(application(name)))[name]
-        for words, each in _with_subcommands([name], command):
+        for words, each in _with_subcommands([name], load_command(name)):
             rows = [row for parameter in each.params if (row := _row(parameter))]
             if rows:
                 head = (
