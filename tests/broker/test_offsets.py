@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -22,6 +22,10 @@ def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: 
     producer.flush()
 
     assert oldest_record(broker.admin_config(), "begins") == OldestRecord(oldest_ms, is_first=True)
+
+    deleted = TopicPartition("begins", 2, 1)
+    admin.delete_records([deleted])[deleted].result()
+    assert oldest_record(broker.admin_config(), "begins") == OldestRecord(oldest_ms + 30_000, is_first=False)
 
 
 def test_an_unreachable_broker_is_said_in_one_line() -> None:

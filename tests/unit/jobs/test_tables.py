@@ -13,7 +13,9 @@ from deltalake.exceptions import DeltaError
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
-from tables.errors import TableError, TableNotFoundError
+from tables.errors import TableError, TableNotFoundError, TableVersionError
+from tables.migration import require_version
+from tables.specs import TABLES_VERSION
 from tests.unit.jobs.table_rows import NOON
 
 
@@ -76,20 +78,42 @@ def test_tables_that_are_there_stay_as_they_are(tables: str) -> None:
     assert {name: open_table(tables, name).version() for name in TABLES} == versions
 
 
-def test_constraints_lost_to_a_crash_are_put_back(tmp_path: Path) -> None:
+def constraints_of(tables: str) -> set[str]:
+    configuration = open_table(tables, "producer_id_quotas").metadata().configuration
+    return {name for name in configuration if name.startswith("delta.constraints.")}
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_constraints_lost_to_a_crash_are_put_back(tmp_path: Path, left: int) -> None:
     spec = TABLES["producer_id_quotas"]
-    DeltaTable.create(table_path(str(tmp_path), spec.name), spec.schema)
+    table = DeltaTable.create(table_path(str(tmp_path), spec.name), spec.schema)
+    for name in list(spec.constraints)[:left]:
+        table.alter.add_constraint({name: spec.constraints[name]})
     create_missing(str(tmp_path))
-    configuration = open_table(str(tmp_path), spec.name).metadata().configuration
-    assert set(configuration) >= {f"delta.constraints.{name}" for name in spec.constraints}
+    assert constraints_of(str(tmp_path)) == {f"delta.constraints.{name}" for name in spec.constraints}
+
+
+def test_a_table_with_rows_gets_no_constraint_that_they_might_break(tmp_path: Path) -> None:
+    spec = TABLES["producer_id_quotas"]
+    DeltaTable.create(place := table_path(str(tmp_path), spec.name), spec.schema)
+    write_deltalake(place, quota_row(-1.0), mode="append")
+    create_missing(str(tmp_path))
+    assert constraints_of(str(tmp_path)) == set()
+
+
+@pytest.mark.parametrize("version", [str(TABLES_VERSION + 1), "-1", "1.5", "", "new"])
+def test_tables_of_a_version_that_we_do_not_know_are_refused(version: str) -> None:
+    for known in range(TABLES_VERSION + 1):
+        require_version(str(known), "here")
+    with pytest.raises(TableVersionError, match=f"of version {version},"):
+        require_version(version, "here")
 
 
 def test_processes_that_make_the_tables_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(create_missing, [str(tmp_path)] * 4))
     assert all(open_table(str(tmp_path), name).version() >= 0 for name in TABLES)
-    configuration = open_table(str(tmp_path), "producer_id_quotas").metadata().configuration
-    assert sum(name.startswith("delta.constraints.") for name in configuration) == 2
+    assert len(constraints_of(str(tmp_path))) == 2
 
 
 @pytest.mark.parametrize("place", ["file/tables", "file"])
