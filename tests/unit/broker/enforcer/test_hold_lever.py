@@ -12,12 +12,10 @@ from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.levers import Levers
 from broker.enforcer.ports import Clocks
 from broker.errors import ClientQuotaUnavailableError
-from broker.leases.lease_rules import Action
 from tests.unit.broker.enforcer.enforcer_kit import (
     KEY,
     MALLORY,
     START_MS,
-    Crash,
     Faults,
     MemoryBroker,
     World,
@@ -106,26 +104,6 @@ class TestAHold:
         world.reconcile(10)
         assert world.broker.quotas == {HELD: until(60)}
 
-    @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:*"])
-    def test_never_on_those_who_are_never_touched(self, principal: str) -> None:
-        world = World(lever="hold", never=frozenset({"User:etl"}))
-        world.decide(principal)
-        world.reconcile()
-        assert [entity for entity in world.broker.quotas if entity.is_hold] == []
-
-    def test_the_kill_switch_ends_it(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
-        world.store.append([Action(world.now_ms, "hold", None, world.now_ms + 60_000, "released by order")])
-        world.reconcile(1)
-        assert world.broker.quotas == {}
-
-    def test_ends_with_the_enforcer_that_is_stopped(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
-        assert world.enforcer.end_all("stopped") == []
-        assert world.broker.quotas == {}
-
     def test_is_shortened_when_the_quota_is_raised(self, world: World) -> None:
         world.decide(seconds=60)
         world.reconcile()
@@ -133,28 +111,6 @@ class TestAHold:
         world.reconcile(1)
         world.reconcile(4)
         assert world.broker.quotas == {}
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_crash_at_any_point_leaves_no_hold_behind_and_forgets_none(after: bool) -> None:
-    number = 0
-    while True:
-        number += 1
-        world = World(lever="hold")
-        world.faults.crash_at, world.faults.after = number, after
-        try:
-            world.decide(seconds=60)
-            world.reconcile()
-            world.decide(seconds=90)
-            world.reconcile(30)
-            world.reconcile(90)
-        except Crash:
-            world.restart()
-            world.reconcile(1)
-            world.reconcile(300)
-        assert world.broker.quotas == {}
-        if world.faults.calls < number:
-            return
 
 
 class TestBrokersThatDoNotKnowHolds:

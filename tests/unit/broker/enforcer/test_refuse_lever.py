@@ -15,9 +15,8 @@ from broker.enforcer.notices import Notice
 from broker.enforcer.ports import Clocks
 from broker.enforcer.refusal_coverage import RefusalCoverage
 from broker.errors import ClientQuotaRefusedError, ClientQuotaUnavailableError
-from broker.leases.lease_rules import Action
 from broker.leases.refusal_rules import ALLOW_EVERYONE_SETTING, SUPER_USERS_SETTING
-from tests.unit.broker.enforcer.enforcer_kit import MALLORY, START_MS, Crash, World, unavailable
+from tests.unit.broker.enforcer.enforcer_kit import MALLORY, START_MS, World, unavailable
 
 NEW_PIDS = QuotaEntity("mallory", is_hold=True)
 OF_ALICE = QuotaEntity("alice", is_hold=True)
@@ -111,48 +110,6 @@ class TestARefusal:
         world.broker.errors.clear()
         world.reconcile(1)
         assert (world.log.states(NEW_PIDS)[-1], world.broker.quotas) == ("relinquished", {})
-
-    @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:*"])
-    def test_never_on_those_who_are_never_touched(self, principal: str) -> None:
-        world = World(lever="refuse", never=frozenset({"User:etl"}))
-        world.decide(principal)
-        world.reconcile()
-        assert [entity for entity in world.broker.quotas if entity.is_hold] == []
-
-    def test_the_kill_switch_ends_it(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
-        world.store.append([Action(world.now_ms, "hold", None, world.now_ms + 60_000, "released by order")])
-        world.reconcile(1)
-        assert world.broker.quotas == {}
-
-    def test_ends_with_the_enforcer_that_is_stopped(self, world: World) -> None:
-        world.decide(seconds=60)
-        world.reconcile()
-        assert world.enforcer.end_all("stopped") == []
-        assert world.broker.quotas == {}
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_a_crash_at_any_point_leaves_no_refusal_behind_and_forgets_none(after: bool) -> None:
-    number = 0
-    while True:
-        number += 1
-        world = World(lever="refuse")
-        world.faults.crash_at, world.faults.after = number, after
-        try:
-            world.decide(seconds=60)
-            world.reconcile()
-            world.decide(seconds=90)
-            world.reconcile(30)
-            world.reconcile(90)
-        except Crash:
-            world.restart()
-            world.reconcile(1)
-            world.reconcile(300)
-        assert world.broker.quotas == {}
-        if world.faults.calls < number:
-            return
 
 
 def test_where_it_is_not_proven_to_work_a_client_quota_is_set_and_why_is_said(world: World) -> None:
