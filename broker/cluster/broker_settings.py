@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from broker.cluster.lazy_admin import LazyAdmin
+from broker.cluster.living_brokers import living_brokers
 
 AUTHORIZER = "authorizer.class.name"
 """Setting with the class of a broker's authorizer; empty without one."""
 
 
 def broker_settings(admin: LazyAdmin) -> dict[int, Mapping[str, str | None]]:
-    """Return the settings of each broker, by broker id.
+    """Return the settings of each broker that is up, by broker id.
 
     The value is None where a broker hides it: that of a password, and of every setting that Kafka's own configuration
     does not define, such as an authorizer's.
@@ -20,8 +21,8 @@ def broker_settings(admin: LazyAdmin) -> dict[int, Mapping[str, str | None]]:
         ClientQuotaRefusedError: If Kafka refuses the request.
         ClientQuotaUnavailableError: If no broker answers, or DESCRIBE_CONFIGS is missing.
     """
-    brokers = admin.do(lambda client: client.describe_cluster()["brokers"])
-    return {number: _settings(admin, number) for number in sorted(int(each["broker_id"]) for each in brokers)}
+    cluster = admin.do(lambda client: client.describe_cluster())
+    return {number: _settings(admin, number) for number in living_brokers(cluster)}
 
 
 def _settings(admin: LazyAdmin, broker_id: int) -> Mapping[str, str | None]:

@@ -1,7 +1,8 @@
 """Admin requests that confluent-kafka lacks or parses too strictly: logger levels, producers of a partition, ACLs."""
 
 import socket
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,10 +13,13 @@ from kafka.structs import TopicPartition
 
 from broker.closing import Closing
 from broker.cluster.acl import Acl, AclResource, acl_of, allows_without_acl
+from broker.cluster.living_brokers import living_brokers
 from broker.cluster.raw_admin import RawAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
 
 _TIMEOUT_MS = 15_000
+_ATTEMPTS = 6
+_RETRY_S = 1.0
 _DONE = "OK"
 _ANY = 1
 
@@ -71,15 +75,13 @@ class ClusterAdmin(Closing):
         if admin is not None:
             admin.close()
 
-    def broker_ids(self) -> list[int]:
+    def living_brokers(self) -> list[int]:
         """Ids of the brokers that are up, sorted.
 
         Raises:
             BrokerUnreachableError: no broker answers.
         """
-        brokers = self._ask("describe_cluster")["brokers"]
-        # Before Kafka 2.8 the answer comes from metadata, which has another name for it.
-        return sorted(int(broker.get("broker_id", broker.get("node_id"))) for broker in brokers)
+        return living_brokers(with_retries(lambda: self._ask("describe_cluster")))
 
     def logger_levels(self, broker_id: int) -> dict[str, str]:
         """Current levels of a broker's loggers, by name.
@@ -171,7 +173,7 @@ class ClusterAdmin(Closing):
             BrokerUnreachableError: a broker does not answer.
         """
         try:
-            said = {allows_without_acl(self._settings(number)) for number in self.broker_ids()}
+            said = {allows_without_acl(self._settings(number)) for number in self.living_brokers()}
         except ClusterRequestError:
             return None
         return said.pop() if len(said) == 1 else None
@@ -219,6 +221,20 @@ class ClusterAdmin(Closing):
             f"no broker answers at {self._servers} ({type(error).__name__}: {error}): "
             f"check the address and the security settings"
         )
+
+
+def with_retries(ask: Callable[[], Any], wait: Callable[[float], None] = time.sleep) -> Any:
+    """Retry for a few seconds: the client may pick a broker that has just died.
+
+    Raises:
+        BrokerUnreachableError: no broker answers.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return ask()
+        except BrokerUnreachableError:
+            wait(_RETRY_S)
+    return ask()
 
 
 def _probe(servers: str, timeout_s: float) -> None:

@@ -62,7 +62,7 @@ def switch_logging(
     Raises:
         BrokerUnreachableError: no broker answers.
     """
-    up = admin.broker_ids()
+    up = admin.living_brokers()
     wanted = CONTROLLER_LOGGERS if controller else BROKER_LOGGERS
     levels = {logger: (_ON if on else _OFF)[logger] for logger in wanted}
     return [

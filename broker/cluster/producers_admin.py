@@ -59,8 +59,7 @@ class ProducersAdmin(ClusterAdmin):
         """
         # What brokers have on their disks is shown to who may describe the cluster, whatever is granted on topics.
         found: set[str] = set()
-        alive = [broker for broker in self._ask("describe_cluster")["brokers"] if not broker.get("is_fenced")]
-        for broker_id in sorted(int(broker.get("broker_id", broker.get("node_id"))) for broker in alive):
+        for broker_id in self.living_brokers():
             # kafka-python's own call asks for the topics that the user may see.
             folders = self._ask("ask", DescribeLogDirsRequest(topics=None), broker_id).results
             if all(folder.error_code for folder in folders):

@@ -9,7 +9,14 @@ import numpy as np
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.occupancy.census_owners import read_bindings
-from broker.occupancy.sweep import BrokerExpiration, OccupancyAdmin, Sweep, Unanswered, replicas_to_ask, sweep
+from broker.occupancy.sweep import (
+    BrokerExpiration,
+    OccupancyAdmin,
+    Sweep,
+    Unanswered,
+    replicas_to_ask,
+    sweep,
+)
 from lifecycle.occupancy import Census, owners_of
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"

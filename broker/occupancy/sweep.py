@@ -13,13 +13,12 @@ import numpy as np
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import for_code
 
+from broker.cluster.cluster_admin import with_retries
 from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND, ProducersAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
 from lifecycle.expiry import CHECK_INTERVAL_MS
 from lifecycle.occupancy import Placement, ReplicaProducers
 
-_ATTEMPTS = 6
-_RETRY_S = 1.0
 _EXPIRATION = "producer.id.expiration.ms"
 _TRANSACTIONAL_EXPIRATION = "transactional.id.expiration.ms"
 # An internal setting: brokers report it only if their file sets it.
@@ -80,15 +79,6 @@ class Sweep:
 
 class OccupancyAdmin(ProducersAdmin):
     """Requests of a sweep."""
-
-    def living_brokers(self) -> list[int]:
-        """Ids of the brokers that are up, sorted.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-        """
-        brokers = with_retries(lambda: self._ask("describe_cluster"))["brokers"]
-        return sorted(int(broker["broker_id"]) for broker in brokers if not broker.get("is_fenced"))
 
     def placements(self) -> list[Placement]:
         """Leader and replicas of all partitions that this user may see.
@@ -172,20 +162,6 @@ def sweep(
                 found.unanswered.extend(missing)
             progress(len(portion))
     return found
-
-
-def with_retries(ask: Callable[[], Any], wait: Callable[[float], None] = time.sleep) -> Any:
-    """Retry for a few seconds: the client may pick a broker that has just died.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
-    """
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return ask()
-        except BrokerUnreachableError:
-            wait(_RETRY_S)
-    return ask()
 
 
 def replicas_to_ask(placements: Sequence[Placement], brokers: Sequence[int]) -> int:
