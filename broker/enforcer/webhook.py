@@ -13,10 +13,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from types import MappingProxyType, TracebackType
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
 
 from broker.enforcer.notices import Notice, NoticeKind
 from broker.errors import WebhookError
@@ -70,9 +72,10 @@ class Webhook:
             retry_s: Backoff before each retry, in seconds.
 
         Raises:
-            WebhookError: If the URL is invalid, or the key is empty.
+            WebhookError: If the URL is invalid, the key is empty, or the proxy of the environment can't be used.
         """
         self._url = _endpoint(url)
+        self._http = _client(self._url)
         if not key:
             msg = f"a webhook needs a secret to sign with: set {KEY_VARIABLE}"
             raise WebhookError(msg)
@@ -99,6 +102,7 @@ class Webhook:
         """Send what is left, for at most 10 s."""
         self._ending.set()
         self._thread.join(_CLOSE_S)
+        self._http.clear()
         left = self._waiting.qsize()
         if left:
             self._warn(f"webhook {self._url.hostname}: notices not sent before the enforcer stopped: {left}")
@@ -162,16 +166,15 @@ class Webhook:
             TIMESTAMP_HEADER: timestamp,
             SIGNATURE_HEADER: f"sha256={signature}",
         }
-        url = self._url
-        target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        connect = HTTPSConnection if url.scheme == "https" else HTTPConnection
         try:
-            with closing(connect(url.hostname or "", url.port, timeout=_TIMEOUT_S)) as connection:
-                connection.request("POST", target, body, headers)
-                status = connection.getresponse().status
-        except (OSError, HTTPException) as error:
-            return f"{type(error).__name__}: {error}", False
-        # Redirects are not followed: signed notices go to no other host.
+            # Redirects are not followed: signed notices go to no other host. Answers are not read: they may not end.
+            answer = self._http.request(
+                "POST", self._url.geturl(), body, headers=headers, redirect=False, preload_content=False
+            )
+            with closing(answer):
+                status = answer.status
+        except (OSError, urllib3.exceptions.HTTPError) as error:
+            return _cause(error), False
         return ("" if 200 <= status < 300 else f"it answered {status}"), status < 500 and status not in (408, 429)
 
     def _drop(self, count: int, reason: str) -> None:
@@ -180,6 +183,30 @@ class Webhook:
         # In a flood, warn at each power of ten.
         if count > 1 or len(str(before)) != len(str(self._dropped)) or not before:
             self._warn(f"webhook {self._url.hostname}: {reason}; notices dropped so far: {self._dropped}")
+
+
+def _client(url: SplitResult) -> urllib3.PoolManager:
+    """Return a client, by the proxy of HTTP_PROXY or HTTPS_PROXY unless NO_PROXY names the host."""
+    proxies = getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    settings: dict[str, Any] = {"timeout": _TIMEOUT_S, "retries": False}
+    if not proxy or proxy_bypass(url.netloc):
+        return urllib3.PoolManager(**settings)
+    try:
+        parsed = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
+        login = urllib3.make_headers(proxy_basic_auth=parsed.auth) if parsed.auth else None
+        # Without the login, which an error might show.
+        return urllib3.ProxyManager(parsed._replace(auth=None).url, proxy_headers=login, **settings)
+    except urllib3.exceptions.HTTPError as error:
+        msg = f"the proxy of {url.scheme.upper()}_PROXY can't be used for the webhook: write http://host:port"
+        raise WebhookError(msg) from error
+
+
+def _cause(error: BaseException) -> str:
+    """Return what lies at the bottom of an error: others may show the URL."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}" if isinstance(error, OSError) else type(error).__name__
 
 
 def _endpoint(url: str) -> SplitResult:

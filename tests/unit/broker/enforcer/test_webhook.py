@@ -1,15 +1,18 @@
 import hashlib
 import hmac
 import json
+import ssl
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import trustme
 
 from broker.enforcer.notices import Notice, NoticeKind
 from broker.enforcer.webhook import Webhook
 from broker.errors import WebhookError
-from tests.webhook_kit import Endpoint
+from tests.webhook_kit import Endpoint, Proxy
 
 KEY = "a key of the test"
 
@@ -157,3 +160,79 @@ def test_without_a_secret_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, warni
     monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
     with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
         Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False)
+
+
+class TestProxy:
+    @pytest.fixture
+    def proxy(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+        running = Proxy()
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+            monkeypatch.delenv(name.lower(), raising=False)
+        yield running
+        running.close()
+
+    @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy"])
+    def test_a_post_goes_by_the_proxy_of_the_environment(
+        self, endpoint: Endpoint, proxy: Proxy, warnings: list[str], monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        monkeypatch.setenv(name, f"http://me:hunter2@{proxy.address}")
+
+        with hook(endpoint.url, warnings) as webhook:
+            webhook.enqueue(notice())
+
+        ((asked, headers),) = proxy.asked
+        assert asked == f"POST {endpoint.url}"
+        assert headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
+        assert [event["event"] for event in endpoint.events()] == ["THROTTLE"]
+        assert "proxy-authorization" not in endpoint.posts[0][0]
+
+    def test_https_is_tunnelled(
+        self, proxy: Proxy, warnings: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("HTTPS_PROXY", proxy.address)
+        secure = Endpoint(context)
+
+        with hook(secure.url, warnings) as webhook:
+            webhook.enqueue(notice())
+        secure.close()
+
+        assert [asked for asked, _ in proxy.asked] == [f"CONNECT {secure.url.split('/')[2]}"]
+        assert ([event["event"] for event in secure.events()], warnings) == (["THROTTLE"], [])
+
+    @pytest.mark.parametrize("exempt", ["localhost,127.0.0.1", "*"])
+    def test_hosts_of_no_proxy_are_reached_directly(
+        self, endpoint: Endpoint, proxy: Proxy, warnings: list[str], monkeypatch: pytest.MonkeyPatch, exempt: str
+    ) -> None:
+        monkeypatch.setenv("HTTP_PROXY", f"http://{proxy.address}")
+        monkeypatch.setenv("NO_PROXY", exempt)
+
+        with hook(endpoint.url, warnings) as webhook:
+            webhook.enqueue(notice())
+
+        assert (proxy.asked, len(endpoint.posts)) == ([], 1)
+
+    def test_a_dead_proxy_is_named_without_its_password_and_the_path(
+        self, endpoint: Endpoint, proxy: Proxy, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HTTP_PROXY", "http://me:hunter2@127.0.0.1:9")
+
+        with hook(endpoint.url, warnings) as webhook:
+            webhook.enqueue(notice())
+            wait_until(lambda: webhook.dropped > 0)
+
+        assert "ConnectionRefusedError" in warnings[0]
+        assert "hunter2" not in warnings[0]
+        assert "hook" not in warnings[0].removeprefix("webhook")
+
+    def test_a_proxy_that_can_t_be_used_is_refused_at_once(
+        self, proxy: Proxy, warnings: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HTTPS_PROXY", "socks5://me:hunter2@host:1")
+        with pytest.raises(WebhookError, match="HTTPS_PROXY") as caught:
+            hook("https://host/", warnings)
+        assert "hunter2" not in str(caught.value)
