@@ -43,6 +43,8 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
+        # Textual would only tell that q quits, and a field would copy its text.
+        Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "sort"),
         Binding("slash", "filter", "filter"),
         Binding("escape", "clear", "all", show=False),

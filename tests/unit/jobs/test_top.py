@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
-from jobs.top.app import DetailScreen, TopApp
+from jobs.top.app import DetailScreen, PrincipalList, TopApp
 from jobs.top.screen import detail_view, rows_table
 from quota.config import QuotaConfig
 from tables.query.freshness import read_freshness
@@ -323,6 +323,32 @@ def test_it_answers_keys_on_a_terminal_and_leaves_it_in_order(tmp_path: Path) ->
         if terminal.process.poll() is None:
             terminal.process.send_signal(signal.SIGKILL)
             terminal.process.wait()
+
+
+@pytest.mark.parametrize("keys", ["\x03", "/\x03", "\r\x03"], ids=["the list", "the filter", "a principal"])
+def test_ctrl_c_ends_it_wherever_one_is(tmp_path: Path, keys: str) -> None:
+    terminal = Terminal("top", "--tables", write(tmp_path / "tables", datetime.now(timezone.utc)))
+    try:
+        terminal.wait_for("User:mallory")
+        terminal.press(keys)
+        assert terminal.end() == 0
+    finally:
+        if terminal.process.poll() is None:
+            terminal.process.send_signal(signal.SIGKILL)
+            terminal.process.wait()
+
+
+def test_a_name_longer_than_its_column_takes_more_lines(tables: str) -> None:
+    append(tables, "producer_id_metrics", metrics("User:" + "long" * 10, NOON))
+    running = app(tables)
+
+    async def steps(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: len(shown(running)) == 5)
+        table = running.query_one(PrincipalList)
+        await until(pilot, lambda: sorted(row.height for row in table.ordered_rows)[-1] > 1)
+        assert sum(row.height == 1 for row in table.ordered_rows) == 4
+
+    drive(running, steps)
 
 
 def test_every_order_has_a_name_for_the_command_line() -> None:
