@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from quota.errors import InvalidConfigError
 
@@ -34,6 +35,36 @@ def suggested_rate(
         raise InvalidConfigError(msg)
     rank = max(1, math.ceil(len(new_pids) * percentile / 100))
     return max(at_least, rounded_up(sorted(new_pids)[rank - 1] * headroom))
+
+
+@dataclass(frozen=True)
+class Excess:
+    """What lies beyond a quota in past windows.
+
+    Attributes:
+        windows: How many there were.
+        windows_over: Those with more new PIDs than the quota.
+        pids_over: New PIDs beyond it, in all of them.
+    """
+
+    windows: int
+    windows_over: int
+    pids_over: int
+
+
+def excess(new_pids: Sequence[int], rate: float) -> Excess:
+    """Return what a quota would have refused at most: a bucket that is full when a window begins lets more pass.
+
+    Args:
+        new_pids: New PIDs of each past window that had any.
+        rate: The quota, new PIDs per window.
+
+    Examples:
+        >>> excess([3, 10, 12], 9.5)
+        Excess(windows=3, windows_over=2, pids_over=4)
+    """
+    over = [math.ceil(count - rate) for count in new_pids if count > rate]
+    return Excess(len(new_pids), len(over), sum(over))
 
 
 def rounded_up(value: float) -> float:

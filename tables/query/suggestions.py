@@ -1,6 +1,6 @@
 """Suggests a quota per principal from its new producer ids per window, and from what its clients do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -67,11 +67,46 @@ def suggestions(
         TableError: If the tables can't be read.
         CatalogError: If the tables are in a catalog that refuses.
     """
+    rows = query(tables, _HISTORY, datetime.now(timezone.utc), config).rows
+    return suggest(
+        history_of(rows),
+        rates_now(tables),
+        _clients(tables),
+        percentile=percentile,
+        headroom=headroom,
+        at_least=at_least,
+    )
+
+
+def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
+    """Return the new PIDs of each past window, by user; rows hold a principal and the new PIDs of one window."""
     history: dict[str, list[int]] = {}
-    for principal, new_pids in query(tables, _HISTORY, datetime.now(timezone.utc), config).rows:
+    for principal, new_pids in rows:
         if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
             history.setdefault(principal, []).append(new_pids)
-    now, ills = _rates_now(tables), _ills(tables)
+    return history
+
+
+def suggest(
+    history: Mapping[str, Sequence[int]],
+    now: Mapping[str | None, float],
+    clients: Iterable[Mapping[str, Any]],
+    *,
+    percentile: float = 99.0,
+    headroom: float = 1.5,
+    at_least: float = 10.0,
+) -> list[Suggestion]:
+    """Suggest a quota for each user, the greatest first.
+
+    Args:
+        history: New PIDs of past windows, by principal.
+        now: Quotas in force by user name; None is the default.
+        clients: Rows of the view `principal_churn`, in order of their new PIDs.
+        percentile: Share of windows that must fit, in percent.
+        headroom: Factor on top of that.
+        at_least: Smallest quota.
+    """
+    ills = _ills(clients)
     found = []
     for principal, counts in history.items():
         ill = ills.get(principal)
@@ -95,7 +130,8 @@ def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
     return [QuotaEntry(entity_name(each.principal), each.producer_ids_rate, now, "suggested") for each in found]
 
 
-def _rates_now(tables: str) -> dict[str | None, float]:
+def rates_now(tables: str) -> dict[str | None, float]:
+    """Return the quotas in force by user name; None is the default. Raises as `suggestions`."""
     try:
         return {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(tables)}
     except TableNotFoundError:
@@ -110,13 +146,16 @@ class _Ill:
     processes: int
 
 
-def _ills(tables: str) -> dict[str, _Ill]:
+def _clients(tables: str) -> list[dict[str, Any]]:
     try:
-        rows = query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
+        return query(tables, _CLIENTS, datetime.now(timezone.utc)).records()
     except TableNotFoundError:
         # No tap has seen requests for producer ids.
-        return {}
-    clients: dict[str, list[tuple[dict[str, Any], Diagnosis]]] = {}
+        return []
+
+
+def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
+    clients: dict[str, list[tuple[Mapping[str, Any], Diagnosis]]] = {}
     for row in rows:
         clients.setdefault(row["principal"], []).append((row, diagnosis_of(row)))
     return {
