@@ -375,6 +375,7 @@ SELECT
     occupancy.held_pids,
     CAST(occupancy.held_pids AS DOUBLE) / greatest(1, sweeps.held_pids) AS share_of_broker,
     occupancy.open_transactions,
+    occupancy.idle_hours,
     occupancy.estimated_bytes,
     occupancy.expiration_ms,
     occupancy.missing_replicas,

@@ -1,12 +1,8 @@
-"""`pid-quota console`: serves a read-only page over the tables."""
+"""`pid-quota console`: serves a page over the tables, read-only unless editors are named."""
 
-import json
 import secrets
 import socket
-import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from importlib import import_module, resources
@@ -15,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -26,10 +21,14 @@ from starlette.staticfiles import StaticFiles
 from jobs.secrets import one_secret
 from jobs.tables.sql_command import TablesOption
 from jobs.terminal import OUR_ERRORS, one_line
+from jobs.web.answers import QUERIES, Answers
 from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
-from jobs.web.pages import SPANS_HOURS, ConsoleData
+from jobs.web.editing import Editing
+from jobs.web.editors import Editors, editor_line
+from jobs.web.pages import ConsoleData
 from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
+from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:
     import uvicorn
@@ -39,12 +38,22 @@ if TYPE_CHECKING:
 VARIABLE = "PID_QUOTA_CONSOLE_TOKEN"
 """Environment variable of the token."""
 
+EDITORS = "PID_QUOTA_CONSOLE_EDITORS"
+"""Environment variable of the file of editors."""
+
 FRESH_S = 2.0
 """Seconds for which answers are cached, however many browsers ask."""
 REFRESH_S = 10.0
 """Seconds between refreshes of a visible page."""
-_ANSWERS = 64
 _END_WITHIN_S = 3
+
+
+def _print_editor(name: str | None) -> None:
+    if name is not None:
+        typer.echo(
+            editor_line(name, typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True))
+        )
+        raise typer.Exit
 
 
 def console(
@@ -68,6 +77,20 @@ def console(
     databricks_app: Annotated[
         bool, typer.Option("--databricks-app", help="Run as a Databricks App, which signs visitors in.")
     ] = False,
+    editors: Annotated[
+        Path | None,
+        typer.Option(envvar=EDITORS, help="File of those who may edit quotas, one line of --new-editor each."),
+    ] = None,
+    _new_editor: Annotated[
+        str | None,
+        typer.Option(
+            "--new-editor",
+            callback=_print_editor,
+            is_eager=True,
+            help="Ask for a password, print NAME's line, and exit.",
+        ),
+    ] = None,
+    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
     burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
@@ -78,7 +101,12 @@ def console(
     if token is not None and len(token) < LEAST_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
-    data = ConsoleData(tables, QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows))
+    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    data = ConsoleData(tables, config, stale_seconds)
+    if databricks_app and editors is not None:
+        msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
+        raise typer.BadParameter(msg)
+    who_edits = None if editors is None else Editors.load(editors)
     if databricks_app:
         _serve_app(data, host, port)
         return
@@ -90,7 +118,7 @@ def console(
         for library in ("deltalake", "duckdb", "pyarrow"):
             import_module(library)
         typer.echo(f"pid-quota console: {_address(host, bound)}{_with_token(access, made)}  (Ctrl-C ends it)")
-        _serve(application(data, access), listener)
+        _serve(application(data, access, editors=who_edits), listener)
 
 
 def _serve_app(data: ConsoleData, host: str, port: int) -> None:
@@ -106,6 +134,7 @@ def application(
     clock: Callable[[], datetime] | None = None,
     fresh_s: float = FRESH_S,
     refresh_s: float = REFRESH_S,
+    editors: Editors | None = None,
 ) -> Guard:
     """Return the application.
 
@@ -115,84 +144,23 @@ def application(
         clock: The present; the system clock by default.
         fresh_s: Seconds for which answers are cached.
         refresh_s: Seconds between refreshes of a page.
+        editors: May edit quotas; None if nobody may.
     """
     clock = clock or (lambda: datetime.now(timezone.utc))
     static = resources.files("jobs.web").joinpath("static")
-    answers = _Answers(data, clock, fresh_s, refresh_s)
+    answers = Answers(data, clock, fresh_s, refresh_s)
+    editing = Editing(data, editors, clock, f"{access.cookie}_editor", answers.forget)
     routes = [
         Route("/", _page(static.joinpath("index.html").read_text(encoding="utf-8"))),
-        *(Route(f"/api/{name}", answers.endpoint(name)) for name in _QUERIES),
+        *(Route(f"/api/{name}", answers.endpoint(name)) for name in QUERIES),
+        *editing.routes(),
         Mount("/static", StaticFiles(packages=[("jobs.web", "static")])),
     ]
     handlers: Any = {HTTPException: _http_error, Exception: _bug} | dict.fromkeys(OUR_ERRORS, _our_error)
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
-    return Guard(app, access, static.joinpath("signin.html").read_text(encoding="utf-8"))
-
-
-def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
-    name = query.get("name", "")
-    if not name:
-        raise HTTPException(400, "no principal is named. Ask with ?name=User:alice")
-    spans = {f"{hours:g}": hours for hours in SPANS_HOURS}
-    asked = query.get("hours") or "24"
-    if asked not in spans:
-        raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
-    return data.principal(now, name, spans[asked], _number(query, "broker"))
-
-
-def _number(query: Mapping[str, str], name: str) -> int | None:
-    text = query.get(name, "")
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise HTTPException(400, f"{name} is {text[:20]!r}. Give a whole number")
-    return int(text)
-
-
-_QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]] = {
-    "overview": lambda data, now, _: data.overview(now),
-    "offenders": lambda data, now, _: data.offenders(now),
-    "headroom": lambda data, now, _: data.headroom(now),
-    "occupancy": lambda data, now, _: data.occupancy(now),
-    "principal": _principal,
-}
-
-
-@dataclass
-class _Answers:
-    """A cache of answers; concurrent requests for a page wait for one query."""
-
-    data: ConsoleData
-    clock: Callable[[], datetime]
-    fresh_s: float
-    refresh_s: float
-    kept: dict[str, tuple[float, bytes]] = field(default_factory=dict)
-    locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in _QUERIES})
-
-    def endpoint(self, name: str) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> Response:
-            body = await run_in_threadpool(self.get, name, dict(request.query_params))
-            return Response(body, media_type="application/json")
-
-        return answer
-
-    def get(self, name: str, query: Mapping[str, str]) -> bytes:
-        key = json.dumps([name, sorted(query.items())])
-        with self.locks[name]:
-            found = self.kept.get(key)
-            if found is None or time.monotonic() - found[0] > self.fresh_s:
-                page = _QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
-                body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-                found = (time.monotonic(), body)
-                self._keep(key, found)
-        return found[1]
-
-    def _keep(self, key: str, answer: tuple[float, bytes]) -> None:
-        self.kept.pop(key, None)
-        self.kept[key] = answer
-        for old in list(self.kept)[:-_ANSWERS]:
-            self.kept.pop(old, None)
+    page = static.joinpath("signin.html").read_text(encoding="utf-8")
+    return Guard(app, access, page, editing.paths())
 
 
 def _page(html: str) -> Callable[[Request], Any]:

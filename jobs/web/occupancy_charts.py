@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 
@@ -42,7 +43,9 @@ def failover_bounds(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _add(brokers: dict[int, dict[str, Any]], row: Mapping[str, Any]) -> None:
     counts = ("led_pids", "held_pids", "open_transactions", "estimated_bytes")
-    sums = brokers.setdefault(row["broker_id"], {"broker_id": row["broker_id"]} | dict.fromkeys(counts, 0))
+    empty = {"broker_id": row["broker_id"], "idle_hours": []} | dict.fromkeys(counts, 0)
+    sums = brokers.setdefault(row["broker_id"], empty)
+    sums["idle_hours"] = [sum(both) for both in zip_longest(sums["idle_hours"], row["idle_hours"] or (), fillvalue=0)]
     for name in counts:
         sums[name] += row[name]
     for name in ("expiration_ms", "missing_replicas", "swept_at", "age_seconds"):

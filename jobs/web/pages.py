@@ -8,8 +8,10 @@ from typing import Any
 
 from jobs.tables_out import json_value
 from jobs.web import queries as web_sql
+from jobs.web.diagnoses import diagnosed, similar
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from quota.config import QuotaConfig
+from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.relations import Relations, Rows, opened
 
 OVERVIEW_HOURS = 6
@@ -30,10 +32,26 @@ class ConsoleData:
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
         config: Window and burst for the views' tokens.
+        stale_after_s: Silence in seconds after which the tables do not tell what is so now.
     """
 
     tables: str
     config: QuotaConfig = field(default_factory=QuotaConfig)
+    stale_after_s: float = STALE_AFTER_S
+
+    def freshness(self, now: datetime) -> dict[str, Any]:
+        """Return when the newest row is from, and the warning if that is long ago."""
+        found = read_freshness(self.tables, now, self.stale_after_s)
+        page: dict[str, Any] = json_value(
+            {
+                "stale": found.is_stale,
+                "last_row_at": found.last_row_at,
+                "since": found.since,
+                "warning": found.warning(),
+                "look": found.look,
+            }
+        )
+        return page
 
     def overview(self, now: datetime) -> dict[str, Any]:
         """Return the overview: totals, new producer ids over time, who is throttled, and the stream's health."""
@@ -52,13 +70,14 @@ class ConsoleData:
                 "per_minute": _per_minute(intervals, now),
                 "intervals": _columns(_thinned(intervals), ("at_ms", "admitted_pids", "refused_pids")),
                 "interval_seconds": _interval_ms(intervals) / 1000,
+                "step_seconds": _step_ms(intervals) / 1000,
                 "throttled": relations.ask(web_sql.THROTTLED).records(),
                 "health": health,
                 "taps": relations.ask("SELECT * FROM tap_coverage").records(),
             }
         if health["newest_row_at"] is None:
             health |= self._last_sign(now)
-        return self._page(now, relations, page)
+        return self.framed(now, relations, page)
 
     def offenders(self, now: datetime) -> dict[str, Any]:
         """Return the principals with most refused producer ids in the last 24 hours."""
@@ -68,7 +87,7 @@ class ConsoleData:
         }
         with opened(self.tables, now, self.config, rows) as relations:
             page = {"offenders": relations.ask(web_sql.OFFENDERS).records()}
-        return self._page(now, relations, page)
+        return self.framed(now, relations, page)
 
     def headroom(self, now: datetime) -> dict[str, Any]:
         """Return the headroom of each principal active in the last 24 hours, the smallest first."""
@@ -82,7 +101,7 @@ class ConsoleData:
             for row in records:
                 row["throttled_now"] = (row["principal"], row["broker_id"]) in held
             page = {"principals": records, "complete": len(records) < _LISTED}
-        return self._page(now, relations, page)
+        return self.framed(now, relations, page)
 
     def principal(self, now: datetime, name: str, hours: float = 24, broker_id: int | None = None) -> dict[str, Any]:
         """Return one principal over time.
@@ -128,9 +147,11 @@ class ConsoleData:
                 "throttles": _merged(_held(decisions)),
                 "decisions": decisions,
                 "leases": relations.ask(web_sql.LEASES, mine).records(),
-                "churn": relations.ask(web_sql.CHURN, mine).records(),
+                "churn": diagnosed(relations.ask(web_sql.CHURN, mine).records()),
             }
-        return self._page(now, relations, page)
+        if not ledgers and not decisions:
+            page["similar"] = self._similar(now, since, name)
+        return self.framed(now, relations, page)
 
     def occupancy(self, now: datetime) -> dict[str, Any]:
         """Return what brokers hold of producers, and the effect of losing each broker."""
@@ -138,14 +159,15 @@ class ConsoleData:
         with opened(self.tables, now, self.config, rows) as relations:
             held = relations.ask(web_sql.OCCUPANCY).records()
             page = {
-                "rows": held[:200],
+                "rows": [{name: row[name] for name in row if name != "idle_hours"} for row in held[:200]],
                 "more_rows": max(0, len(held) - 200),
                 **sweeps_over_time(relations.ask(web_sql.SWEEPS).records()),
                 **failover_bounds(held),
             }
-        return self._page(now, relations, page)
+        return self.framed(now, relations, page)
 
-    def _page(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
+    def framed(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a page as JSON values, with what all pages have."""
         plain: dict[str, Any] = json_value(
             {
                 "now": now,
@@ -156,6 +178,16 @@ class ConsoleData:
             }
         )
         return plain
+
+    def _similar(self, now: datetime, since: datetime, name: str) -> list[str]:
+        rows = {
+            "producer_id_metrics": Rows(
+                "window_end > :since", {"since": since}, ("principal",), newer_than=("window_end", since)
+            )
+        }
+        with opened(self.tables, now, self.config, rows) as relations:
+            known = [row["principal"] for row in relations.ask(web_sql.NAMES).records()]
+        return similar(name, known)
 
     def _last_sign(self, now: datetime) -> dict[str, Any]:
         with opened(self.tables, now, self.config, {"producer_id_metrics": Rows(columns=("as_of",))}) as relations:
@@ -198,9 +230,13 @@ def _interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
     return min((later - earlier for earlier, later in pairwise(ends)), default=60_000)
 
 
+def _step_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
+    return max(_interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // _POINTS)
+
+
 def _thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Downsample intervals to a few hundred; the last may be incomplete."""
-    step_ms = max(_interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // _POINTS)
+    step_ms = _step_ms(intervals)
     sums: dict[int, dict[str, Any]] = {}
     for row in intervals:
         at_ms = -(-row["at_ms"] // step_ms) * step_ms

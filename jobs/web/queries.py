@@ -90,7 +90,7 @@ ORDER BY recorded_at DESC
 LIMIT 20
 """
 CHURN = """
-SELECT client, kind, new_pids, pids_per_hour, median_life_seconds, span_seconds, hosts, client_ids
+SELECT *
 FROM principal_churn
 WHERE principal = :principal
 ORDER BY new_pids DESC, client
@@ -104,3 +104,32 @@ GROUP BY swept_at, broker_id
 ORDER BY at_ms, broker_id
 """
 NEWEST = "SELECT max(as_of) AS newest_row_at FROM producer_id_metrics"
+NAMES = "SELECT DISTINCT principal FROM producer_id_metrics ORDER BY principal"
+ALL_DECISIONS = """
+SELECT
+    decided_at, principal, broker_id, action, reason, throttled_until, throttle_time_ms, quota, quota_source,
+    refused_pids, client_ids, decision_id
+FROM throttle_decisions
+ORDER BY decided_at DESC, batch_id DESC, action DESC
+LIMIT 1001
+"""
+ALL_LEASES = """
+SELECT lease_id, principal, quota_key, entity_user, entity_client_id, entity_ip, previous_value, new_value, state,
+    in_force_now, seconds_left, until, recorded_at, reason, decision_id
+FROM enforcement
+WHERE in_force_now OR unix_millis(recorded_at) > :since_ms
+ORDER BY in_force_now DESC, recorded_at DESC, lease_id
+LIMIT 1001
+"""
+ACTIONS = """
+SELECT recorded_at, sequence, state, principal, lease_id, quota_key, entity_user, entity_client_id, entity_ip,
+    previous_value, new_value, until, reason, enforcer
+FROM enforcement_actions
+WHERE unix_millis(recorded_at) > :since_ms
+ORDER BY recorded_at DESC, sequence DESC
+LIMIT 1001
+"""
+NEW_PIDS = """
+SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning
+"""
+CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import ClassVar
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -124,6 +124,21 @@ def is_everywhere(host: str) -> bool:
         return False
 
 
+def is_own_page(headers: Headers) -> bool:
+    """Return whether a request that writes comes from our own page: guards against forged requests of other sites.
+
+    Browsers set `Origin` and `Sec-Fetch-Site` and let no page forge them. JSON makes them ask before a foreign page may
+    send it, and we never agree.
+    """
+    origin = urlsplit(headers.get("origin", ""))
+    return (
+        origin.scheme in ("http", "https")
+        and origin.netloc.lower() == headers.get("host", "").lower()
+        and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+        and headers.get("content-type", "").partition(";")[0].strip() == "application/json"
+    )
+
+
 def own_names(host: str, more: Sequence[str] = ()) -> frozenset[str]:
     """Return the host names that a console on `host` answers to."""
     return frozenset(name.lower() for name in ("localhost", host, socket.gethostname(), *more))
@@ -136,12 +151,16 @@ def refusal(status: int, error: str, remedy: str) -> Response:
 
 
 class Guard:
-    """Admits only read requests with the right host and token, and adds security headers to every answer."""
+    """Admits only requests with the right host and token, and adds security headers to every answer.
 
-    def __init__(self, app: ASGIApp, access: Access, sign_in_page: str) -> None:
+    They only read, except for POST on the paths of `writes`, from our own pages.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, sign_in_page: str, writes: frozenset[str] = frozenset()) -> None:
         self.app = app
         self.access = access
         self.sign_in_page = sign_in_page
+        self.writes = writes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -168,7 +187,8 @@ class Guard:
 
     def _refuse(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if scope["method"] not in ("GET", "HEAD"):
+        writes = scope["method"] == "POST" and scope["path"] in self.writes
+        if scope["method"] not in ("GET", "HEAD") and not writes:
             answer = refusal(405, f"{scope['method']} is not for a page that only reads", "Use GET or HEAD.")
             answer.headers["Allow"] = "GET, HEAD"
             return answer
@@ -178,6 +198,8 @@ class Guard:
                 "this console does not answer to that host name",
                 "Use its address, or start it with --allow-host and the name.",
             )
+        if writes and not is_own_page(headers):
+            return refusal(403, "this request is not from a page of this console", "Use the console's own pages.")
         if scope["path"].startswith(_OPEN):
             return None
         shown = dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token", "")

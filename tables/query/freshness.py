@@ -14,8 +14,8 @@ from tables.query.relations import Rows, opened
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""
 
-_LOOK = "pgrep -af 'pid-quota stream' on its host, then pid-quota tap status"
-_LOOK_AT_JOBS = "databricks jobs list-runs --active-only, then pid-quota tap status"
+_LOOK = ("pgrep -af 'pid-quota stream'", "pid-quota tap status")
+_LOOK_AT_JOBS = ("databricks jobs list-runs --active-only", "pid-quota tap status")
 _TIMES = {"producer_id_metrics": "as_of", "throttle_decisions": "decided_at", "tap_status": "seen_at"}
 _NEWEST = """
 SELECT max(row_at) AS last_row_at
@@ -41,7 +41,7 @@ class Freshness:
     last_row_at: datetime | None
     now: datetime
     stale_after_s: float = STALE_AFTER_S
-    look: str = _LOOK
+    look: tuple[str, ...] = _LOOK
 
     @property
     def silent_seconds(self) -> float | None:

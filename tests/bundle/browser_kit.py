@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WIDE, PHONE = (1200, 800), (390, 844)
 SETTLED = "return document.querySelector('main').dataset.shows === location.hash"
+_ACCESSIBILITY = Path(__file__).with_name("accessibility.js")
 LOADED = "return window.performance.getEntriesByName('shown')[0]?.startTime ?? null"
 
 
@@ -109,6 +110,30 @@ class Browser:
             "const a = document.activeElement; return a.textContent.trim() || a.getAttribute('aria-label') || a.tagName"
         )
         return str(self._script(script))
+
+    def faults(self) -> list[str]:
+        """Return what keeps people out of the page, see accessibility.js."""
+        return [str(each) for each in self._script(_ACCESSIBILITY.read_text(encoding="utf-8"))]
+
+    def type_into(self, selector: str, text: str) -> None:
+        """Focus a text box, replace what it holds, and leave it."""
+        self._script("const b = document.querySelector(arguments[0]); b.focus(); b.select()", selector)
+        self.press(text)
+        self._script("document.activeElement.blur()")
+
+    def hide(self, hidden: bool) -> None:
+        """Tell the page that it is in a tab behind others, or in front again."""
+        self._script(
+            "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
+            "document.dispatchEvent(new Event('visibilitychange'))",
+            hidden,
+        )
+
+    def refresh(self) -> None:
+        """Let the page refresh now, and wait until it has."""
+        self._script("document.querySelector('main').firstElementChild.dataset.old = '1'")
+        self.hide(False)
+        wait_for(lambda: not self.words("main [data-old]"), "the refresh")
 
     def width_of_content(self) -> int:
         return int(self._script("return document.documentElement.scrollWidth"))

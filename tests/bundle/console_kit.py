@@ -16,6 +16,7 @@ import uvicorn
 from deltalake import write_deltalake
 
 from jobs.web.command import FRESH_S, application
+from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
 from tables.delta import TABLES, create_missing, table_path
@@ -46,6 +47,7 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     append(tables, "producer_id_metrics", [*rows, *_mallory_metrics(rng)])
     append(tables, "throttle_decisions", [*_mallory_decisions(), _decision(script, 30, 5, {"<b>bold</b>": 5})])
     append(tables, "enforcement_actions", [_lease("applying", 1), _lease("in_force", 2)])
+    append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
     append(tables, "tap_status", [_tap(1, 8), _tap(2, 9), _tap(3, 300)])
     append(tables, "producer_occupancy", list(_occupancy()))
     append(tables, "producer_inits", list(_inits()))
@@ -99,6 +101,13 @@ def _decision(principal: str, minutes_ago: int, refused: int, clients: dict[str,
     }  # fmt: skip
 
 
+def _quota(name: str | None, rate: float) -> dict[str, Any]:
+    return {
+        "entity_type": "user", "entity_name": name, "producer_ids_rate": rate,
+        "updated_at": NOON - timedelta(days=2), "updated_by": "ops",
+    }  # fmt: skip
+
+
 def _lease(state: str, sequence: int) -> dict[str, Any]:
     at = NOON - timedelta(minutes=3) + timedelta(seconds=sequence)
     return {
@@ -128,8 +137,8 @@ def _occupancy() -> Iterator[dict[str, Any]]:
                 yield {
                     "swept_at": NOON - timedelta(hours=hour), "broker_id": broker_id, "topic": topic,
                     "principal": owner, "led_pids": led, "held_pids": held, "open_transactions": 0,
-                    "idle_hours": [held], "estimated_bytes": held * 250, "expiration_ms": 86_400_000,
-                    "missing_replicas": 0,
+                    "idle_hours": [held - 23 * (held // 24), *[held // 24] * 23], "estimated_bytes": held * 250,
+                    "expiration_ms": 86_400_000, "missing_replicas": 0,
                 }  # fmt: skip
 
 
@@ -155,6 +164,7 @@ def large_tables(folder: Path, hours_per_file: int = 24) -> str:
         write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
     names = [f"User:service-{number:04}" for number in range(40)]
     append(tables, "throttle_decisions", [_decision(name, 10, 30, {"rdkafka": 30}) for name in names])
+    append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
     append(tables, "tap_status", [_tap(1, 8)])
     return tables
 
@@ -187,9 +197,16 @@ def _array(values: list[Any] | npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 @contextlib.contextmanager
-def serving(tables: str, access: Access | None = None, fresh_s: float = FRESH_S) -> Iterator[str]:
+def serving(
+    tables: str,
+    access: Access | None = None,
+    fresh_s: float = FRESH_S,
+    *,
+    now: datetime | None = None,
+    editors: Editors | None = None,
+) -> Iterator[str]:
     """Serve a console over tables in a thread; gives its address without a slash at the end."""
-    app = application(ConsoleData(tables), access or Access(), lambda: NOW, fresh_s)
+    app = application(ConsoleData(tables), access or Access(), lambda: now or NOW, fresh_s, editors=editors)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -3,8 +3,6 @@
 `PID_QUOTA_SCREENSHOTS=docs/img` renews the pictures of the docs.
 """
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,13 +17,15 @@ PAGES = {
     "overview": "#/",
     "throttled": "#/throttled",
     "headroom": "#/headroom",
+    "decisions": "#/decisions",
+    "leases": "#/leases",
+    "quotas": "#/quotas",
     "occupancy": "#/occupancy",
     "principal": "#/principal?name=User%3Amallory&hours=6",
 }
 LOOKS = {"light": (WIDE, False), "dark": (WIDE, True), "phone": (PHONE, False)}
 ENTER, ESCAPE, TAB = "\ue007", "\ue00c", "\ue004"
 LARGEST_PICTURE = 150_000
-WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 
 MISSING = " and no ".join(browser_kit.lacks())
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"no {MISSING}: apt-get install chromium chromium-driver")
@@ -60,16 +60,6 @@ def page(browser: Browser, console: str) -> Browser:
     return browser
 
 
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("pictures")
-    yield folder
-    # Only those that a page of the docs shows.
-    for shown in WISHED.glob("console-*.png") if WISHED else ():
-        if (folder / shown.name).exists():
-            shutil.copy(folder / shown.name, shown)
-
-
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", PAGES)
 def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(
@@ -84,6 +74,7 @@ def test_each_page_shows_without_a_complaint_or_a_sideways_scroll(
     assert browser.width_of_content() <= size[0]
     if name in ("overview", "principal", "occupancy"):
         wait_for(lambda: browser.words(".chart canvas"), "the chart")
+    assert browser.faults() == []
     picture = pictures / f"console-{name}-{look}.png"
     browser.picture(picture)
     assert picture.stat().st_size < LARGEST_PICTURE
@@ -111,6 +102,7 @@ class TestContent:
     def test_a_link_leads_to_a_principal_with_its_charts(self, page: Browser) -> None:
         page.click("main table a")
         wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
+        assert any("Find out why the process ends" in words for words in page.words(".remedy"))
         wait_for(lambda: len(page.words(".chart .uplot")) == 5, "the five charts")
         assert page.words(".chart[aria-label*='quota 20']")
         text = page.text()
@@ -152,11 +144,11 @@ class TestKeyboard:
         page.driver.execute_script("document.activeElement.blur(); window.getSelection().removeAllRanges()")
         page.driver.execute_script("document.querySelector('.skip').focus()")
         order = [page.focused()]
-        for _ in range(6):
+        pages = ["Overview", "Throttled", "Headroom", "Decisions", "Leases", "Quotas", "Occupancy"]
+        for _ in range(len(pages) + 2):
             page.press(TAB)
             order.append(page.focused())
-        wanted = ["Skip to content", "pid-quota", "Overview", "Throttled", "Headroom", "Occupancy", "Find a principal"]
-        assert order == wanted
+        assert order == ["Skip to content", "pid-quota", *pages, "Find a principal"]
         outline = page.driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
 
@@ -191,9 +183,7 @@ def test_a_refresh_keeps_the_focus_and_the_place(page: Browser) -> None:
     page.go("#/headroom")
     page.driver.execute_script("document.querySelector('main a').focus()")
     before = page.focused()
-    page.driver.execute_script("document.querySelector('main h1').textContent = 'old'")
-    page.driver.execute_script("document.dispatchEvent(new Event('visibilitychange'))")
-    wait_for(lambda: page.words("h1") != ["old"], "the refresh")
+    page.refresh()
     assert page.focused() == before == "User:mallory"
 
 

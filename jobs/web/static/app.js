@@ -3,26 +3,32 @@
 import { adoptCharts } from "./charts.js";
 import { h } from "./dom.js";
 import { clock } from "./format.js";
+import { decisions, leases } from "./history.js";
+import { occupancy } from "./occupancy.js";
 import { principal } from "./principal.js";
-import { headroom, occupancy, overview, throttled } from "./views.js";
+import { quotas } from "./quotas.js";
+import { headroom, nowhere, overview, throttled } from "./views.js";
 
-const PAGES = { overview, throttled, headroom, occupancy, principal };
+const PAGES = { overview, throttled, headroom, decisions, leases, quotas, occupancy, principal };
 const REFRESH_MS = 10_000;
 const main = document.querySelector("#main");
 const trouble = document.querySelector("#trouble");
+const stale = document.querySelector("#stale");
+const pause = document.querySelector("#pause");
 const search = document.querySelector("#search");
 const box = search.elements.q;
 
 let refreshMs = REFRESH_MS;
 let turn = 0;
 let timer = null;
+let paused = false;
 let matches = [];
 let moves = 0;
 
 function where() {
   const [path, query = ""] = location.hash.slice(1).split("?", 2);
   const name = path.replace(/^\//, "") || "overview";
-  return { name: name in PAGES ? name : "overview", query: Object.fromEntries(new URLSearchParams(query)) };
+  return { name, query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
 async function get(name, query = {}) {
@@ -48,14 +54,27 @@ async function show({ refreshed = false } = {}) {
   }
   if (!refreshed) main.setAttribute("aria-busy", "true");
   try {
-    const { page, title, content, matches: found = [] } = await PAGES[name](get, query);
+    const make = Object.hasOwn(PAGES, name) ? PAGES[name] : () => nowhere(name, Object.keys(PAGES));
+    // Each page knows whether the stream still lives, since silence looks like calm.
+    const freshness = get("freshness");
+    freshness.catch(() => {});
+    const fetched = async (...asked) => {
+      const [page, fresh] = await Promise.all([get(...asked), freshness]);
+      return { ...page, fresh };
+    };
+    const [{ page, title, content, news = "", matches: found = [] }, fresh] =
+      await Promise.all([make(fetched, query, { again: () => show({ refreshed: true }) }), freshness]);
     if (mine !== turn) return;
-    render(content, refreshed);
+    warn(fresh);
+    if (!refreshed || !isBeingRead()) render(content, refreshed);
     refreshMs = page.refresh_ms ?? REFRESH_MS;
     matches = found;
     document.title = `${title} · pid-quota`;
-    document.querySelector("#source").textContent = page.tables;
-    document.querySelector("#asof").textContent = `as of ${clock(page.now)} UTC`;
+    document.querySelector("#source").textContent = page.tables ?? "";
+    document.querySelector("#asof").textContent = page.now ? `as of ${clock(page.now)} UTC` : "";
+    // Screen readers are told what changes, not what time it is.
+    const said = document.querySelector("#news");
+    if (said.textContent !== news) said.textContent = news;
     trouble.hidden = true;
     // For the tests and the bench: how long the first page took.
     if (performance.getEntriesByName("shown").length === 0) performance.mark("shown");
@@ -67,15 +86,49 @@ async function show({ refreshed = false } = {}) {
   }
   main.removeAttribute("aria-busy");
   main.dataset.shows = location.hash;
-  timer = setTimeout(() => show({ refreshed: true }), refreshMs);
+  if (!paused && !document.hidden) timer = setTimeout(() => show({ refreshed: true }), refreshMs);
 }
 
+function warn(fresh) {
+  document.body.classList.toggle("stale", fresh.stale);
+  stale.hidden = !fresh.stale;
+  const text = fresh.stale ? [h("b", {}, sentence(fresh.warning)), " Look with ", ...fresh.look.flatMap((command, index) => [index ? ", then " : "", h("code", {}, command)]), "."] : [];
+  if (stale.textContent !== text.map((each) => each.textContent ?? each).join("")) stale.replaceChildren(...text);
+}
+
+const sentence = (text) => text[0].toUpperCase() + text.slice(1);
+
+// Text that somebody has marked would be lost.
+function isBeingRead() {
+  const selection = getSelection();
+  return !selection.isCollapsed && main.contains(selection.anchorNode);
+}
+
+const keyOf = (element) => element.dataset.key ?? element.id ?? "";
+const sameAs = (one) => (other) => other.tagName === one.tagName
+  && (keyOf(one) ? keyOf(other) === keyOf(one) : other.getAttribute("href") === one.getAttribute("href"));
+
+// What each text box held when it was made: what differs was typed since.
+let held = new Map();
+
 function render(content, refreshed) {
-  // A refresh must not move what is being read: the focus and the scroll stay.
-  const focused = refreshed && main.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  // A refresh must not move what is being read, nor take what is being typed: focus, text, caret and scroll stay.
+  const before = refreshed && main.contains(document.activeElement) ? document.activeElement : null;
+  const caret = before?.tagName === "INPUT" ? before.selectionStart : null;
+  const typed = refreshed ? [...held].filter(([input, text]) => input.value !== text) : [];
   main.replaceChildren(...content.flat().filter(Boolean));
   adoptCharts();
-  if (focused) [...main.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+  const boxes = [...main.querySelectorAll("input:not([type=range])")];
+  held = new Map(boxes.map((input) => [input, input.value]));
+  for (const [old] of typed) {
+    const same = boxes.find(sameAs(old));
+    if (same) same.value = old.value;
+  }
+  if (before) {
+    const after = [...main.querySelectorAll("a, button, input, summary")].find(sameAs(before));
+    (after ?? main).focus({ preventScroll: true });
+    if (after && caret !== null) after.setSelectionRange(caret, caret);
+  }
   if (!refreshed) {
     window.scrollTo(0, 0);
     if (document.activeElement === document.body) main.focus({ preventScroll: true });
@@ -89,7 +142,13 @@ window.addEventListener("hashchange", () => {
 document.addEventListener("visibilitychange", () => {
   // Nobody looks: nobody asks.
   if (document.hidden) clearTimeout(timer);
-  else show({ refreshed: true });
+  else if (!paused) show({ refreshed: true });
+});
+pause.addEventListener("click", () => {
+  paused = !paused;
+  pause.textContent = paused ? "Resume updates" : "Pause updates";
+  clearTimeout(timer);
+  if (!paused) show({ refreshed: true });
 });
 
 box.addEventListener("input", () => {
@@ -107,7 +166,8 @@ search.addEventListener("submit", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "/" && document.activeElement !== box) {
+  const typing = document.activeElement.tagName === "INPUT" && document.activeElement.type !== "range";
+  if (event.key === "/" && !typing) {
     event.preventDefault();
     box.focus();
     box.select();
@@ -116,6 +176,10 @@ document.addEventListener("keydown", (event) => {
     if (document.activeElement === box) {
       box.value = "";
       box.blur();
+    } else if (typing) {
+      // A draft is not left by accident.
+      document.activeElement.blur();
+      return;
     }
     goBack();
   }

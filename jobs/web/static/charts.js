@@ -19,16 +19,17 @@ export function adoptCharts() {
   made = [];
 }
 
-// A chart. `series` are { label, values, colour, kind: "line" | "bar" | "dash" | "step", show }; `spans` are [from, to]
-// in ms that are tinted red; `times` in ms. Values are by column, null where there is none.
-export function chart({ title, times, series, spans = [], range = null, unit = compact, height = 210 }) {
+// A chart. `series` are { label, values, told, colour, kind: "line" | "bar" | "dash" | "step", show }: the legend tells
+// `told`, where it is not what is drawn. `spans` are [from, to] in ms that are tinted red, `unknown` is one that is tinted
+// grey: nothing is known of it. `times` in ms. Values are by column, null where there is none.
+export function chart({ title, times, series, spans = [], unknown = null, range = null, unit = compact, height = 210 }) {
   const box = h("div", { class: "chart", role: "img", "aria-label": describe(title, series, unit) });
   const entry = { plot: null, watch: null };
   const draw = () => {
     const width = Math.floor(box.clientWidth);
     if (width === 0) return;
     entry.plot?.destroy();
-    entry.plot = new window.uPlot(options({ series, spans, range, unit, height, width }),
+    entry.plot = new window.uPlot(options({ series, spans, unknown, range, unit, height, width }),
       [times.map((at) => at / 1000), ...series.map((each) => each.values)], box);
   };
   entry.redraw = draw;
@@ -49,11 +50,11 @@ dark.addEventListener("change", () => drawn.forEach(({ redraw }) => redraw()));
 
 // What a screen reader says in place of the picture.
 function describe(title, series, unit) {
-  const newest = series.map((each) => `${each.label} ${unit(each.values.findLast((value) => value !== null) ?? null)}`);
+  const newest = series.map((each) => `${each.label} ${unit((each.told ?? each.values).findLast((value) => value !== null) ?? null)}`);
   return `${title}. Newest: ${newest.join(", ")}`;
 }
 
-function options({ series, spans, range, unit, height, width }) {
+function options({ series, spans, unknown, range, unit, height, width }) {
   const quiet = colour("quiet");
   const axis = { stroke: quiet, font: "12px system-ui, sans-serif", ticks: { show: false } };
   const grid = { stroke: colour("line"), width: 1 };
@@ -73,7 +74,7 @@ function options({ series, spans, range, unit, height, width }) {
       { ...axis, grid, size: 54, values: (_plot, splits) => splits.map((value) => unit(value)) },
     ],
     series: [{ label: "UTC", value: (_plot, at) => (at === null ? "" : clock(at * 1000)) }, ...series.map((each) => line(each, unit))],
-    hooks: { drawClear: [(plot) => tint(plot, spans)], ready: [newest], setCursor: [newest] },
+    hooks: { drawClear: [(plot) => tint(plot, spans, "red-wash"), (plot) => tint(plot, unknown ? [unknown] : [], "grey-wash")], ready: [newest], setCursor: [newest] },
   };
 }
 
@@ -85,9 +86,9 @@ const TICKS = [
   [1, "{HH}:{mm}:{ss}", "\n{MMM} {D}", null, "\n{MMM} {D}", null, null, null, 1],
 ];
 
-function line({ label, values, colour: name, kind = "line", show = true }, unit) {
+function line({ label, values, told = values, colour: name, kind = "line", show = true }, unit) {
   const stroke = colour(name);
-  const common = { label, stroke, show, width: 1.75, value: (_plot, value) => unit(value), spanGaps: false };
+  const common = { label, stroke, show, width: 1.75, value: (_plot, value, _series, index) => unit(told[index] ?? (index === null ? null : value)), spanGaps: false };
   if (kind === "bar") {
     return { ...common, width: 0, fill: stroke, points: { show: false }, paths: window.uPlot.paths.bars({ size: [0.8, 14], align: -1 }) };
   }
@@ -105,11 +106,11 @@ function newest(plot) {
   if (plot.cursor.idx === null || plot.cursor.idx === undefined) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
 }
 
-// The times under throttle, behind everything else.
-function tint(plot, spans) {
+// Times that differ from others, behind everything else.
+function tint(plot, spans, wash) {
   const { ctx, bbox } = plot;
   ctx.save();
-  ctx.fillStyle = colour("red-wash");
+  ctx.fillStyle = colour(wash);
   for (const [from, to] of spans) {
     const left = Math.max(bbox.left, plot.valToPos(from / 1000, "x", true));
     const right = Math.min(bbox.left + bbox.width, plot.valToPos(to / 1000, "x", true));

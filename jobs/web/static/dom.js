@@ -13,36 +13,95 @@ export function h(tag, properties = {}, ...children) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// A bar of use: an SVG, since the page's policy forbids style attributes.
-export function meter(share, over) {
+function shape(kind, x, width) {
+  const rect = document.createElementNS(SVG, "rect");
+  for (const [name, value] of Object.entries({ class: kind, x, width, height: 6 })) rect.setAttribute(name, value);
+  return rect;
+}
+
+// Where a share of the quota is on a meter of 100: the quota is the middle, and ten times the quota the end.
+export function meterPlace(share) {
+  if (!(share > 0)) return 0;
+  return share <= 1 ? Math.max(1, share * 50) : Math.min(100, 50 + 50 * Math.log10(share));
+}
+
+// A bar of use with a mark at the quota: an SVG, since the page's policy forbids style attributes.
+export function meter(share, held) {
   const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("class", over ? "meter over" : "meter");
+  svg.setAttribute("class", held ? "meter held" : share > 1 ? "meter over" : "meter");
   svg.setAttribute("viewBox", "0 0 100 6");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("aria-hidden", "true");
-  for (const [kind, width] of [["track", 100], ["fill", Math.max(share > 0 ? 1 : 0, Math.min(1, share ?? 0) * 100)]]) {
-    const rect = document.createElementNS(SVG, "rect");
-    rect.setAttribute("class", kind);
-    rect.setAttribute("width", width);
-    rect.setAttribute("height", 6);
-    svg.append(rect);
-  }
+  svg.append(shape("track", 0, 100), shape("fill", 0, meterPlace(share)), shape("mark", 49.2, 1.6));
   return svg;
 }
 
-// A table. A column is { head, cell(row), number, wide }: `wide` ones give way on a phone.
-export function table(columns, rows, { caption, empty = "Nothing." } = {}) {
+// How each table is sorted, by its name: it outlives a refresh.
+const orders = new Map();
+
+function ordered(rows, columns, order) {
+  const by = columns.find((column) => column.head === order?.head)?.by;
+  if (!by) return rows;
+  const sign = order.down ? -1 : 1;
+  return rows.toSorted((one, other) => {
+    const [a, b] = [by(one), by(other)];
+    const [noA, noB] = [a === null || a === undefined, b === null || b === undefined];
+    // What is not known comes last in either direction.
+    if (noA || noB) return Number(noA) - Number(noB);
+    return sign * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
+  });
+}
+
+// A table. A column is { head, cell(row), by(row), number, wide, nowrap }: with `by` one can sort by it, `wide` ones
+// give way on a phone. `name` is what its order is kept by; `limit` rows are shown.
+export function table(columns, rows, { caption, empty = "Nothing.", name = "", limit = Infinity } = {}) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
-  const kind = (column) => [column.number && "number", column.wide && "wide"].filter(Boolean).join(" ") || null;
-  const head = columns.map((column) => h("th", { scope: "col", class: kind(column) }, column.head));
-  const body = rows.map((row) =>
-    h("tr", { class: row.throttled_now ? "throttled" : null },
-      columns.map((column) => h("td", { class: kind(column) }, column.cell(row)))));
-  return h("table", {}, caption && h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body));
+  const kind = (column) => [column.number && "number", column.wide && "wide", column.nowrap && "nowrap"].filter(Boolean).join(" ") || null;
+  const body = h("tbody");
+  const heads = columns.map((column) => {
+    const sortable = name && column.by && rows.length > 1;
+    const press = () => {
+      const order = orders.get(name);
+      // Numbers are asked for from the top.
+      orders.set(name, { head: column.head, down: order?.head === column.head ? !order.down : Boolean(column.number) });
+      fill();
+    };
+    const label = sortable
+      ? h("button", { type: "button", class: "sort", "data-key": `${name}/${column.head}`, onclick: press }, column.head)
+      : column.head;
+    return h("th", { scope: "col", class: kind(column) }, label);
+  });
+  const fill = () => {
+    const order = orders.get(name);
+    heads.forEach((head, index) => {
+      if (columns[index].head === order?.head) head.setAttribute("aria-sort", order.down ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    });
+    body.replaceChildren(...ordered(rows, columns, order).slice(0, limit).map((row) =>
+      h("tr", { class: row.throttled_now ? "throttled" : null },
+        columns.map((column) => h("td", { class: kind(column) }, column.cell(row))))));
+  };
+  fill();
+  return h("table", {}, caption && h("caption", {}, caption), h("thead", {}, h("tr", {}, heads)), body);
+}
+
+// Which disclosures are open, by key: they outlive a refresh.
+const opened = new Set();
+
+export function disclosure(key, summary, ...children) {
+  const element = h("details", { open: opened.has(key) }, h("summary", { "data-key": key }, summary), ...children);
+  element.addEventListener("toggle", () => (element.open ? opened.add(key) : opened.delete(key)));
+  return element;
 }
 
 export function section(title, ...children) {
   return h("section", {}, h("h2", {}, title), ...children);
+}
+
+// Links that choose a time span; `link(hours)` makes their address.
+export function spans(choices, chosen, link, ...more) {
+  return h("nav", { class: "spans", "aria-label": "Time span" },
+    choices.map(([hours, label]) => h("a", { href: link(hours), "aria-current": hours === chosen && "true" }, label)), ...more);
 }
 
 // Figures with their names; a figure is [name, value, note, alarm].

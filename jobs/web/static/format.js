@@ -21,6 +21,10 @@ export function percent(share) {
   return share >= 10 ? `${fine.format(share)} ×` : `${whole.format(share * 100)} %`;
 }
 
+export function plural(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 export function bytes(value) {
   if (value === null || value === undefined) return NONE;
   for (const unit of ["B", "kB", "MB", "GB"]) {

@@ -1,26 +1,47 @@
 // One principal's page: its new producer ids against its quota over time, and what was decided about it.
 
 import { chart } from "./charts.js";
-import { figures, h, section, table } from "./dom.js";
+import { disclosure, figures, h, section, spans, table } from "./dom.js";
 import { bytes, compact, count, duration, moment, NONE, percent, visible } from "./format.js";
+import { LEASE_COLUMNS } from "./history.js";
+import { none, principalLink } from "./views.js";
 
 const SPANS = [[0.1, "6 min"], [1, "1 h"], [6, "6 h"], [24, "24 h"], [168, "7 d"], [720, "30 d"]];
 
 export async function principal(get, { name = "", hours = "24", broker = "" }) {
   const page = await get("principal", { name, hours, broker });
   const held = page.throttles.some(([from, to]) => from <= Date.parse(page.now) && Date.parse(page.now) < to);
+  if (page.similar) return unseen(page);
+  const all = (path) => h("p", {}, h("a", { href: `#/${path}?${new URLSearchParams({ hours: 720, name })}` }, `All ${path} of 30 days`));
   return {
     page,
     title: visible(name),
+    news: held ? "throttled" : "",
     content: [
       h("h1", {}, visible(name), held && [" ", h("span", { class: "held" }, "throttled")]),
       choices(page),
       current(page, held),
+      section("Diagnosis, last 24 h", ...diagnosis(page.churn)),
       ...charts(page),
-      h("div", { class: "pair" },
-        section("Decisions", decisions(page)),
-        h("div", {}, section("Clients that were refused", clients(page)), section("Diagnosis, last 24 h", diagnosis(page.churn)),
-          section("Client quotas set for it", leases(page)))),
+      h("div", { class: "pair" }, section("Decisions", decisions(page), all("decisions")),
+        section("Clients that were refused", clients(page))),
+      section("Client quotas set for it", table(LEASE_COLUMNS(page.now), page.leases, { name: "its leases", empty: "None." }), all("leases")),
+    ],
+  };
+}
+
+// No row names it: most often it is mistyped, or older than the time that is shown.
+function unseen(page) {
+  const days = page.hours < 720;
+  return {
+    page,
+    title: visible(page.principal),
+    content: [
+      h("h1", {}, visible(page.principal)),
+      choices(page),
+      h("p", { class: "empty" }, none(page, "No row of this time names it.")),
+      page.similar.length > 0 && h("p", {}, "Did you mean ", page.similar.flatMap((name, index) => [index ? ", " : "", principalLink(name)]), "?"),
+      days && h("p", {}, "Or look further back: ", h("a", { href: link(page, { hours: 720 }) }, "30 d"), "."),
     ],
   };
 }
@@ -33,33 +54,32 @@ function link(page, change) {
 }
 
 function choices(page) {
-  const spans = SPANS.map(([hours, label]) =>
-    h("a", { href: link(page, { hours }), "aria-current": hours === page.hours && "true" }, label));
   const brokers = page.brokers.map((id) =>
     h("a", { href: link(page, { broker: id }), "aria-current": id === page.broker_id && "true" }, `broker ${id}`));
-  return h("nav", { class: "spans", "aria-label": "Time span" }, spans,
-    brokers.length > 0 && [h("span", { class: "quiet" }, "·"), brokers]);
+  return spans(SPANS, page.hours, (hours) => link(page, { hours }), brokers.length > 0 && h("span", { class: "quiet" }, "·"), ...brokers);
 }
 
-function current({ now_row: row, window_seconds }, held) {
-  if (!row) return h("p", { class: "empty" }, "No rows in this time.");
+function current(page, held) {
+  const { now_row: row, window_seconds, fresh } = page;
+  if (!row) return h("p", { class: "empty" }, none(page, "No rows in this time."));
   return figures([
     [`New PIDs in ${duration(window_seconds).replace("60 min", "1 h")}`, count(row.new_pids_window),
       row.quota === null ? "no quota" : `${percent(row.used_share)} of ${compact(row.quota)} (${row.quota_source})`, held],
-    ["Tokens", count(row.tokens_now), row.throttle_time_ms_now > 0 ? `0 again in ${duration(row.throttle_time_ms_now / 1000)}` : null],
+    ["Tokens", fresh.stale ? NONE : count(row.tokens_now), fresh.stale ? "not known" : row.throttle_time_ms_now > 0 ? `0 again in ${duration(row.throttle_time_ms_now / 1000)}` : null],
     ["Remembered PIDs", compact(row.active_pids), row.saturated ? "saturated" : row.phase],
     ["Last row", duration(row.age_seconds), "ago"],
   ]);
 }
 
 function charts(page) {
-  const { timeline: line, counts: news, throttles: spans } = page;
+  const { counts: news, throttles: spans, fresh } = page;
+  const line = fresh.stale ? before(page.timeline, Date.parse(fresh.last_row_at)) : page.timeline;
   if (line.at_ms.length === 0) return [];
   // What began lately fills more than the right edge: at least a third of the time is shown.
   const now = Date.parse(page.now);
   const first = line.at_ms[0] - (now - line.at_ms[0]) / 20;
   const range = [Math.max(page.since_ms, Math.min(first, now - page.hours * 1_200_000)), now];
-  const common = { times: line.at_ms, spans, range };
+  const common = { times: line.at_ms, spans, range, unknown: fresh.stale ? [Date.parse(fresh.last_row_at), now] : null };
   const both = news.admitted_pids.map((admitted, index) => admitted + news.refused_pids[index]);
   const hasQuota = line.quota.some((value) => value !== null);
   return [
@@ -73,7 +93,7 @@ function charts(page) {
     section("New producer ids, admitted and refused", chart({
       ...common, times: news.at_ms, title: "New producer ids", height: 170,
       series: [
-        { label: "with refused", values: both, colour: "second", kind: "bar" },
+        { label: "refused", values: both, told: news.refused_pids, colour: "second", kind: "bar" },
         { label: "admitted", values: news.admitted_pids, colour: "accent", kind: "bar" },
       ],
     })),
@@ -84,18 +104,24 @@ function charts(page) {
   ];
 }
 
+// The lines up to a time: what follows is drawn from silence, which tells nothing of a stream that ended.
+function before(columns, end) {
+  const kept = columns.at_ms.filter((at) => at <= end).length;
+  return Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values.slice(0, kept)]));
+}
+
 function small(title, common, series) {
   return section(title, chart({ ...common, title, height: 150, series: [{ colour: "accent", ...series }] }));
 }
 
-function decisions({ decisions: rows, now }) {
+function decisions(page) {
   return table([
-    { head: "At", cell: (row) => moment(row.decided_at, now) },
-    { head: "Action", cell: (row) => row.action.toLowerCase() },
-    { head: "For", number: true, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
-    { head: "Refused", number: true, cell: (row) => count(row.refused_pids) },
-    { head: "Quota", number: true, wide: true, cell: (row) => compact(row.quota) },
-  ], rows.slice(0, 20), { empty: "None in this time." });
+    { head: "At", nowrap: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, page.now) },
+    { head: "Action", by: (row) => row.action, cell: (row) => row.action.toLowerCase() },
+    { head: "For", number: true, by: (row) => row.throttle_time_ms, cell: (row) => (row.action === "THROTTLE" ? duration(row.throttle_time_ms / 1000) : NONE) },
+    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
+    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+  ], page.decisions, { name: "its decisions", limit: 10, empty: none(page, "None in this time.") });
 }
 
 // A decision counts what its episode refused so far, so the newest one says it for the episode.
@@ -108,26 +134,33 @@ function clients({ decisions: rows }) {
   ], found, { empty: "None in this time." });
 }
 
+// Each client with what it does, how that is known, and the fix, as `pid-quota why` tells it.
 function diagnosis(rows) {
-  return table([
-    { head: "Client", cell: (row) => visible(row.client ?? NONE) },
-    { head: "Looks like", cell: (row) => (hasJustBegun(row) ? "has just begun" : row.kind) },
-    { head: "New PIDs", number: true, cell: (row) => count(row.new_pids) },
-    { head: "Per h", number: true, wide: true, cell: (row) => count(row.pids_per_hour) },
-  ], rows, { empty: "No requests for producer ids were seen." });
+  if (rows.length === 0) return [h("p", { class: "empty" }, "No requests for producer ids were seen.")];
+  const ill = rows.filter((row) => row.fixes.length > 0);
+  return [
+    table([
+      { head: "Client", by: (row) => row.client, cell: (row) => visible(row.client ?? NONE) },
+      { head: "Looks like", by: (row) => row.text, cell: (row) => (hasJustBegun(row) ? "has just begun" : visible(row.text)) },
+      { head: "New PIDs", number: true, by: (row) => row.new_pids, cell: (row) => count(row.new_pids) },
+      { head: "Per h", number: true, wide: true, by: (row) => row.pids_per_hour, cell: (row) => count(row.pids_per_hour) },
+    ], rows, { name: "diagnosis" }),
+    ...ill.flatMap((row) => row.fixes.map((fix) => remedy(row, fix))),
+  ];
+}
+
+function remedy(row, fix) {
+  const sure = row.fixes.length === 1;
+  const how = [["Java", fix.java], ["Python", fix.python], ["librdkafka", fix.librdkafka]];
+  return h("div", { class: "remedy" },
+    h("p", {}, h("b", {}, visible(row.client ?? NONE)), sure ? ": " : `, if ${fix.kind}: `, visible(fix.summary)),
+    disclosure(`fix/${row.client}/${fix.kind}`, "How, and how this is known",
+      h("dl", { class: "how" }, how.map(([library, words]) => [h("dt", {}, library), h("dd", {}, visible(words))])),
+      h("p", {}, `Evidence: ${visible(row.evidence)}.`),
+      row.decides && h("p", {}, `What decides: ${visible(row.decides)}`)));
 }
 
 // What opens its producers at its start looks the same for half a minute.
 function hasJustBegun(row) {
   return row.kind === "healthy" && row.new_pids >= 5 && row.span_seconds <= 30;
-}
-
-function leases({ leases: rows, now }) {
-  const entity = (row) => [row.entity_user, row.entity_client_id, row.entity_ip].filter(Boolean).map(visible).join(" / ");
-  return table([
-    { head: "Entity", cell: entity },
-    { head: "Quota", cell: (row) => (["hold", "refuse"].includes(row.quota_key) ? row.quota_key : `${row.quota_key} = ${row.new_value ?? NONE}`) },
-    { head: "State", cell: (row) => h("span", { class: "nowrap" }, row.in_force_now ? h("span", { class: "held" }, "in force") : row.state) },
-    { head: "Until", number: true, wide: true, cell: (row) => moment(row.until, now) },
-  ], rows, { empty: "None." });
 }

@@ -1,8 +1,9 @@
-// The pages about all principals: overview, throttled, headroom, occupancy. Each fetches and returns its elements.
+// The pages about all principals: overview, throttled, headroom, and the one for a wrong address. Each fetches and
+// returns its elements.
 
 import { chart } from "./charts.js";
 import { facts, figures, h, meter, section, table } from "./dom.js";
-import { bytes, compact, count, duration, moment, percent, visible } from "./format.js";
+import { compact, count, duration, moment, NONE, percent, plural, visible } from "./format.js";
 
 const SHOWN = 200;
 
@@ -11,13 +12,18 @@ export function principalLink(name) {
 }
 
 // A principal's name, with its broker where each broker has a budget of its own.
-function who(row) {
+export function who(row) {
   return row.broker_id === null || row.broker_id === undefined
     ? principalLink(row.principal)
     : [principalLink(row.principal), " ", h("span", { class: "tag" }, `broker ${row.broker_id}`)];
 }
 
-const PRINCIPAL = { head: "Principal", cell: who };
+export const PRINCIPAL = { head: "Principal", by: (row) => row.principal, cell: who };
+
+// What is said where there is no row: nothing, if the stream lives, else that nobody knows.
+export function none({ fresh }, calm) {
+  return fresh.stale ? `Not known: ${fresh.warning.split(": is")[0]}.` : calm;
+}
 
 export function remedies(missing, names) {
   return names.filter((name) => missing[name]).map((name) => h("p", { class: "remedy" }, missing[name]));
@@ -28,58 +34,83 @@ export async function overview(get) {
   return {
     page,
     title: "Overview",
+    news: throttledNews(page),
     content: [
       h("h1", {}, "Cluster"),
       ...remedies(page.missing, ["producer_id_metrics"]),
       totals(page),
-      section("New producer ids per interval, last 6 h", intervals(page)),
+      section("Throttled now", throttledTable(page, { name: "overview throttled", limit: 8 }),
+        page.throttled.length > 8 && h("p", {}, h("a", { href: "#/throttled" }, `All ${page.throttled.length}`))),
+      intervals(page),
+      section("Top offenders, last 24 h", offenders(worst)),
       h("div", { class: "pair" },
-        section("Throttled now", throttledTable(page.throttled.slice(0, 8), page.now),
-          page.throttled.length > 8 && h("p", {}, h("a", { href: "#/throttled" }, `All ${page.throttled.length}`))),
-        section("Stream", health(page.health, page.now), taps(page.taps))),
-      section("Top offenders, last 24 h", offenders(worst.offenders, page.now)),
+        section("Stream", health(page)),
+        section("Taps", taps(page.taps))),
     ],
   };
 }
 
-function totals({ totals: sum, per_minute, throttled, health: stream, window_seconds }) {
-  const inWindow = `New PIDs in ${duration(window_seconds).replace("60 min", "1 h")}`;
+function throttledNews(page) {
+  return page.fresh.stale ? "Who is throttled is not known" : `${plural(page.throttled.length, "principal")} throttled`;
+}
+
+// Figures of now; with a silent stream nobody knows them.
+function totals({ totals: sum, per_minute: perMinute, throttled, health: stream, window_seconds: windowSeconds, fresh }) {
+  const inWindow = `New PIDs in ${duration(windowSeconds).replace("60 min", "1 h")}`;
+  const now = (value, note) => (fresh.stale ? [NONE, "not known"] : [value, note]);
   return figures([
-    ["New PIDs per minute", compact(per_minute), "last full interval"],
-    [inWindow, compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`],
-    ["Throttled now", count(throttled.length), null, throttled.length > 0],
-    ["Above 80 % of quota", count(sum.near_quota), sum.without_quota ? `${count(sum.without_quota)} without quota` : null],
-    ["Principals", compact(stream.principals), "seen in 1 h"],
+    ["New PIDs per minute", ...now(compact(perMinute), "last full interval")],
+    [inWindow, ...now(compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`)],
+    ["Throttled now", ...now(count(throttled.length), null), !fresh.stale && throttled.length > 0],
+    ["Above 80 % of quota", ...now(count(sum.near_quota), sum.without_quota ? `${count(sum.without_quota)} without quota` : null)],
+    ["Principals", ...now(compact(stream.principals), "seen in 1 h")],
   ]);
 }
 
-function intervals({ intervals: data, now, interval_seconds }) {
-  if (data.at_ms.length === 0) return h("p", { class: "empty" }, "No rows in the last 6 hours.");
-  const end = Date.parse(now);
-  // Bars stand on each other: the taller, drawn first, is the sum.
+const LOOKS_BACK_MS = [600_000, 1_800_000, 3_600_000, 10_800_000, 21_600_000];
+
+function intervals(page) {
+  const { intervals: data, now, step_seconds: step, fresh } = page;
+  if (data.at_ms.length === 0) {
+    return section("New producer ids, last 6 h", h("p", { class: "empty" }, none(page, "No rows in the last 6 hours.")));
+  }
+  const end = Math.max(Date.parse(now), data.at_ms.at(-1));
+  // The heading names the time that is drawn: the shortest of a few that holds all bars, each of which ends at its time.
+  const begin = data.at_ms[0] - 1000 * step;
+  const back = LOOKS_BACK_MS.find((span) => begin >= end - span) ?? LOOKS_BACK_MS.at(-1);
   const both = data.admitted_pids.map((admitted, index) => admitted + data.refused_pids[index]);
-  return chart({
-    title: `New producer ids per ${duration(interval_seconds)}`,
+  const per = duration(step).replace("60 s", "minute");
+  return section(`New producer ids per ${per}, last ${duration(back / 1000).replace("60 min", "1 h")}`, chart({
+    title: `New producer ids per ${per}`,
     times: data.at_ms,
-    range: [Math.min(data.at_ms[0] - 1000 * interval_seconds, end - 600_000), Math.max(end, data.at_ms.at(-1))],
+    range: [Math.min(begin, end - back), end],
+    unknown: fresh.stale ? [Date.parse(fresh.last_row_at), end] : null,
+    // Bars stand on each other: the taller, drawn first, is the sum, and the legend tells its upper part.
     series: [
-      { label: "with refused", values: both, colour: "second", kind: "bar" },
+      { label: "refused", values: both, told: data.refused_pids, colour: "second", kind: "bar" },
       { label: "admitted", values: data.admitted_pids, colour: "accent", kind: "bar" },
     ],
-  });
+  }));
 }
 
-function throttledTable(rows, now) {
+const clients = (row) => Object.entries(row.client_ids ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
+  .map(([client, refused]) => h("div", {}, `${visible(client)} `, h("small", {}, count(refused))));
+
+function throttledTable(page, options) {
+  const { now } = page;
   return table([
     PRINCIPAL,
-    { head: "Ends in", number: true, cell: (row) => h("span", { class: "held" }, duration(row.seconds_left)) },
-    { head: "Refused", number: true, cell: (row) => count(row.refused_pids) },
-    { head: "Quota", number: true, cell: (row) => compact(row.quota) },
-    { head: "Since", number: true, wide: true, cell: (row) => moment(row.decided_at, now) },
-  ], rows, { empty: "Nobody is throttled." });
+    { head: "Ends in", number: true, by: (row) => row.seconds_left, cell: (row) => h("span", { class: "held" }, duration(row.seconds_left)) },
+    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
+    { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+    { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
+    { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
+    { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
+    { head: "Client ids (refused)", wide: true, cell: clients },
+  ], page.throttled, { empty: none(page, "Nobody is throttled."), ...options });
 }
 
-function health(stream, now) {
+function health({ health: stream, now }) {
   return facts([
     ["Newest row", stream.newest_row_at ? `${moment(stream.newest_row_at, now)} (${duration(stream.silent_seconds)} ago)` : "none"],
     ["Refused PIDs, 1 h", count(stream.refused_hour)],
@@ -94,45 +125,33 @@ function health(stream, now) {
 function taps(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "No tap has reported in 24 h.");
   return table([
-    { head: "Broker", cell: (row) => `${row.broker_id}` },
-    { head: "Tap", cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : "silent") },
+    { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
+    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : "silent") },
     { head: "Last report", number: true, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
     { head: "Unplaced", number: true, cell: (row) => percent(row.unplaced_share) },
-  ], rows);
+  ], rows, { name: "taps" });
 }
 
-function offenders(rows, now) {
+function offenders(page) {
+  const { offenders: rows, now } = page;
   return table([
     PRINCIPAL,
-    { head: "Refused", number: true, cell: (row) => count(row.refused_pids) },
-    { head: "Admitted", number: true, cell: (row) => count(row.admitted_pids) },
-    { head: "Share of new", number: true, cell: (row) => percent(row.share) },
-    { head: "Throttles", number: true, wide: true, cell: (row) => count(row.throttles) },
-    { head: "Last", number: true, wide: true, cell: (row) => moment(row.last_throttled_at, now) },
-    { head: "Quota", number: true, wide: true, cell: (row) => compact(row.quota) },
-  ], rows, { empty: "No new producer ids in the last 24 hours." });
+    { head: "Refused", number: true, by: (row) => row.refused_pids, cell: (row) => count(row.refused_pids) },
+    { head: "Admitted", number: true, by: (row) => row.admitted_pids, cell: (row) => count(row.admitted_pids) },
+    { head: "Share of new", number: true, by: (row) => row.share, cell: (row) => percent(row.share) },
+    { head: "Throttles", number: true, wide: true, by: (row) => row.throttles, cell: (row) => count(row.throttles) },
+    { head: "Last", number: true, wide: true, by: (row) => row.last_throttled_at, cell: (row) => moment(row.last_throttled_at, now) },
+    { head: "Quota", number: true, wide: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+  ], rows, { name: "offenders", empty: none(page, "No new producer ids in the last 24 hours.") });
 }
 
 export async function throttled(get) {
   const page = await get("overview");
-  const clients = (row) => Object.entries(row.client_ids ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
-    .map(([client, refused]) => h("div", {}, `${visible(client)} `, h("small", {}, count(refused))));
   return {
     page,
     title: "Throttled",
-    content: [
-      h("h1", {}, "Throttled now"),
-      table([
-        PRINCIPAL,
-        { head: "Ends in", number: true, cell: (row) => h("span", { class: "held" }, duration(row.seconds_left)) },
-        { head: "Refused", number: true, cell: (row) => count(row.refused_pids) },
-        { head: "Quota", number: true, cell: (row) => compact(row.quota) },
-        { head: "Tokens", number: true, wide: true, cell: (row) => count(row.tokens_now) },
-        { head: "Since", number: true, wide: true, cell: (row) => moment(row.decided_at, page.now) },
-        { head: "Until", number: true, wide: true, cell: (row) => moment(row.throttled_until, page.now) },
-        { head: "Client ids (refused)", wide: true, cell: clients },
-      ], page.throttled, { empty: "Nobody is throttled." }),
-    ],
+    news: throttledNews(page),
+    content: [h("h1", {}, "Throttled now"), throttledTable(page, { name: "throttled" })],
   };
 }
 
@@ -140,8 +159,11 @@ export async function headroom(get, { q = "", all = "" }) {
   const page = await get("headroom");
   const wanted = q.toLowerCase();
   const found = page.principals.filter((row) => row.principal.toLowerCase().includes(wanted));
-  const shown = all ? found : found.slice(0, SHOWN);
-  const more = found.length - shown.length;
+  const limit = all ? Infinity : SHOWN;
+  const more = Math.max(0, found.length - limit);
+  // Of a stream that ended nobody knows what came since the last row.
+  const now = (row, value) => (page.fresh.stale && row.age_seconds > page.window_seconds ? null : value);
+  const used = (row) => now(row, row.used_share);
   const everything = `#/headroom?all=1${q ? `&q=${encodeURIComponent(q)}` : ""}`;
   return {
     page,
@@ -154,15 +176,16 @@ export async function headroom(get, { q = "", all = "" }) {
       ...remedies(page.missing, ["producer_id_metrics"]),
       table([
         PRINCIPAL,
-        { head: "Used", number: true, cell: (row) => (row.quota === null ? "no quota" : percent(row.used_share)) },
-        { head: "", wide: true, cell: (row) => (row.quota === null ? "" : meter(row.used_share, row.throttled_now)) },
-        { head: "New in window", number: true, cell: (row) => count(row.new_pids_window) },
-        { head: "Quota", number: true, cell: (row) => compact(row.quota) },
-        { head: "Tokens", number: true, wide: true, cell: (row) => count(row.tokens_now) },
-        { head: "Remembered", number: true, wide: true, cell: (row) => compact(row.active_pids) },
-        { head: "Last row", number: true, wide: true, cell: (row) => `${duration(row.age_seconds)} ago` },
-        { head: "State", wide: true, cell: state },
-      ], shown, { empty: q ? "No principal of the last 24 hours has that in its name." : "No principals yet." }),
+        { head: "Used", number: true, by: used, cell: (row) => (row.quota === null ? "no quota" : percent(used(row))) },
+        { head: "Against the quota", wide: true, by: used, cell: (row) => (row.quota === null ? "" : meter(used(row), row.throttled_now)) },
+        { head: "New in window", number: true, by: (row) => now(row, row.new_pids_window), cell: (row) => count(now(row, row.new_pids_window)) },
+        { head: "Quota", number: true, by: (row) => row.quota, cell: (row) => compact(row.quota) },
+        { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
+        { head: "Remembered", number: true, wide: true, by: (row) => row.active_pids, cell: (row) => compact(row.active_pids) },
+        { head: "Last row", number: true, wide: true, by: (row) => row.age_seconds, cell: (row) => `${duration(row.age_seconds)} ago` },
+        { head: "State", wide: true, by: (row) => (row.throttled_now ? "throttled" : row.phase), cell: state },
+      ], found, { name: "headroom", limit, empty: q ? "No principal of the last 24 hours has that in its name." : none(page, "No principals yet.") }),
+      found.length > 0 && h("p", { class: "quiet" }, "The mark is the quota; beyond it the bar grows by tenfolds, its end is ten times the quota."),
       more > 0 && h("p", {}, h("a", { href: everything }, `Show ${count(more)} more`)),
     ],
   };
@@ -173,64 +196,31 @@ function state(row) {
   return row.saturated ? "saturated" : row.phase;
 }
 
-export async function occupancy(get) {
-  const page = await get("occupancy");
-  const title = "Occupancy";
-  const filled = page.rows.length > 0;
-  if (!filled) {
-    return { page, title, content: [h("h1", {}, "What brokers hold"), howToFill(page.missing.producer_occupancy)] };
-  }
-  const tones = ["accent", "second", "ink", "quiet"];
-  const series = Object.entries(page.sweeps.held_pids)
-    .map(([broker, values], index) => ({ label: `broker ${broker}`, values, colour: tones[index % 4], kind: "line" }));
+// An address that leads nowhere: say so, and where it may have been meant to lead.
+export async function nowhere(name, pages) {
+  const close = pages.filter((page) => page !== "principal")
+    .sort((one, other) => distance(name, one) - distance(name, other))
+    .filter((page, index) => index === 0 && distance(name, page) < 4);
+  const link = (page) => h("a", { href: `#/${page}` }, page[0].toUpperCase() + page.slice(1));
   return {
-    page,
-    title,
+    page: {},
+    title: "No such page",
     content: [
-      h("h1", {}, "What brokers hold"),
-      h("p", { class: "quiet" }, "An entry is one producer id on one partition; followers hold those they replicate."),
-      section("Brokers", table([
-        { head: "Broker", cell: (row) => `${row.broker_id}` },
-        { head: "Held", number: true, cell: (row) => compact(row.held_pids) },
-        { head: "Led", number: true, cell: (row) => compact(row.led_pids) },
-        { head: "About", number: true, cell: (row) => bytes(row.estimated_bytes) },
-        { head: "In transaction", number: true, wide: true, cell: (row) => count(row.open_transactions) },
-        { head: "Expires after", number: true, wide: true, cell: (row) => duration(row.expiration_ms / 1000) },
-        { head: "Asked", number: true, cell: (row) => `${duration(row.age_seconds)} ago` },
-      ], page.brokers)),
-      page.sweeps.at_ms.length > 1 &&
-        section("Held entries, last 7 d", chart({ title: "Held entries", times: page.sweeps.at_ms, series })),
-      page.failovers.length > 0 && section("If a broker dies", failovers(page.failovers)),
-      section("By broker, topic and principal", table([
-        { head: "Principal", cell: (row) => principalLink(row.principal) },
-        { head: "Topic", cell: (row) => visible(row.topic) },
-        { head: "Broker", number: true, cell: (row) => `${row.broker_id}` },
-        { head: "Held", number: true, cell: (row) => compact(row.held_pids) },
-        { head: "Led", number: true, wide: true, cell: (row) => compact(row.led_pids) },
-        { head: "Of broker", number: true, wide: true, cell: (row) => percent(row.share_of_broker) },
-      ], page.rows), page.more_rows > 0 && h("p", { class: "quiet" }, `${count(page.more_rows)} smaller rows are not shown.`)),
+      h("h1", {}, `There is no page “${visible(name)}”`),
+      close.length > 0 ? h("p", {}, "Did you mean ", link(close[0]), "?") : h("p", {}, "Start at the ", link("overview"), "."),
     ],
   };
 }
 
-function howToFill(problem) {
-  return h("div", { class: "remedy" },
-    h("p", {}, problem ?? "producer_occupancy has no rows of the last 7 days."),
-    h("p", {}, "To fill it, let this run now and then, from any host that reaches the brokers:"),
-    h("p", {}, h("code", {}, "pid-quota occupancy --bootstrap-servers HOST:9092 --tables TABLES")));
-}
-
-function failovers(deaths) {
-  const rows = deaths.flatMap((death) => death.survivors.map((survivor) => ({ ...death, ...survivor })));
-  return [
-    h("p", { class: "quiet" }, "What each survivor could lead at most. Memory does not move: followers hold these entries " +
-      "already. pid-quota occupancy asks for the exact heirs."),
-    table([
-      { head: "Dies", cell: (row) => `broker ${row.dead}` },
-      { head: "It leads", number: true, wide: true, cell: (row) => compact(row.led_pids) },
-      { head: "Survivor", cell: (row) => `broker ${row.broker_id}` },
-      { head: "Leads now", number: true, cell: (row) => compact(row.led_before) },
-      { head: "Then, at most", number: true, cell: (row) => compact(row.led_at_most) },
-    ], rows),
-  ];
+// How many letters to change, to add or to drop.
+function distance(one, other) {
+  let row = [...Array(other.length + 1).keys()];
+  for (const [at, letter] of [...one].entries()) {
+    const next = [at + 1];
+    for (let to = 0; to < other.length; to += 1) {
+      next.push(Math.min(next[to] + 1, row[to + 1] + 1, row[to] + Number(letter !== other[to])));
+    }
+    row = next;
+  }
+  return row.at(-1);
 }

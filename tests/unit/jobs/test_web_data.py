@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobs.web.history_pages import decisions, leases
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from quota.config import QuotaConfig
@@ -282,3 +283,62 @@ class TestCatalog:
             for statement in warehouse.statements
         )
         assert warehouse.open_connections == 0
+
+
+class TestHistory:
+    def test_decisions_are_those_of_a_time_and_of_one_principal_if_asked(self, data: ConsoleData) -> None:
+        rows = [
+            decision("User:a", NOON - HOUR),
+            decision("User:b", NOON - seconds(60)),
+            decision("User:a", NOON - 30 * HOUR),
+        ]
+        append(data.tables, "throttle_decisions", *rows)
+        page = decisions(data, NOON, 24, "")
+        assert (names(page["decisions"]), page["complete"]) == (["User:b", "User:a"], True)
+        assert len(decisions(data, NOON, 168, "User:a")["decisions"]) == 2
+
+    def test_leases_are_shown_once_and_their_steps_all_the_newest_first(self, data: ConsoleData) -> None:
+        steps = [lease_step("l", state, NOON - seconds(ago)) for state, ago in (("applying", 9), ("in_force", 8))]
+        append(data.tables, "enforcement_actions", *steps, lease_step(None, "alert", NOON - seconds(5)))
+        page = leases(data, NOON, 24, "")
+        assert [row["state"] for row in page["leases"]] == ["in_force"]
+        assert [row["state"] for row in page["steps"]] == ["alert", "in_force", "applying"]
+        assert leases(data, NOON, 24, "User:other")["steps"] == []
+
+    def test_a_lease_in_force_is_shown_however_old(self, data: ConsoleData) -> None:
+        old = lease_step("l", "in_force", NOON - 99 * HOUR, until=NOON + HOUR)
+        append(data.tables, "enforcement_actions", old)
+        page = leases(data, NOON, 24, "")
+        assert (len(page["leases"]), page["steps"]) == (1, [])
+
+
+def test_freshness_is_told_with_a_warning_once_nothing_comes(data: ConsoleData) -> None:
+    append(data.tables, "producer_id_metrics", metrics("User:a", NOON))
+    assert data.freshness(NOON + seconds(60))["warning"] == ""
+    page = data.freshness(NOON + seconds(2160))
+    assert (page["stale"], page["since"]) == (True, "12:00")
+    assert page["warning"] == "no rows since 12:00, 36 min: is the stream running?"
+
+
+def test_an_unknown_principal_gets_those_with_names_like_it(data: ConsoleData) -> None:
+    append(data.tables, "producer_id_metrics", metrics("User:mallory", NOON), metrics("User:alice", NOON))
+    assert data.principal(NOON, "User:malory")["similar"] == ["User:mallory"]
+    assert "similar" not in data.principal(NOON, "User:mallory")
+
+
+def test_a_diagnosis_comes_with_its_fix_and_its_evidence(data: ConsoleData) -> None:
+    rows = [init(NOON - seconds(20 * number), principal="User:m", result_producer_id=number) for number in range(200)]
+    append(data.tables, "producer_inits", *rows)
+    (row,) = data.principal(NOON, "User:m")["churn"]
+    assert row["evidence"].startswith("200 new producer ids in 24 h")
+    assert all(fix["summary"] and fix["java"] for fix in row["fixes"])
+    assert row["fixes"]
+
+
+def test_a_broker_s_idle_hours_are_summed_over_its_topics() -> None:
+    row = {
+        "broker_id": 1, "topic": "t", "led_pids": 1, "held_pids": 3, "open_transactions": 0, "estimated_bytes": 9,
+        "expiration_ms": 1, "missing_replicas": 0, "swept_at": NOON, "age_seconds": 1.0, "idle_hours": [1, 2],
+    }  # fmt: skip
+    found = failover_bounds([row, row | {"idle_hours": [4]}, row | {"idle_hours": None}])
+    assert found["brokers"][0]["idle_hours"] == [5, 2]

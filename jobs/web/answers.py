@@ -1,0 +1,140 @@
+"""Answers the console's questions as JSON, with a cache that all browsers share."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobs.web import history_pages, quota_pages
+from jobs.web.editing import user_fault
+from jobs.web.pages import SPANS_HOURS, ConsoleData
+
+_ANSWERS = 64
+
+
+def _principal(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+    name = query.get("name", "")
+    if not name:
+        raise HTTPException(400, "no principal is named. Ask with ?name=User:alice")
+    return data.principal(now, name, _hours(query, SPANS_HOURS), _number(query, "broker"))
+
+
+def _decisions(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+    return history_pages.decisions(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
+
+
+def _leases(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+    return history_pages.leases(data, now, _hours(query, history_pages.SPANS_HOURS), query.get("name", ""))
+
+
+def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict[str, Any]:
+    name = query.get("entity")
+    fault = user_fault(name)
+    if fault:
+        raise HTTPException(400, fault)
+    return quota_pages.what_if(data, now, name, _rate(query.get("rate", "")))
+
+
+def _rate(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if rate < 0 or not isfinite(rate):
+        raise HTTPException(400, f"rate is {text[:20]!r}. Give new producer ids per window")
+    return rate
+
+
+def _hours(query: Mapping[str, str], allowed: tuple[float, ...]) -> float:
+    spans = {f"{hours:g}": hours for hours in allowed}
+    asked = query.get("hours") or "24"
+    if asked not in spans:
+        raise HTTPException(400, f"hours is {asked[:20]}. Choose one of {', '.join(spans)}")
+    return spans[asked]
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise HTTPException(400, f"{name} is {text[:20]!r}. Give a whole number")
+    return int(text)
+
+
+QUERIES: dict[str, Callable[[ConsoleData, datetime, Mapping[str, str]], dict[str, Any]]] = {
+    "freshness": lambda data, now, _: data.freshness(now),
+    "overview": lambda data, now, _: data.overview(now),
+    "offenders": lambda data, now, _: data.offenders(now),
+    "headroom": lambda data, now, _: data.headroom(now),
+    "occupancy": lambda data, now, _: data.occupancy(now),
+    "principal": _principal,
+    "decisions": _decisions,
+    "leases": _leases,
+    "quotas": lambda data, now, _: quota_pages.quotas(data, now),
+    "what-if": _what_if,
+}
+"""The pages by name."""
+
+
+@dataclass
+class Answers:
+    """A cache of answers; concurrent requests for a page wait for one query.
+
+    Attributes:
+        data: Reads the tables.
+        clock: The present.
+        fresh_s: Seconds for which an answer is kept.
+        refresh_s: Seconds between refreshes of a page.
+        kept: Answers and when they were made, by question.
+        locks: By page.
+    """
+
+    data: ConsoleData
+    clock: Callable[[], datetime]
+    fresh_s: float
+    refresh_s: float
+    kept: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    locks: dict[str, threading.Lock] = field(default_factory=lambda: {name: threading.Lock() for name in QUERIES})
+
+    def forget(self) -> None:
+        """Forget all answers, after a change."""
+        self.kept.clear()
+
+    def endpoint(self, name: str) -> Callable[[Request], Any]:
+        """Return the handler of a page."""
+
+        async def answer(request: Request) -> Response:
+            body = await run_in_threadpool(self.get, name, dict(request.query_params))
+            return Response(body, media_type="application/json")
+
+        return answer
+
+    def get(self, name: str, query: Mapping[str, str]) -> bytes:
+        """Return a page as JSON."""
+        key = json.dumps([name, sorted(query.items())])
+        with self.locks[name]:
+            found = self.kept.get(key)
+            if found is None or time.monotonic() - found[0] > self.fresh_s:
+                page = QUERIES[name](self.data, self.clock(), query) | {"refresh_ms": round(1000 * self.refresh_s)}
+                body = json.dumps(page, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+                found = (time.monotonic(), body)
+                self._keep(key, found)
+        return found[1]
+
+    def _keep(self, key: str, answer: tuple[float, bytes]) -> None:
+        self.kept.pop(key, None)
+        self.kept[key] = answer
+        for old in list(self.kept)[:-_ANSWERS]:
+            self.kept.pop(old, None)

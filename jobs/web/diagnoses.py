@@ -1,0 +1,47 @@
+"""What a principal's page says in words: diagnoses with their fixes, as `pid-quota why`, and names like a wrong one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from typing import Any
+
+from jobs.lifecycle.why import evidence_text
+from lifecycle.churn import HARMLESS, Churn, Diagnosis, diagnosis_text, what_decides
+from lifecycle.churn_fixes import FIXES
+from tables.query.churn_clients import diagnosis_of
+
+_MOST_NAMES = 5
+
+
+def diagnosed(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of the view `principal_churn` with their diagnosis, its evidence and its fixes."""
+    return [_with_words(row, diagnosis_of(row)) for row in rows]
+
+
+def _with_words(row: Mapping[str, Any], diagnosis: Diagnosis) -> dict[str, Any]:
+    kinds = diagnosis.could_be if diagnosis.kind is Churn.CANT_TELL else (diagnosis.kind,)
+    shown = ("client", "kind", "new_pids", "pids_per_hour", "span_seconds")
+    return {name: row[name] for name in shown} | {
+        "text": diagnosis_text(diagnosis),
+        "evidence": evidence_text(row),
+        "decides": what_decides(diagnosis, with_lives=False),
+        "fixes": [
+            {"kind": kind.value, "harmless": kind in HARMLESS, **asdict(FIXES[kind])}
+            for kind in kinds
+            if kind is not Churn.HEALTHY
+        ],
+    }
+
+
+def similar(name: str, known: Sequence[str]) -> list[str]:
+    """Return the names most like a wrong one.
+
+    Examples:
+        >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])
+        (['User:alice'], [])
+    """
+    plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
+    wanted = name.rpartition(":")[2].lower()
+    close = [plain[each] for each in get_close_matches(wanted, plain, _MOST_NAMES)]
+    holding = [each for each in known if wanted and wanted in each.lower()]
+    return list(dict.fromkeys([*close, *holding]))[:_MOST_NAMES]

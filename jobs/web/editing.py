@@ -1,0 +1,237 @@
+"""Edits quotas in the console: sign in, what a change would refuse, apply. Only with `--editors`."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from http.cookies import CookieError, SimpleCookie
+from threading import Lock
+from typing import Any
+
+import typer
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from jobs.terminal import printable
+from jobs.web.editors import Editors
+from jobs.web.pages import ConsoleData
+from jobs.web.security import refusal
+from quota.errors import InvalidQuotaError
+from quota.limits import validate_rate
+from quota.principals import MAX_PRINCIPAL_BYTES
+from tables.errors import TableNotFoundError
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_force, set_quotas
+
+_MOST_BYTES = 64 * 1024
+_MOST_CHANGES = 100
+_FIELDS = {"entity_name", "producer_ids_rate", "was"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a quota.
+
+    Attributes:
+        entity_name: User name; None for the default.
+        producer_ids_rate: New PIDs per window; None deletes the quota.
+        was: The quota that the editor saw; None for none.
+    """
+
+    entity_name: str | None
+    producer_ids_rate: float | None
+    was: float | None
+
+
+@dataclass
+class Editing:
+    """The routes that write.
+
+    Attributes:
+        data: Names the tables.
+        editors: May edit; None if nobody may.
+        clock: The present.
+        cookie: Name of the session's cookie.
+        changed: Called after a change.
+    """
+
+    data: ConsoleData
+    editors: Editors | None
+    clock: Callable[[], datetime]
+    cookie: str
+    changed: Callable[[], None]
+    lock: Lock = field(default_factory=Lock)
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        reading = [Route("/api/session", self._session)]
+        if self.editors is None:
+            return reading
+        return [
+            *reading,
+            Route("/api/sign-in", self._sign_in, methods=["POST"]),
+            Route("/api/sign-out", self._sign_out, methods=["POST"]),
+            Route("/api/quotas/apply", self._apply, methods=["POST"]),
+        ]
+
+    def paths(self) -> frozenset[str]:
+        """Return the paths that take a POST."""
+        return frozenset(route.path for route in self.routes() if "POST" in (route.methods or ()))
+
+    async def _session(self, request: Request) -> Response:
+        return JSONResponse({"can_edit": self.editors is not None, "user": self._user(request)})
+
+    async def _sign_in(self, request: Request) -> Response:
+        editors, body = self._required(), await _json(request)
+        name, password = body.get("name"), body.get("password")
+        if not isinstance(name, str) or not isinstance(password, str):
+            raise HTTPException(400, "name or password is missing. Give both")
+        wait_s = editors.wait_s(request.client.host if request.client else "")
+        if wait_s > 0:
+            answer = refusal(429, "too many attempts", f"Wait {wait_s / 60:.0f} min, then try again.")
+            answer.headers["Retry-After"] = str(int(wait_s) + 1)
+            return answer
+        secret = await run_in_threadpool(editors.sign_in, name, password)
+        if secret is None:
+            return refusal(403, "name or password is wrong", "Try again, or ask who runs this console.")
+        signed_in = JSONResponse({"user": name})
+        signed_in.set_cookie(self.cookie, secret, httponly=True, samesite="strict", path="/")
+        return signed_in
+
+    async def _sign_out(self, request: Request) -> Response:
+        self._required().sign_out(self._secret(request))
+        answer = JSONResponse({"user": None})
+        answer.delete_cookie(self.cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def _apply(self, request: Request) -> Response:
+        user = self._user(request)
+        if user is None:
+            return refusal(403, "nobody is signed in, or the session has ended", "Sign in; the draft is kept.")
+        changes = changes_of(await _json(request))
+        await run_in_threadpool(self._write, changes, user)
+        return JSONResponse({"applied": len(changes), "user": user})
+
+    def _write(self, changes: list[Change], user: str) -> None:
+        with self.lock:
+            _require_unchanged(self.data.tables, changes)
+            now = self.clock()
+            entries = [
+                QuotaEntry(each.entity_name, each.producer_ids_rate, now, user)
+                for each in changes
+                if each.producer_ids_rate is not None
+            ]
+            if entries:
+                set_quotas(self.data.tables, entries)
+            for each in changes:
+                if each.producer_ids_rate is None:
+                    delete_quota(self.data.tables, each.entity_name)
+        self.changed()
+        for each in changes:
+            was, rate = _words(each.was), _words(each.producer_ids_rate)
+            line = f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: {was} -> {rate}"
+            typer.echo(printable(line).plain)
+
+    def _required(self) -> Editors:
+        if self.editors is None:
+            raise HTTPException(405, "this console only reads. Start it with --editors")
+        return self.editors
+
+    def _user(self, request: Request) -> str | None:
+        return None if self.editors is None else self.editors.user(self._secret(request))
+
+    def _secret(self, request: Request) -> str:
+        try:
+            morsel = SimpleCookie(request.headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return ""
+        return "" if morsel is None else morsel.value
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, f"the request has more than {_MOST_BYTES} bytes. Apply fewer changes at once")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "the request is not JSON. Send an object") from error
+    if not isinstance(found, dict):
+        raise HTTPException(400, "the request is not an object. Send one")
+    return found
+
+
+def changes_of(body: dict[str, Any]) -> list[Change]:
+    """Validate the changes of a request.
+
+    Raises:
+        HTTPException: If one is invalid.
+    """
+    rows = body.get("changes")
+    if not isinstance(rows, list) or not 0 < len(rows) <= _MOST_CHANGES:
+        raise HTTPException(400, f"changes is not a list of 1 to {_MOST_CHANGES}. Send one")
+    changes = [_change(row) for row in rows]
+    if len({each.entity_name for each in changes}) < len(changes):
+        raise HTTPException(400, "a user appears twice in the changes. Keep one of them")
+    return changes
+
+
+def _change(row: object) -> Change:
+    if not isinstance(row, dict) or set(row) != _FIELDS:
+        raise HTTPException(400, f"a change has other fields than {', '.join(sorted(_FIELDS))}. Send these")
+    name = row["entity_name"]
+    wrong = user_fault(name)
+    if wrong:
+        raise HTTPException(400, wrong)
+    for key in ("producer_ids_rate", "was"):
+        value = row[key]
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise HTTPException(400, f"{key} is not a number. Give new producer ids per window")
+    try:
+        rate = None if row["producer_ids_rate"] is None else validate_rate(float(row["producer_ids_rate"]))
+    except (InvalidQuotaError, OverflowError) as error:
+        raise HTTPException(400, str(error)) from error
+    return Change(name, rate, row["was"])
+
+
+def user_fault(name: object) -> str:
+    """Return what is wrong with the name of a quota's user; empty if nothing. None is the default."""
+    if name is None:
+        return ""
+    if not isinstance(name, str) or not name or name == "<default>":
+        return "the user's name is missing. Name a user, or edit the default"
+    if name.startswith("User:"):
+        return "quotas take the bare name. Leave out 'User:'"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "the user's name is not valid UTF-8. Type it anew"
+    return (
+        "" if size <= MAX_PRINCIPAL_BYTES else f"the user's name has {size} bytes. Give {MAX_PRINCIPAL_BYTES} or less"
+    )
+
+
+def _require_unchanged(tables: str, changes: list[Change]) -> None:
+    try:
+        rates = {entry.entity_name: entry for entry in quotas_in_force(tables)}
+    except TableNotFoundError:
+        rates = {}
+    for each in changes:
+        entry = rates.get(each.entity_name)
+        if (None if entry is None else entry.producer_ids_rate) != each.was:
+            now = (
+                "has no quota any more"
+                if entry is None
+                else f"was set to {entry.producer_ids_rate:g} by {entry.updated_by}"
+            )
+            msg = f"{entity_words(each.entity_name)} {now} meanwhile. Nothing was changed: look again, then apply"
+            raise HTTPException(409, msg)
+
+
+def _words(rate: float | None) -> str:
+    return "no quota" if rate is None else f"{rate:.15g}"

@@ -1,0 +1,176 @@
+"""Who may edit quotas in the console: passwords by scrypt, sessions, and a limit on attempts."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import typer
+
+LEAST_PASSWORD_LENGTH = 12
+IDLE_S, SESSION_S = 30 * 60.0, 8 * 3600.0
+"""A session ends after so long without a request, and after so long in any case."""
+
+_COST, _BLOCK, _PARALLEL = 2**15, 8, 1
+_MEMORY = 2 * 128 * _COST * _BLOCK
+_MOST_SESSIONS = 100
+_MOST_ADDRESSES = 1_000
+_WITHIN_S = 300.0
+_OF_AN_ADDRESS, _OF_ALL = 10, 60
+"""Attempts within five minutes; each costs a tenth of a second of CPU time and 32 MB."""
+
+
+def editor_line(name: str, password: str) -> str:
+    """Return a line of the file of editors.
+
+    Raises:
+        BadParameter: If the name or the password is unfit.
+    """
+    if not name or ":" in name or not name.isprintable():
+        msg = f"the name {name!r} is unfit: give one without ':'"
+        raise typer.BadParameter(msg)
+    if len(password) < LEAST_PASSWORD_LENGTH:
+        msg = f"the password has {len(password)} characters, not {LEAST_PASSWORD_LENGTH} or more"
+        raise typer.BadParameter(msg)
+    salt = secrets.token_bytes(16)
+    return ":".join((name, base64.b64encode(salt).decode(), base64.b64encode(_hash(password, salt)).decode()))
+
+
+def _hash(password: str, salt: bytes) -> bytes:
+    text = password.encode("utf-8", "surrogatepass")
+    return hashlib.scrypt(text, salt=salt, n=_COST, r=_BLOCK, p=_PARALLEL, maxmem=_MEMORY)
+
+
+@dataclass
+class _Attempts:
+    """Limits attempts per address and in all."""
+
+    clock: Callable[[], float]
+    of_address: dict[str, deque[float]] = field(default_factory=dict)
+    of_all: deque[float] = field(default_factory=deque)
+
+    def wait_s(self, address: str) -> float:
+        """Count an attempt; return the seconds to wait if there were too many, in which case it does not count."""
+        now = self.clock()
+        mine = self.of_address.setdefault(address, deque())
+        for times, most in ((mine, _OF_AN_ADDRESS), (self.of_all, _OF_ALL)):
+            while times and times[0] <= now - _WITHIN_S:
+                times.popleft()
+            if len(times) >= most:
+                return times[0] + _WITHIN_S - now
+        mine.append(now)
+        self.of_all.append(now)
+        for stale in list(self.of_address)[:-_MOST_ADDRESSES]:
+            del self.of_address[stale]
+        return 0.0
+
+
+@dataclass
+class _Session:
+    name: str
+    ends: float
+    idle_at: float
+
+
+@dataclass
+class Editors:
+    """The editors and their sessions.
+
+    Attributes:
+        hashes: Salt and hash by name.
+        clock: Seconds, monotonic.
+    """
+
+    hashes: Mapping[str, tuple[bytes, bytes]] = field(repr=False)
+    clock: Callable[[], float] = time.monotonic
+    _sessions: dict[str, _Session] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    _attempts: _Attempts = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._attempts = _Attempts(self.clock)
+
+    @classmethod
+    def load(cls, file: Path) -> "Editors":
+        """Read a file of editors, a line each as `--new-editor` prints it.
+
+        Raises:
+            BadParameter: If it can't be read, is open to everybody, or holds another line.
+        """
+        try:
+            mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"--editors {file} can't be read ({error}). Give the file that --new-editor fills"
+            raise typer.BadParameter(msg) from error
+        if mode & 0o007:
+            msg = f"--editors {file} is open to every user of this machine. Run chmod 640 {file}"
+            raise typer.BadParameter(msg)
+        hashes = {}
+        for number, line in enumerate(lines, start=1):
+            if line.strip() and not line.startswith("#"):
+                name, salt, hashed = _parts(file, number, line.strip())
+                hashes[name] = (salt, hashed)
+        if not hashes:
+            msg = f"--editors {file} names nobody. Add a line with: pid-quota console --new-editor NAME"
+            raise typer.BadParameter(msg)
+        return cls(hashes)
+
+    def wait_s(self, address: str) -> float:
+        """Count an attempt from an address; return the seconds to wait if there were too many."""
+        with self._lock:
+            return self._attempts.wait_s(address)
+
+    def sign_in(self, name: str, password: str) -> str | None:
+        """Return a new session's secret; None if the password is wrong. Takes as long for an unknown name."""
+        salt, wanted = self.hashes.get(name, (b"-" * 16, b""))
+        if not hmac.compare_digest(_hash(password, salt), wanted):
+            return None
+        secret, now = secrets.token_urlsafe(32), self.clock()
+        with self._lock:
+            self._drop_ended(now)
+            self._sessions[_key(secret)] = _Session(name, now + SESSION_S, now + IDLE_S)
+            for oldest in list(self._sessions)[:-_MOST_SESSIONS]:
+                del self._sessions[oldest]
+        return secret
+
+    def user(self, secret: str) -> str | None:
+        """Return whose session this is, and keep it from idling out; None if there is none."""
+        now = self.clock()
+        with self._lock:
+            self._drop_ended(now)
+            session = self._sessions.get(_key(secret))
+            if session is None:
+                return None
+            session.idle_at = now + IDLE_S
+            return session.name
+
+    def sign_out(self, secret: str) -> None:
+        """End a session."""
+        with self._lock:
+            self._sessions.pop(_key(secret), None)
+
+    def _drop_ended(self, now: float) -> None:
+        for key, session in list(self._sessions.items()):
+            if now >= min(session.ends, session.idle_at):
+                del self._sessions[key]
+
+
+def _key(secret: str) -> str:
+    # A look-up by the hash takes no longer for a secret that begins as a real one does.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _parts(file: Path, number: int, line: str) -> tuple[str, bytes, bytes]:
+    try:
+        name, salt, hashed = line.split(":")
+        return name, base64.b64decode(salt, validate=True), base64.b64decode(hashed, validate=True)
+    except (ValueError, binascii.Error) as error:
+        msg = f"--editors {file}, line {number} is not what --new-editor prints. Make it anew"
+        raise typer.BadParameter(msg) from error

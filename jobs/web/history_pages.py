@@ -1,0 +1,57 @@
+"""The console's pages of all decisions and all leases, as JSON values."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from jobs.web import queries as web_sql
+from jobs.web.pages import ConsoleData
+from tables.query.relations import Rows, opened
+from tables.times import to_ms
+
+SPANS_HOURS = (24, 168, 720, 8760)
+"""Time spans of the pages."""
+LISTED = 1_000
+
+
+def decisions(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[str, Any]:
+    """Return the decisions of a time span, the newest first.
+
+    Args:
+        data: Reads the tables.
+        now: The present.
+        hours: How far to look back.
+        name: Principal; empty for all.
+    """
+    since = now - timedelta(hours=hours)
+    condition, values = _of("decided_at > :since", {"since": since}, name)
+    rows = {"throttle_decisions": Rows(condition, values, newer_than=("decided_at", since))}
+    with opened(data.tables, now, data.config, rows) as relations:
+        found = relations.ask(web_sql.ALL_DECISIONS).records()
+        page = {"name": name, "hours": hours, "decisions": found[:LISTED], "complete": len(found) <= LISTED}
+    return data.framed(now, relations, page)
+
+
+def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[str, Any]:
+    """Return the leases in force or changed in a time span, and each step of the enforcer; arguments as `decisions`."""
+    since = {"since_ms": to_ms(now - timedelta(hours=hours))}
+    # A lease in force may be older than the span.
+    condition, values = _of("TRUE", {}, name)
+    with opened(data.tables, now, data.config, {"enforcement_actions": Rows(condition, values)}) as relations:
+        found, steps = (
+            relations.ask(web_sql.ALL_LEASES, since).records(),
+            relations.ask(web_sql.ACTIONS, since).records(),
+        )
+        page = {
+            "name": name,
+            "hours": hours,
+            "leases": found[:LISTED],
+            "steps": steps[:LISTED],
+            "complete": max(len(found), len(steps)) <= LISTED,
+        }
+    return data.framed(now, relations, page)
+
+
+def _of(condition: str, values: dict[str, str | datetime], name: str) -> tuple[str, dict[str, str | datetime]]:
+    if not name:
+        return condition, values
+    return f"{condition} AND principal = :principal", values | {"principal": name}

@@ -1,0 +1,122 @@
+// What brokers hold of producers, what the survivors could lead if one died, and what another expiration would free.
+
+import { chart } from "./charts.js";
+import { h, section, table } from "./dom.js";
+import { bytes, compact, count, duration, percent, visible } from "./format.js";
+import { principalLink } from "./views.js";
+
+export async function occupancy(get) {
+  const page = await get("occupancy");
+  const title = "Occupancy";
+  const filled = page.rows.length > 0;
+  if (!filled) {
+    return { page, title, content: [h("h1", {}, "What brokers hold"), howToFill(page.missing.producer_occupancy)] };
+  }
+  const tones = ["accent", "second", "ink", "quiet"];
+  const series = Object.entries(page.sweeps.held_pids)
+    .map(([broker, values], index) => ({ label: `broker ${broker}`, values, colour: tones[index % 4], kind: "line" }));
+  return {
+    page,
+    title,
+    content: [
+      h("h1", {}, "What brokers hold"),
+      h("p", { class: "quiet" }, "An entry is one producer id on one partition; followers hold those they replicate."),
+      section("Brokers", table([
+        { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
+        { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
+        { head: "Led", number: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
+        { head: "About", number: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
+        { head: "In transaction", number: true, wide: true, by: (row) => row.open_transactions, cell: (row) => count(row.open_transactions) },
+        { head: "Expires after", number: true, wide: true, by: (row) => row.expiration_ms, cell: (row) => duration(row.expiration_ms / 1000) },
+        { head: "Asked", number: true, by: (row) => row.age_seconds, cell: (row) => `${duration(row.age_seconds)} ago` },
+      ], page.brokers, { name: "brokers" })),
+      page.sweeps.at_ms.length > 1 &&
+        section("Held entries, last 7 d", chart({ title: "Held entries", times: page.sweeps.at_ms, series })),
+      section("If producers expired sooner or later", whatIf(page)),
+      page.failovers.length > 0 && section("If a broker dies", failovers(page.failovers)),
+      section("By broker, topic and principal", table([
+        { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) },
+        { head: "Topic", by: (row) => row.topic, cell: (row) => visible(row.topic) },
+        { head: "Broker", number: true, by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
+        { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
+        { head: "Led", number: true, wide: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
+        { head: "Of broker", number: true, wide: true, by: (row) => row.share_of_broker, cell: (row) => percent(row.share_of_broker) },
+      ], page.rows, { name: "occupancy" }), page.more_rows > 0 && h("p", { class: "quiet" }, `${count(page.more_rows)} smaller rows are not shown.`)),
+    ],
+  };
+}
+
+function howToFill(problem) {
+  return h("div", { class: "remedy" },
+    h("p", {}, problem ?? "producer_occupancy has no rows of the last 7 days."),
+    h("p", {}, "To fill it, let this run now and then, from any host that reaches the brokers:"),
+    h("p", {}, h("code", {}, "pid-quota occupancy --bootstrap-servers HOST:9092 --tables TABLES")));
+}
+
+function failovers(deaths) {
+  const rows = deaths.flatMap((death) => death.survivors.map((survivor) => ({ ...death, ...survivor })));
+  return [
+    h("p", { class: "quiet" }, "What each survivor could lead at most. Memory does not move: followers hold these entries " +
+      "already. pid-quota occupancy asks for the exact heirs."),
+    table([
+      { head: "Dies", by: (row) => row.dead, cell: (row) => `broker ${row.dead}` },
+      { head: "It leads", number: true, wide: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
+      { head: "Survivor", by: (row) => row.broker_id, cell: (row) => `broker ${row.broker_id}` },
+      { head: "Leads now", number: true, by: (row) => row.led_before, cell: (row) => compact(row.led_before) },
+      { head: "Then, at most", number: true, by: (row) => row.led_at_most, cell: (row) => compact(row.led_at_most) },
+    ], rows, { name: "failovers" }),
+  ];
+}
+
+// Hours that the slider stops at: producer.id.expiration.ms is a matter of hours or days.
+const HOURS = [1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48, 72, 96, 120, 168];
+let wished = null;
+
+function whatIf(page) {
+  const today = Math.max(...page.brokers.map((row) => row.expiration_ms)) / 3_600_000;
+  const place = HOURS.findIndex((hours) => hours >= (wished ?? today));
+  const input = h("input", {
+    type: "range", id: "expiration", min: 0, max: HOURS.length - 1, step: 1, value: place < 0 ? HOURS.length - 1 : place,
+  });
+  const told = h("output", { for: "expiration" });
+  const rows = h("div");
+  const fill = () => {
+    const hours = HOURS[input.value];
+    const words = duration(hours * 3600).replace("60 min", "1 h");
+    input.setAttribute("aria-valuetext", words);
+    told.textContent = words;
+    rows.replaceChildren(outlook(page.brokers, hours), h("p", { class: "quiet" },
+      hours < today ? "Sooner: what was silent for longer goes at the next check, and loses its deduplication if it resumes. "
+        : hours > today ? "Later: entries stay longer, so as many more as expire in that time at today's rate. " : "",
+      "By the newest sweep; ", h("code", {}, `pid-quota occupancy --expiration-ms ${hours * 3_600_000}`),
+      " asks the brokers, and tells who would lose deduplication."));
+  };
+  input.addEventListener("input", () => {
+    wished = HOURS[input.value];
+    fill();
+  });
+  fill();
+  return [h("p", { class: "slider" }, h("label", { for: "expiration" }, "producer.id.expiration.ms"), input, told), rows];
+}
+
+function outlook(brokers, hours) {
+  const rows = brokers.map((row) => ({ ...row, ...heldWith(row, hours) }));
+  return table([
+    { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
+    { head: "Held now", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
+    { head: "Then, about", number: true, by: (row) => row.then, cell: (row) => compact(row.then) },
+    { head: "Heap then", number: true, wide: true, by: (row) => row.then, cell: (row) => bytes(row.then * row.estimated_bytes / Math.max(1, row.held_pids)) },
+    { head: "Change", number: true, by: (row) => row.then - row.held_pids, cell: (row) => (row.then < row.held_pids ? `−${compact(row.held_pids - row.then)}` : `+${compact(row.then - row.held_pids)}`) },
+  ], rows, { name: "what if" });
+}
+
+// Entries by whole hours of silence: those below the new limit stay. A longer limit keeps what expires today: as many
+// per hour as are silent in the last whole hour before today's limit.
+export function heldWith({ idle_hours: idle, held_pids: held, open_transactions: open, expiration_ms: expiration }, hours) {
+  const today = Math.max(1, Math.floor(expiration / 3_600_000));
+  const younger = idle.slice(0, hours).reduce((sum, each) => sum + each, 0);
+  if (hours <= today) return { then: Math.min(held, Math.max(younger, open)) };
+  const older = idle.slice(Math.floor(today / 2), today);
+  const perHour = older.reduce((sum, each) => sum + each, 0) / Math.max(1, today - Math.floor(today / 2));
+  return { then: Math.round(held + perHour * (hours - today)) };
+}
