@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER
-from broker.local.server_files import LOG_TEMPLATE
+from broker.local.server_files import LOG_TEMPLATE, write_log_settings
 from wire.topics import OWN_TOPICS
 
 DOCS = Path(__file__).parents[4] / "docs" / "broker-logging"
@@ -123,3 +123,14 @@ def test_the_two_recordings_of_kafka_3_9_tell_the_same() -> None:
 
     assert raw.count(b"]]></log4j:message>\r\n") == len(lines)
     assert any("</log4j:event>" in message for message in lines)
+
+
+def test_a_local_broker_that_logs_its_blocks_does_so_as_the_docs_tell_controllers(tmp_path: Path) -> None:
+    assert len(write_log_settings(tmp_path).split(",")) == 2
+    (*_, last) = write_log_settings(tmp_path, blocks=True).split(",")
+
+    def logger(file: Path) -> dict[str, Any]:
+        (found,) = yaml.safe_load(file.read_text(encoding="utf-8"))["Configuration"]["Loggers"]["Logger"]
+        return {name: found[name] for name in ("name", "level", "additivity")} | {"to": found["AppenderRef"][0]["ref"]}
+
+    assert logger(Path(last)) == logger(DOCS / "log4j2-pid-quota-controller.yaml")
