@@ -1,0 +1,102 @@
+"""The console's plots: metrics intervals in steps, silence filled in, and the times under throttle."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise, zip_longest
+from typing import Any
+
+from tables.times import to_ms
+
+OVERVIEW_HOURS = 6
+POINTS = 360
+"""Most points of a chart: two pixels each on a wide screen."""
+
+
+def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
+    """Return the new producer ids per minute of the newest complete interval."""
+    over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
+    if not over:
+        return None
+    new_pids: int = over[-1]["admitted_pids"] + over[-1]["refused_pids"]
+    return new_pids * 60_000 / interval_ms(intervals)
+
+
+def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
+    """Return the length of a metrics interval: the shortest distance of two, since no table holds it."""
+    ends = [row["at_ms"] for row in intervals]
+    return min((later - earlier for earlier, later in pairwise(ends)), default=60_000)
+
+
+def step_of(intervals: Sequence[Mapping[str, Any]]) -> int:
+    """Return the length of a bar in ms: a metrics interval, or as long as keeps the bars few."""
+    return max(interval_ms(intervals), OVERVIEW_HOURS * 3_600_000 // POINTS)
+
+
+def thinned(intervals: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Downsample intervals to a few hundred; the last may be incomplete."""
+    step_ms = step_of(intervals)
+    sums: dict[int, dict[str, Any]] = {}
+    for row in intervals:
+        at_ms = -(-row["at_ms"] // step_ms) * step_ms
+        found = sums.setdefault(at_ms, {"at_ms": at_ms, "admitted_pids": 0, "refused_pids": 0})
+        found["admitted_pids"] += row["admitted_pids"]
+        found["refused_pids"] += row["refused_pids"]
+    return list(sums.values())
+
+
+def lines_of(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
+    """Return a ledger's rows with its silence filled in, and a start at 0 where its first window begins."""
+    filled = _with_silence(times, now, window_ms, step_ms)
+    if times and times[0]["new_pids_window"] <= times[0]["admitted_pids"] + times[0]["refused_pids"]:
+        # Its whole window lies in its first interval, so its line starts at 0.
+        before_ms = times[0]["at_ms"] - max(step_ms, interval_ms(times))
+        filled.insert(0, _empty(times[0]) | {"at_ms": before_ms})
+    return filled
+
+
+def _empty(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with an empty window."""
+    unknown = dict.fromkeys(("active_pids", "layers", "state_bytes"))
+    return {**row, **unknown, "new_pids_window": 0, "tokens": row["quota"]}
+
+
+def _with_silence(times: Sequence[dict[str, Any]], now: datetime, window_ms: int, step_ms: int) -> list[Any]:
+    """Fill gaps in a ledger's rows: a silent ledger writes no row, but its window empties."""
+    filled: list[Mapping[str, Any]] = []
+    for row, later in zip_longest(times, times[1:]):
+        filled.append(row)
+        end_ms = to_ms(now) if later is None else later["at_ms"] - 1
+        if end_ms - row["at_ms"] > window_ms + step_ms:
+            empty = _empty(row)
+            filled += [empty | {"at_ms": row["at_ms"] + window_ms}, empty | {"at_ms": end_ms}]
+        elif later is None and end_ms > row["at_ms"]:
+            filled.append(row | {"at_ms": end_ms})
+    return filled
+
+
+def spans_of(decisions: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Return the times under throttle, as start and end in ms."""
+    rows = sorted(decisions, key=lambda row: (row["decided_at"], row["action"]))
+    spans = []
+    for row, later in zip_longest(rows, rows[1:]):
+        until_ms = to_ms(row["throttled_until"])
+        if row["action"] == "THROTTLE":
+            # The next decision supersedes this one: it may end the throttle sooner.
+            spans.append((to_ms(row["decided_at"]), min(until_ms, to_ms(later["decided_at"])) if later else until_ms))
+    return spans
+
+
+def merged(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Merge adjacent and overlapping spans, sorted by their start.
+
+    Examples:
+        >>> merged([(1, 3), (2, 5), (7, 8)])
+        [[1, 5], [7, 8]]
+    """
+    merged: list[list[int]] = []
+    for start, end in spans:
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    return merged
