@@ -92,7 +92,7 @@ async function show({ refreshed = false } = {}) {
 function warn(fresh) {
   document.body.classList.toggle("stale", fresh.stale);
   stale.hidden = !fresh.stale;
-  const text = fresh.stale ? [h("b", {}, sentence(fresh.warning)), " Look with ", ...fresh.look.flatMap((command, index) => [index ? ", then " : "", h("code", {}, command)]), "."] : [];
+  const text = fresh.stale ? [h("strong", {}, sentence(fresh.warning)), " Look with ", ...fresh.look.flatMap((command, index) => [index ? ", then " : "", h("code", {}, command)]), "."] : [];
   if (stale.textContent !== text.map((each) => each.textContent ?? each).join("")) stale.replaceChildren(...text);
 }
 

@@ -89,8 +89,9 @@ export function table(columns, rows, { caption, empty = "Nothing.", name = "", l
 const opened = new Set();
 
 export function disclosure(key, summary, ...children) {
-  const element = h("details", { open: opened.has(key) }, h("summary", { "data-key": key }, summary), ...children);
-  element.addEventListener("toggle", () => (element.open ? opened.add(key) : opened.delete(key)));
+  // A click, also by a key, comes before the change.
+  const press = () => (element.open ? opened.delete(key) : opened.add(key));
+  const element = h("details", { open: opened.has(key) }, h("summary", { "data-key": key, onclick: press }, summary), ...children);
   return element;
 }
 

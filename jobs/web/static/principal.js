@@ -153,7 +153,7 @@ function remedy(row, fix) {
   const sure = row.fixes.length === 1;
   const how = [["Java", fix.java], ["Python", fix.python], ["librdkafka", fix.librdkafka]];
   return h("div", { class: "remedy" },
-    h("p", {}, h("b", {}, visible(row.client ?? NONE)), sure ? ": " : `, if ${fix.kind}: `, visible(fix.summary)),
+    h("p", {}, h("strong", {}, visible(row.client ?? NONE)), sure ? ": " : `, if ${fix.kind}: `, visible(fix.summary)),
     disclosure(`fix/${row.client}/${fix.kind}`, "How, and how this is known",
       h("dl", { class: "how" }, how.map(([library, words]) => [h("dt", {}, library), h("dd", {}, visible(words))])),
       h("p", {}, `Evidence: ${visible(row.evidence)}.`),

@@ -63,7 +63,7 @@ function standard({ default: entry, default_excess: excess, now }, again) {
   const rate = entry?.producer_ids_rate ?? null;
   return section("The default",
     h("p", {}, rate === null ? "There is none: who has no quota of its own is never refused. "
-      : [h("b", {}, count(rate)), ` for all without a quota of their own; ${count(excess.pids_over)} refused. `,
+      : [h("strong", {}, count(rate)), ` for all without a quota of their own; ${count(excess.pids_over)} refused. `,
         h("span", { class: "quiet" }, `Set ${moment(entry.updated_at, now)} by ${visible(entry.updated_by ?? "nobody known")}.`)]),
     session.user && editor(null, rate, again));
 }
@@ -164,7 +164,7 @@ function drafted(again) {
   return section("Draft", table([
     { head: "Who", cell: (row) => words(nameOf(row.key)) },
     { head: "Now", wide: true, cell: (row) => [rateWords(row.was), row.moved && ", changed meanwhile"] },
-    { head: "Then", cell: (row) => h("b", {}, rateWords(row.rate)) },
+    { head: "Then", cell: (row) => h("strong", {}, rateWords(row.rate)) },
     { head: "In the last 7 d, at most", cell: effect },
     { head: "Drop", cell: (row) => h("button", { type: "button", "data-key": `drop ${row.key}`, "aria-label": `Drop the change of ${words(nameOf(row.key))}`, onclick: () => drop(row.key, again) }, "Drop") },
   ], rows), h("p", {}, h("button", { type: "button", class: "main", "data-key": "apply", onclick: () => apply(again) }, `Apply ${plural(draft.size, "change")}`),
@@ -198,8 +198,10 @@ function account(again) {
     class: "row",
     onsubmit: async (event) => {
       event.preventDefault();
+      const given = { name: name.value, password: password.value };
+      password.value = "";
       try {
-        await ask("/api/sign-in", { name: name.value, password: password.value });
+        await ask("/api/sign-in", given);
         said = "";
       } catch (error) {
         said = error.message;

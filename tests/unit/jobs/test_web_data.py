@@ -11,6 +11,7 @@ import pytest
 from jobs.web.history_pages import decisions, leases
 from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
+from jobs.web.quota_pages import quotas
 from quota.config import QuotaConfig
 from tables.delta import create_missing
 from tables.query import relations as web_tables
@@ -277,6 +278,9 @@ class TestCatalog:
         pages = [data.overview(NOON), data.offenders(NOON), data.headroom(NOON), data.principal(NOON, "User:o'neill")]
         assert pages[0]["throttled"] == pages[2]["principals"] == []
         assert data.occupancy(NOON)["rows"] == []
+        assert decisions(data, NOON, 24, "User:o'neill")["decisions"] == leases(data, NOON, 24, "")["steps"] == []
+        assert quotas(data, NOON)["quotas"] == []
+        assert data.freshness(NOON)["look"][0].startswith("databricks jobs")
         assert not any("o'neill" in statement for statement in warehouse.statements)
         assert any(
             "producer_id_metrics AS (SELECT * FROM prod.pid_quota.producer_id_metrics WHERE window_end >" in statement
