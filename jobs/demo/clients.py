@@ -74,22 +74,32 @@ class Clients:
         """
         self.alice, self.mallory = Traffic(), Traffic()
         self._stop = threading.Event()
+        run = ((run_steady, alice, self.alice), (run_careless, mallory, self.mallory))
+        # Daemons: Ctrl-C may come before the `with` block has begun, and nobody would stop them.
         self._threads = [
-            threading.Thread(target=run_steady, args=(alice, topic, self._stop, self.alice), name="alice"),
-            threading.Thread(target=run_careless, args=(mallory, topic, self._stop, self.mallory), name="mallory"),
+            threading.Thread(target=each, args=(config, topic, self._stop, traffic), daemon=True)
+            for each, config, traffic in run
         ]
 
     def __enter__(self) -> "Clients":
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
 
 def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:

@@ -13,7 +13,7 @@ from tables.query.sql_query import query
 SPARK_TAKES_S = 10
 """On two cores."""
 
-_READ_EVERY_S = 2.0
+_READ_EVERY_S = 4.0
 _THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
 _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
 
