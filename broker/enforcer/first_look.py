@@ -38,7 +38,7 @@ def look_at_brokers(
         ClientQuotaError: If a right is missing.
     """
     with ClusterAdmin(settings) as admin:
-        numbers = ", ".join(map(str, admin.broker_ids()))
+        numbers = ", ".join(map(str, admin.living_brokers()))
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
     servers = ",".join(settings["bootstrap_servers"])

@@ -50,7 +50,7 @@ def demo(
 ) -> None:
     """Show everything on this machine: mallory, who makes a producer per message, is throttled; alice is not.
 
-    The first line is the console's address: watch it in a browser.
+    Its first lines have the console's address: watch it in a browser.
     """
     begin = time.monotonic()
     # SIGTERM has to stop our child processes, as Ctrl-C does.
@@ -65,6 +65,11 @@ def demo(
     useless = False
     try:
         with _stream(folder, tables_text) as stream:
+            console.print(
+                f"[{time.monotonic() - begin:5.1f} s] starting Spark, which takes some 10 s, and Apache Kafka",
+                markup=False,
+                soft_wrap=True,
+            )
             from jobs.demo.demo_console import DemoConsole
             from jobs.demo.demo_run import run
             from jobs.demo.demo_view import DemoView

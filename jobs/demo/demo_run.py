@@ -17,7 +17,7 @@ from broker.local.local_broker import LocalBroker
 from jobs.demo.clients import ORDERS, Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
-from jobs.demo.watching import SPARK_TAKES_S, Slowing, Watching
+from jobs.demo.watching import Slowing, Watching
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
 from tables.delta import create_missing
@@ -133,7 +133,6 @@ def _prepare(view: DemoView, tables: str, open_console: Callable[[], None]) -> N
     set_quota(tables, QuotaEntry(None, DEFAULT_QUOTA, _now(), "pid-quota demo"))
     open_console()
     view.stage(f"tables in {tables}, default quota {DEFAULT_QUOTA:g} new producer ids per hour")
-    view.stage(f"starting Apache Kafka, with users alice and mallory, and Spark, which takes some {SPARK_TAKES_S} s")
 
 
 def _create_topics(broker: LocalBroker) -> None:

@@ -35,7 +35,7 @@ def story(result: "Result", quota: float) -> Iterator[str]:
     )
     yield (
         f"What it cost: a broker remembers each producer for a day; at mallory's first pace, {pace:.1f} a second, that "
-        f"comes to {entries:,.0f} of them and {entries * _ENTRY_BYTES / 1e6:,.0f} MB of its memory."
+        f"comes to {round(entries, -3):,.0f} of them and {entries * _ENTRY_BYTES / 1e6:,.0f} MB of its memory."
     )
     over = f"mallory went over the quota of {quota:g} an hour"
     if slowing is None:

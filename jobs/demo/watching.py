@@ -10,9 +10,6 @@ from jobs.demo.demo_view import DemoView, read_principals
 from jobs.stream.stream_progress import StreamProgress
 from tables.query.sql_query import query
 
-SPARK_TAKES_S = 10
-"""On two cores."""
-
 _READ_EVERY_S = 4.0
 _THROTTLED = "SELECT DISTINCT principal FROM throttle_decisions WHERE action = 'THROTTLE'"
 _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_force'"
