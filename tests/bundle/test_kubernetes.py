@@ -1,5 +1,6 @@
 """The manifests of docs/kubernetes: against the published schemas, and against what they name. No cluster was asked."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,10 @@ import pytest
 import typer
 import yaml
 
+from broker.jars.jar_sets import kafka_classpath
+from broker.jars.java import find_java
 from broker.local.server_files import LOG_TEMPLATE
+from broker.process import run_to_end
 from jobs.cli import application
 from tests.bundle.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
 
@@ -126,6 +130,42 @@ def test_the_log_on_standard_output_has_the_lines_of_the_log_file() -> None:
     assert console == {name: value for name, value in file.items() if name in console}
     assert console.keys() == {"name", "PatternLayout", "RegexFilter"}
     assert ours == theirs
+
+
+LOGS_TWO_KINDS = """
+import org.apache.logging.log4j.*;
+public class Logs { public static void main(String[] none) {
+  Logger apis = LogManager.getLogger("kafka.server.KafkaApis");
+  apis.trace("[KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE, clientId=x) -- {acks=-1}");
+  apis.trace("[KafkaApi-1] Handling request:RequestHeader(apiKey=METADATA, clientId=x) -- {}");
+  apis.info("an ordinary line");
+}}
+"""
+OF_STRIMZI = """
+appender.console.type = Console
+appender.console.name = STDOUT
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %-5p %m%n
+rootLogger.level = INFO
+rootLogger.appenderRefs = console
+rootLogger.appenderRef.console.ref = STDOUT
+monitorInterval = 30
+"""
+"""The part of Strimzi's default configuration that ours refers to."""
+
+
+def test_log4j_merges_both_configurations(jars: Path, tmp_path: Path) -> None:
+    (tmp_path / "Logs.java").write_text(LOGS_TWO_KINDS)
+    (tmp_path / "log4j2.properties").write_text(OF_STRIMZI)
+    files = f"{tmp_path}/log4j2.properties,{FOLDER}/log4j2-pid-quota-stdout.yaml"
+    options = [f"-Dlog4j2.configurationFile={files}", "-cp", kafka_classpath(jars), f"{tmp_path}/Logs.java"]
+
+    code, text = run_to_end([find_java(), *options], 120)
+
+    assert code == 0, text
+    logged = text.splitlines()
+    assert logged[1:] == ["INFO  an ordinary line"]
+    assert json.loads(logged[0])["message"].startswith("[KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE")
 
 
 def test_the_shipper_takes_exactly_the_lines_of_the_tap_and_names_their_broker() -> None:
