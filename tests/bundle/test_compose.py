@@ -39,7 +39,7 @@ def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None
 
 
 def test_all_services_of_ours_are_there() -> None:
-    assert set(OURS) == {"quotas", "tap", "stream", "clients"}
+    assert set(OURS) == {"quotas", "tap", "stream", "enforcer", "console", "clients"}
 
 
 def test_images_are_pinned() -> None:
@@ -56,9 +56,9 @@ def test_what_the_image_copies_exists() -> None:
             assert (ROOT / source).exists(), source
 
 
-def test_no_port_is_published_but_grafana_s_to_this_machine() -> None:
+def test_no_port_is_published_but_to_this_machine() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"grafana": ["127.0.0.1:3000:3000"]}
+    assert published == {"console": ["127.0.0.1:8080:8080"], "grafana": ["127.0.0.1:3000:3000"]}
     assert not any(service.get("network_mode") for service in SERVICES.values())
 
 
@@ -85,6 +85,22 @@ def test_only_the_demo_s_passwords_are_in_the_files() -> None:
 def test_a_dependency_is_a_service() -> None:
     for service in SERVICES.values():
         assert set(service.get("depends_on", {})) <= set(SERVICES)
+
+
+def test_a_service_waits_until_another_is_ready_or_done() -> None:
+    for name, service in SERVICES.items():
+        for other, how in service.get("depends_on", {}).items():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in SERVICES[other], (name, other)
+            else:
+                assert how["condition"] == "service_completed_successfully", (name, other)
+
+
+def test_a_probe_asks_the_port_that_its_service_serves() -> None:
+    for name in ("tap", "stream", "enforcer"):
+        command = SERVICES[name]["command"]
+        port = command[command.index("--metrics-port") + 1]
+        assert f"http://127.0.0.1:{port}/readyz" in SERVICES[name]["healthcheck"]["test"][-1]
 
 
 def test_the_users_of_the_clients_are_those_of_the_broker() -> None:
