@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.server_files import LOG_TEMPLATE
 from broker.process import run_to_end
-from jobs.cli import application
+from jobs.cli import load_command
 from tests.bundle.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
 
 FOLDER = ROOT / "docs" / "kubernetes"
@@ -69,12 +68,10 @@ def commands() -> dict[str, list[str]]:
 def test_each_command_is_one_of_the_cli(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PID_QUOTA_TABLES", "/data/tables")
     called, *arguments = commands()[name]
-    group: Any = typer.main.get_command(application(called))
-    while called:
-        group, called = group.commands[called], ""
-        if arguments and arguments[0] in getattr(group, "commands", {}):
-            called = arguments.pop(0)
-    assert group.make_context(name, arguments).params
+    command = load_command(called)
+    if arguments and arguments[0] in getattr(command, "commands", {}):
+        command = command.commands[arguments.pop(0)]
+    assert command.make_context(name, arguments).params
 
 
 def test_probes_and_ports_are_those_that_metrics_are_served_on() -> None:
