@@ -9,7 +9,7 @@ polls on a leader that has died is missed.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -29,6 +29,7 @@ TICK_SECONDS = 10.0
 """A tick of the stream at a window of 3600 s: within it a repeat changes nothing."""
 
 _FLUSH_TIMEOUT_S = 15.0
+_NO_LEADER = -1
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,10 @@ class ProducerPoll:
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
         self._seen: dict[int, _Sighting] = {}
+        # What a partition holds at its first answer is old, if it has been there since an earlier round.
+        self._answered: set[tuple[str, int]] = set()
+        self._unanswered: set[tuple[str, int]] = set()
+        self._answered_late: set[tuple[str, int]] = set()
         self._failure: KafkaError | None = None
         self.counters = PollCounters()
 
@@ -138,9 +143,10 @@ class ProducerPoll:
 
     def _round(self, admin: ClusterAdmin, producer: Producer | None, stop: threading.Event) -> None:
         # 1. Ask every broker about the partitions it leads, in small requests.
-        found, complete = self._ask_all(admin, stop)
-        if stop.is_set():
+        answer = self._ask_all(admin, stop)
+        if answer is None or stop.is_set():
             return
+        found, complete = answer
         # 2. Count.
         self._report(_occupancy(found))
         # 3. Send events for what is new; if no broker tells the owners, in the next round.
@@ -149,7 +155,9 @@ class ProducerPoll:
                 named = self._read_owners(admin, self._owners)
             except BrokerUnreachableError:
                 return
-            self._tell_news(producer, self._owners, _latest(found), named)
+            late = {each.producer_id for each in found if (each.topic, each.partition) in self._answered_late}
+            self._tell_news(producer, self._owners, _latest(found), named, late)
+            self._answered_late.clear()
         # 4. Forget ids that no partition holds, unless a partition did not answer.
         if complete:
             self._seen = {pid: seen for pid, seen in self._seen.items() if seen.round == self.counters.polls}
@@ -163,24 +171,31 @@ class ProducerPoll:
         return admin.transactional_ids()
 
     def _tell_news(
-        self, producer: Producer, owners: PollOwners, latest: Mapping[int, ActiveProducer], named: Mapping[int, str]
+        self,
+        producer: Producer,
+        owners: PollOwners,
+        latest: Mapping[int, ActiveProducer],
+        named: Mapping[int, str],
+        late: Container[int],
     ) -> None:
         placement = owners.placement((each.topic, named.get(pid)) for pid, each in latest.items())
         if placement is not None:
             self._report_placement(placement)
-        for each in self._news(latest):
+        for each in self._news(latest, late):
             name = named.get(each.producer_id)
             self._tell(producer, each, name, owners.of(each.topic, name).principal)
         self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
 
-    def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool]:
+    def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
+        """Return what brokers hold, and whether all partitions answered; None if no broker does."""
         failed_before = self.counters.failed_partitions
         found: list[ActiveProducer] = []
         try:
-            led = admin.partitions_by_leader()
+            led = admin.partitions_by_leader(with_leaderless=True)
         except BrokerUnreachableError:
             self.counters.failed_partitions += 1
-            return found, False
+            return None
+        self._failed(led.pop(_NO_LEADER, []))
         for broker_id, partitions in sorted(led.items()):
             wanted = sorted((topic, number) for topic, number in partitions if not is_own_topic(topic))
             for begin in range(0, len(wanted), self._partitions_per_request):
@@ -196,24 +211,33 @@ class ProducerPoll:
         self.counters.requests += 1
         stop.wait(self._pause_seconds)
         try:
-            return admin.active_producers(broker_id, portion)
+            found = admin.active_producers(broker_id, portion)
         except BrokerUnreachableError:
-            self.counters.failed_partitions += len(portion)
+            self._failed(portion)
         except ClusterRequestError:
             # A single partition that moved, or that we may not read, fails the request.
             if len(portion) > 1:
                 return [each for alone in portion for each in self._ask(admin, broker_id, [alone], stop)]
-            self.counters.failed_partitions += 1
+            self._failed(portion)
+        else:
+            self._answered_late |= self._unanswered.intersection(portion)
+            self._unanswered.difference_update(portion)
+            self._answered.update(portion)
+            return found
         return []
 
-    def _news(self, latest: Mapping[int, ActiveProducer]) -> Iterator[ActiveProducer]:
+    def _failed(self, portion: list[tuple[str, int]]) -> None:
+        self.counters.failed_partitions += len(portion)
+        self._unanswered |= set(portion) - self._answered
+
+    def _news(self, latest: Mapping[int, ActiveProducer], late: Container[int]) -> Iterator[ActiveProducer]:
         """Producer ids that appeared or have a new batch since last reported; at most once a tick each."""
         now, this_round = self._clock(), self.counters.polls
         for pid, each in latest.items():
             seen = self._seen.get(pid)
             if seen is None:
                 self._seen[pid] = _Sighting(each.last_timestamp_ms, now, this_round)
-                if this_round > 0:
+                if this_round > 0 and pid not in late:
                     yield each
                 continue
             seen.round = this_round

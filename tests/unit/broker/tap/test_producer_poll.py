@@ -27,6 +27,7 @@ OWNERS = (
     OwnerRule("User:shop", topic=re.compile("orders|produce-events")),
     OwnerRule("User:bank", topic=re.compile("bills")),
 )
+LEADERLESS: Mapping[int, int] = {-1: -1}
 Poll = Callable[..., list[ProduceEvent]]
 
 
@@ -51,7 +52,9 @@ class Cluster(ClusterAdmin):
         found = self.rounds[self.number]
         if found is None:
             raise BrokerUnreachableError
-        return {1: list(found)}
+        assert with_leaderless
+        led = {1: [where for where, held in found.items() if held is not LEADERLESS]}
+        return led | {-1: [where for where, held in found.items() if held is LEADERLESS]}
 
     def active_producers(self, broker_id: int, partitions: Iterable[Partition]) -> list[ActiveProducer]:
         found = [(where, (self.rounds[self.number] or {})[where]) for where in partitions]
@@ -133,6 +136,17 @@ def test_an_id_of_a_partition_that_does_not_answer_stays_known_and_one_that_is_g
 
 def test_while_no_broker_answers_all_stay_known(poll: Poll) -> None:
     assert ids(poll({ORDERS: {1: 5}}, None, {ORDERS: {1: 5}})) == []
+
+
+@pytest.mark.parametrize("first", [None, {ORDERS: None}, {ORDERS: None, BILLS: {7: 5}}, {ORDERS: LEADERLESS}])
+def test_what_a_partition_holds_at_its_first_answer_is_old(poll: Poll, first: Round | None) -> None:
+    events = poll(first, first, {ORDERS: {1: 5}}, {ORDERS: {1: 5, 2: 5}})
+    assert ids(events) == [2]
+
+
+@pytest.mark.parametrize("silent", [None, LEADERLESS])
+def test_what_appears_while_a_partition_does_not_answer_is_new(poll: Poll, silent: Mapping[int, int] | None) -> None:
+    assert ids(poll({ORDERS: {1: 5}}, {ORDERS: silent}, {ORDERS: {1: 5, 2: 5}})) == [2]
 
 
 def test_partitions_beside_one_that_does_not_answer_are_asked_alone(poll: Poll) -> None:
