@@ -28,8 +28,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return demo_tables(tmp_path_factory.mktemp("live"))
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        # The page names the folder: a short name in the pictures.
+        patch.chdir(tmp_path_factory.mktemp("live"))
+        yield demo_tables("./tables")
 
 
 @pytest.fixture
@@ -171,11 +174,12 @@ def test_the_slider_tells_what_another_expiration_would_free(page: Browser) -> N
 
 class TestEditing:
     @pytest.fixture
-    def editing(self, browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    def editing(self, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
+        monkeypatch.chdir(tmp_path)
         file = tmp_path / "editors"
         file.write_text(editor_line("ada", SECRET) + "\n", encoding="utf-8")
         file.chmod(0o600)
-        with serving(demo_tables(tmp_path / "tables"), fresh_s=0, editors=Editors.load(file)) as address:
+        with serving(demo_tables("./tables"), fresh_s=0, editors=Editors.load(file)) as address:
             browser.look()
             browser.open(f"{address}/#/quotas")
             browser.complaints()
