@@ -35,6 +35,12 @@ def replicated_topic(cluster: LocalCluster, name: str, partitions: int = 1, repl
     return topic
 
 
+def addresses_of_the_living(cluster: LocalCluster) -> str:
+    """Those without a password: kafka-python leaks a socket each time that it asks a dead one."""
+    addresses = zip(cluster.node_ids, cluster.admin_servers.split(","), strict=True)
+    return ",".join(address for node, address in addresses if node in cluster.running)
+
+
 def leader_of(cluster: LocalCluster, topic: str, partition: int = 0) -> int:
     admin = AdminClient({**cluster.admin_config()})
     leaders: list[int] = []

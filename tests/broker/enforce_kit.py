@@ -25,6 +25,7 @@ from broker.enforcer.lock import ensure_enforcer_topic
 from broker.enforcer_tables.path_tables import ActionTable
 from broker.local.local_broker import LocalBroker
 from tables.delta import TABLES, table_path
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import wait_until
 
 _DAYS_MS = 2 * 86_400_000
@@ -55,7 +56,7 @@ class EnforcerProcess:
     """`pid-quota enforce --json` as a process of its own, so that it can be killed."""
 
     def __init__(
-        self, broker: LocalBroker, tables: Path, *arguments: str, program: Sequence[str] = ("-m", "jobs")
+        self, broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, program: Sequence[str] = ("-m", "jobs")
     ) -> None:
         self._command = [sys.executable, *program, "enforce", "--json", "--tables", str(tables), *arguments]
         self._command += ["--bootstrap-servers", broker.admin_servers]
@@ -108,7 +109,9 @@ class EnforcerProcess:
 
 
 @contextmanager
-def enforcing(broker: LocalBroker, tables: Path, *arguments: str, lock: bool = True) -> Iterator[EnforcerProcess]:
+def enforcing(
+    broker: LocalBroker | LocalCluster, tables: Path, *arguments: str, lock: bool = True
+) -> Iterator[EnforcerProcess]:
     """Run an enforcer; with `lock`, from when it holds the lock. It ends in good order, and must say no error."""
     enforcer = EnforcerProcess(broker, tables, *arguments)
     enforcer.start()
@@ -121,8 +124,8 @@ def enforcing(broker: LocalBroker, tables: Path, *arguments: str, lock: bool = T
     assert (code, errors) == (0, "")
 
 
-def quotas_of(broker: LocalBroker) -> dict[QuotaEntity, dict[str, float]]:
-    with ClientQuotas({"bootstrap_servers": broker.admin_servers}) as quotas:
+def quotas_of(broker: LocalBroker | LocalCluster) -> dict[QuotaEntity, dict[str, float]]:
+    with ClientQuotas({"bootstrap_servers": broker.admin_servers.split(",")}) as quotas:
         return quotas.describe_all()
 
 

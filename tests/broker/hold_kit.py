@@ -3,7 +3,7 @@
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.jars.authorizer_jar import build_authorizer
 from broker.jars.java import find_java
-from broker.local.local_broker import LocalBroker
+from broker.local.local_broker import DEFAULT_USERS, LocalBroker
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import wait_until
 from wire.holds import hold_name
 
@@ -30,10 +31,10 @@ JAVA_CLIENT = Path(__file__).with_name("ProduceWhileHeld.java")
 
 
 @contextmanager
-def holding_broker(folder: Path, jars: Path) -> Iterator[LocalBroker]:
+def holding_broker(folder: Path, jars: Path, users: Mapping[str, str] = DEFAULT_USERS) -> Iterator[LocalBroker]:
     """A broker with the class."""
     jar = build_authorizer(folder / "authorizer.jar", jars)
-    with LocalBroker(folder / "kafka", jars=jars, authorizer=jar) as running:
+    with LocalBroker(folder / "kafka", users, jars=jars, authorizer=jar) as running:
         yield running
 
 
@@ -59,7 +60,7 @@ def hold(seconds: float, principal: str = "User:mallory", host: str = "*") -> Ac
 
 
 @contextmanager
-def bound(broker: LocalBroker, *bindings: AclBinding) -> Iterator[None]:
+def bound(broker: LocalBroker | LocalCluster, *bindings: AclBinding) -> Iterator[None]:
     """ACLs that are there while the block runs."""
     admin = AdminClient({**broker.admin_config()})
     for created in admin.create_acls(list(bindings)).values():
@@ -72,7 +73,7 @@ def bound(broker: LocalBroker, *bindings: AclBinding) -> Iterator[None]:
         unbind(broker, *bindings)
 
 
-def unbind(broker: LocalBroker, *bindings: AclBinding) -> None:
+def unbind(broker: LocalBroker | LocalCluster, *bindings: AclBinding) -> None:
     admin = AdminClient({**broker.admin_config()})
     for deleted in admin.delete_acls([_filter(each) for each in bindings]).values():
         deleted.result()
@@ -91,7 +92,7 @@ def _filter(binding: AclBinding) -> AclBindingFilter:
 class Asker:
     """Asks for producer ids as a user, request by request, over one connection."""
 
-    def __init__(self, broker: LocalBroker, user: str | None = "mallory") -> None:
+    def __init__(self, broker: LocalBroker | LocalCluster, user: str | None = "mallory") -> None:
         settings = broker.admin_config() if user is None else broker.client_config(user)
         servers = settings.pop("bootstrap.servers")
         self._admin = RawAdmin(**KafkaConfig({**settings, "bootstrap.servers": servers}).kafka_python())
@@ -102,9 +103,9 @@ class Asker:
     def __exit__(self, *_: object) -> None:
         self._admin.close()
 
-    def error(self) -> int:
+    def error(self, node_id: int | None = None) -> int:
         """The error code of an INIT_PRODUCER_ID without a transactional id."""
-        answer: Any = self._admin.ask(_INIT)
+        answer: Any = self._admin.ask(_INIT, node_id)
         assert (answer.producer_id >= 0) == (answer.error_code == 0)
         return int(answer.error_code)
 

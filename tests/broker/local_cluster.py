@@ -13,7 +13,7 @@ from typing import TypeVar
 from broker.errors import LocalBrokerError, PortTakenError
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
-from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
+from broker.local.server_files import HOST, Ports, with_authorizer, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
 
 DEFAULT_NODES = 3
@@ -33,6 +33,7 @@ class LocalCluster:
         nodes: int = DEFAULT_NODES,
         jars: Path | None = None,
         super_users: Sequence[str] = ("admin",),
+        authorizers: Mapping[int, Path] | None = None,
         **server_properties: object,
     ) -> None:
         """Nothing starts before the context is entered.
@@ -43,12 +44,14 @@ class LocalCluster:
             nodes: how many; their ids are 1, 2, ...
             jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
             super_users: names that pass every ACL.
+            authorizers: jar of `pidquota.HoldAuthorizer` by the id of the node that has it.
             server_properties: more of server.properties, with `_` for `.`, the same for each node.
         """
         self._folder = data_folder.resolve()
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
+        self._authorizers = dict(authorizers or {})
         self._extra = {**_replicated(nodes), **as_properties(server_properties)}
         self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, nodes + 1)}
         self._cluster_id = new_cluster_id()
@@ -176,17 +179,19 @@ class LocalCluster:
     def _write_files(self, node_id: int) -> Jvm:
         server = self._servers[node_id]
         server.folder.mkdir(parents=True, exist_ok=True)
+        authorizer = self._authorizers.get(node_id)
         write_server_properties(
             server.properties,
             self._ports[node_id],
             self._users,
             self._super_users,
-            self._extra,
+            with_authorizer(self._extra, authorizer),
             node_id=node_id,
             controllers={node: ports.controller for node, ports in self._ports.items()},
         )
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        return Jvm(kafka_classpath(self._jars), log_option, _HEAP_MB)
+        more_jars = () if authorizer is None else (authorizer,)
+        return Jvm(kafka_classpath(self._jars), log_option, _HEAP_MB, more_jars)
 
     def _server(self, node_id: int) -> ServerProcess:
         if node_id not in self._servers:

@@ -11,7 +11,7 @@ from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
 from jobs.occupancy.printing import report_dict
 from lifecycle.failover import failover
-from tests.broker.cluster_kit import replicated_topic
+from tests.broker.cluster_kit import addresses_of_the_living, replicated_topic
 from tests.broker.local_cluster import LocalCluster
 from tests.broker.occupancy_kit import broker_counts, census_of, fill
 from tests.broker_kit import LIMIT_S, processes_naming, wait_until
@@ -44,11 +44,6 @@ def fill_all(cluster: LocalCluster, topic: str, first_pid: int) -> int:
     }
     fill(cluster.admin_servers, topic, leaders, producers)
     return sum(map(len, producers.values()))
-
-
-def addresses_of_the_living(cluster: LocalCluster) -> str:
-    addresses = zip(cluster.node_ids, cluster.admin_servers.split(","), strict=True)
-    return ",".join(address for node, address in addresses if node in cluster.running)
 
 
 def dead_is_replaced(admin: AdminClient, cluster: LocalCluster, dead: int) -> bool:

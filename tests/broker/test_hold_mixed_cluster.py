@@ -1,0 +1,86 @@
+"""A cluster in which one broker of three has no `pidquota.HoldAuthorizer`, and what is known of it when one is dead."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from broker.cluster.hold_bindings import HOLD, HoldBindings
+from broker.cluster.producers_admin import ProducersAdmin
+from broker.cluster.quota_entity import QuotaEntity
+from broker.jars.authorizer_jar import build_authorizer
+from tables.delta import create_missing
+from tests.broker.cluster_kit import addresses_of_the_living
+from tests.broker.enforce_kit import decide, enforcing, quotas_of
+from tests.broker.hold_kit import LOADING, Asker, bound, hold
+from tests.broker.local_cluster import LocalCluster
+from tests.broker_kit import LIMIT_S, wait_until
+from wire.holds import HOLD_AUTHORIZER
+
+pytestmark = pytest.mark.slow
+STOCK = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+HELD = QuotaEntity("mallory", is_hold=True)
+WITHOUT = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    folder = tmp_path_factory.mktemp("mixed")
+    jar = build_authorizer(folder / "authorizer.jar", jars)
+    with LocalCluster(folder, jars=jars, authorizers={1: jar, 2: jar}) as running:
+        yield running
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    create_missing(str(tmp_path))
+    return tmp_path
+
+
+def holds_of(cluster: LocalCluster) -> HoldBindings:
+    return HoldBindings({"bootstrap_servers": addresses_of_the_living(cluster).split(",")})
+
+
+def test_a_hold_is_inert_on_the_broker_without_the_class(cluster: LocalCluster) -> None:
+    with bound(cluster, hold(600)), Asker(cluster) as mallory, Asker(cluster, "alice") as alice:
+        wait_until(lambda: {alice.error(node) for node in cluster.node_ids} == {0}, "all brokers have producer ids")
+        wait_until(lambda: mallory.error(1) == mallory.error(2) == LOADING, "the hold has reached both")
+        assert mallory.error(WITHOUT) == 0
+
+
+def test_the_enforcer_reports_each_broker_and_sets_the_client_quota(cluster: LocalCluster, tables: Path) -> None:
+    with holds_of(cluster) as holds, enforcing(cluster, tables, "--lever", "hold", "--apply") as enforcer:
+        decide(tables, "User:mallory", seconds=300)
+        enforcer.wait_for("throttled")
+        for node in (1, 2):
+            assert enforcer.said("lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold keeps new producer ids back")
+        assert enforcer.said("lever", f"broker {WITHOUT} has {STOCK}: no hold is used before every broker has")
+        assert enforcer.said("throttled", f"not every broker knows holds (not {WITHOUT})")
+        assert (holds.describe_all(), quotas_of(cluster)) == (
+            {},
+            {QuotaEntity("mallory"): {"request_percentage": 0.01}},
+        )
+    wait_until(lambda: quotas_of(cluster) == {}, "the quota is taken back")
+
+
+def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path) -> None:
+    cluster.kill(WITHOUT)
+    try:
+        watcher = AdminClient({**cluster.admin_config()})
+        wait_until(lambda: WITHOUT not in watcher.list_topics(timeout=LIMIT_S).brokers, "the others have noticed")
+        with ProducersAdmin({"bootstrap_servers": addresses_of_the_living(cluster).split(",")}) as admin:
+            assert admin.living_brokers() == [1, 2]
+            assert admin.hidden_topic() is None
+            # Brokers do not show it: none has failed.
+            assert admin.allows_without_acl() is None
+        with holds_of(cluster) as holds:
+            assert holds.authorizers() == {1: HOLD_AUTHORIZER, 2: HOLD_AUTHORIZER}
+            with enforcing(cluster, tables, "--lever", "hold", "--apply") as enforcer:
+                decide(tables, "User:mallory", seconds=300)
+                enforcer.wait_for("throttled")
+                assert not enforcer.said("lever", f"broker {WITHOUT}")
+                assert HOLD in holds.describe(HELD)
+            wait_until(lambda: holds.describe_all() == {}, "the hold is taken back")
+    finally:
+        cluster.start(WITHOUT)
