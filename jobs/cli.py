@@ -29,6 +29,8 @@ _COMMANDS = {
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("jobs.top.command", "top", "Watch the principals live in a terminal, without a JVM."),
     "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views, without a JVM."),
+    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one a line."),
+    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one a line."),
     "blocks": (
         "jobs.lifecycle.blocks",
         "blocks",

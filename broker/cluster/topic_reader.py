@@ -83,6 +83,26 @@ class TopicReader(Closing):
             raise TopicMissingError(msg)
         return sorted(about.partitions)
 
+    def start_at(self, since_ms: int | None) -> None:
+        """Begin with the first record at or after a time, or at the end as it was when this was opened.
+
+        Args:
+            since_ms: Milliseconds since the epoch; None for the end.
+
+        Raises:
+            BrokerUnreachableError: no answer in time.
+        """
+        starts = {number: end for number, (_, end) in self._ends.items()}
+        if since_ms is not None:
+            asked = [TopicPartition(self._topic, number, since_ms) for number in self.partitions]
+            try:
+                found = self._consumer.offsets_for_times(asked, self._timeout_s)
+            except KafkaException as error:
+                raise self._unreadable(error) from error
+            starts |= {at.partition: at.offset for at in found if at.offset >= 0}
+        self._ends = {number: (starts[number], end) for number, (_, end) in self._ends.items()}
+        self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in starts.items()])
+
     def close(self) -> None:
         """Close the consumer."""
         self._consumer.close()
@@ -108,13 +128,13 @@ class TopicReader(Closing):
                 msg = f"topic {self._topic!r} was not read to its end within {self._timeout_s:g} s: check READ on it"
                 raise BrokerUnreachableError(msg)
 
-    def poll(self) -> list[Message]:
-        """Return new records; never blocks."""
-        return self._consume(0)
+    def poll(self, wait_s: float = 0) -> list[Message]:
+        """Return new records; waits for one as long as told."""
+        return self._consume(wait_s, 1 if wait_s else _BATCH)
 
-    def _consume(self, timeout_s: float) -> list[Message]:
+    def _consume(self, timeout_s: float, most: int = _BATCH) -> list[Message]:
         try:
-            messages = self._consumer.consume(_BATCH, timeout_s)
+            messages = self._consumer.consume(most, timeout_s)
         except KafkaException as error:
             raise self._unreadable(error) from error
         for message in messages:

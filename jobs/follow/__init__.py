@@ -1,0 +1,1 @@
+"""`pid-quota events` and `pid-quota decisions`."""

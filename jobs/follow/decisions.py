@@ -1,0 +1,56 @@
+"""`pid-quota decisions`: shows throttle decisions as they come, one a line."""
+
+import time
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
+from jobs.human import human, time_of
+from jobs.tables.sql_command import TablesOption
+from jobs.tables_out import JsonOption
+from quota.words import plural
+from tables.delta import is_catalog
+from tables.query.new_rows import new_rows
+
+_SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
+
+
+def decisions(
+    tables: TablesOption,
+    follow: FollowOption = False,
+    since: SinceOption = None,
+    principal: PrincipalOption = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Interval between looks at the table. [default: 1; 30 for a catalog, by a query]"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show throttle decisions, one a line: who is throttled until when, and who is released."""
+    begin = start(since, datetime.now(timezone.utc), follow=follow)
+    wanted = full_name(principal)
+    pause_s = seconds or (_SECONDS_OF_A_CATALOG if is_catalog(tables) else _SECONDS)
+    with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
+        while True:
+            for row in rows.read():
+                if wanted is None or row["principal"] == wanted:
+                    emit(_line(row), row, as_json=as_json)
+            if not follow:
+                return
+            time.sleep(pause_s)
+
+
+def _line(row: dict[str, Any]) -> str:
+    at, until = row["decided_at"], row["throttled_until"]
+    parts = ["-" if at is None else time_of(at), human(row["action"]), human(row["principal"])]
+    if row["action"] == "THROTTLE":
+        quota = "no quota" if row["quota"] is None else f"quota {human(row['quota'])} ({row['quota_source']})"
+        parts += [f"until {human(until)}", f"{plural(row['refused_pids'] or 0, 'PID')} refused", quota]
+        parts += [f"clients: {human(dict(row['client_ids']))}"] if row["client_ids"] else []
+    if row.get("broker_id") is not None:
+        parts.append(f"broker {row['broker_id']}")
+    if row.get("reason") == "quota_changed":
+        parts.append("its quota changed")
+    return "  ".join(parts)

@@ -1,0 +1,78 @@
+"""What the commands that follow have in common: options, times to start at, and an end by Ctrl-C."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import Annotated, Any
+
+import typer
+
+from jobs.tables_out import json_value
+from jobs.terminal import printable
+
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C.")]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Start there: 10m, 2h, 1d ago, or a time in ISO 8601. [default: the end with --follow, else 10m]",
+    ),
+]
+PrincipalOption = Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")]
+
+_AGO = re.compile(r"(\d+)([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_DEFAULT = "10m"
+
+
+def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
+    """Return the time to start at; None for the end.
+
+    Raises:
+        BadParameter: If it is no time.
+
+    Examples:
+        >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+        >>> start("90s", noon, follow=True).time(), start("2026-01-15T11:00", noon, follow=True).hour
+        (datetime.time(11, 58, 30), 11)
+        >>> start(None, noon, follow=True), start(None, noon, follow=False).minute
+        (None, 50)
+    """
+    if since is None and follow:
+        return None
+    text = since or _DEFAULT
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except (ValueError, OverflowError) as error:
+        msg = f"--since {text!r} is no time: write 10m, 2h, 1d, or 2026-01-15T12:00 (UTC)"
+        raise typer.BadParameter(msg) from error
+    return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+
+
+def full_name(principal: str | None) -> str | None:
+    """Return a principal with its type."""
+    return principal if principal is None or ":" in principal else f"User:{principal}"
+
+
+def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
+    """Print a line at once: somebody may be watching the pipe."""
+    line = json.dumps(json_value(record), ensure_ascii=False) if as_json else printable(text).plain
+    print(line, flush=True)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Run a block that Ctrl-C or SIGTERM ends: the user ends it this way."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, before)

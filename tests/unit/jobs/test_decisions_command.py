@@ -1,0 +1,112 @@
+"""`pid-quota decisions`: one line each, from the end or from a time, each once though the table is compacted."""
+
+import json
+import signal
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tables.delta import create_missing, table_path
+from tables.query.new_rows import new_rows
+from tests.following_kit import Following
+from tests.unit.jobs.command_kit import PidQuota
+from tests.unit.jobs.kip_kit import NOW
+from tests.unit.jobs.table_rows import append, decision, seconds
+
+NAME, COLUMN = "throttle_decisions", "decided_at"
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> str:
+    append(tmp_path, NAME, decision("User:old", NOW - minutes(90)), decision("User:mallory", NOW - minutes(5)))
+    return str(tmp_path)
+
+
+def compact(tables: str) -> None:
+    table = DeltaTable(table_path(tables, NAME))
+    assert table.optimize.compact()["numFilesRemoved"] > 1
+
+
+def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQuota, tables: str) -> None:
+    code, out, err = pid_quota("decisions", "--tables", tables)
+    assert (code, err) == (0, "")
+    until = NOW - minutes(5) + seconds(60)
+    assert out == (
+        f"{NOW - minutes(5):%Y-%m-%d %H:%M:%SZ}  THROTTLE  User:mallory  until {until:%Y-%m-%d %H:%M:%SZ}  "
+        "1 PID refused  quota 60 (default)  clients: rdkafka 1\n"
+    )
+
+    every = pid_quota("decisions", "--tables", tables, "--since", "2h", "--json")[1]
+    assert [json.loads(line)["principal"] for line in every.splitlines()] == ["User:old", "User:mallory"]
+    assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "old")[1].count("\n") == 1
+
+
+def test_it_follows_from_the_end_as_one_line_of_json_each_and_ends_by_ctrl_c(tables: str) -> None:
+    with Following(
+        "decisions", "--tables", tables, "--follow", "--json", "--since", "10m", "--seconds", "0.1"
+    ) as shown:
+        shown.wait_for(1)
+        append(tables, NAME, decision("User:bob", NOW))
+        shown.wait_for(2)
+        append(tables, NAME, decision("User:bob", NOW, action="RELEASE"))
+        lines = shown.wait_for(3)
+
+        assert shown.end() == (0, "")
+
+    found = [json.loads(line) for line in lines]
+    assert [(row["principal"], row["action"]) for row in found] == [
+        *(("User:mallory", "THROTTLE"), ("User:bob", "THROTTLE"), ("User:bob", "RELEASE")),
+    ]
+    assert found[1]["decided_at"] == NOW.isoformat()
+
+
+def test_a_stop_by_the_system_is_as_quiet(tables: str) -> None:
+    with Following("decisions", "--tables", tables, "--follow", "--since", "10m") as shown:
+        shown.wait_for(1)
+        assert shown.end(signal.SIGTERM) == (0, "")
+
+
+def test_a_name_can_not_steer_the_terminal(pid_quota: PidQuota, tmp_path: Path) -> None:
+    append(tmp_path, NAME, decision("User:\x1b[2J\nUser:b", NOW))
+    out = pid_quota("decisions", "--tables", tmp_path)[1]
+    assert "User:\\x1b[2J\\nUser:b" in out
+    assert out.count("\n") == 1
+
+
+def test_no_time_is_one_line(pid_quota: PidQuota, tables: str) -> None:
+    code, out, err = pid_quota("decisions", "--tables", tables, "--since", "yesterday")
+    assert (code, out) == (2, "")
+    assert "'yesterday' is no time" in err
+
+
+class TestNewRows:
+    def test_each_row_comes_once_though_it_is_written_again_by_a_compaction(self, tables: str) -> None:
+        with new_rows(tables, NAME, COLUMN, None) as rows:
+            assert rows.read() == []
+            append(tables, NAME, decision("User:a", NOW), decision("User:late", NOW - timedelta(days=9)))
+            assert [row["principal"] for row in rows.read()] == ["User:late", "User:a"]
+            compact(tables)
+            append(tables, NAME, decision("User:b", NOW))
+            assert [row["principal"] for row in rows.read()] == ["User:b"]
+            assert rows.read() == []
+
+    def test_only_new_files_are_read(self, tables: str) -> None:
+        with new_rows(tables, NAME, COLUMN, None) as rows:
+            for file in Path(table_path(tables, NAME)).glob("*.parquet"):
+                # Given that what was there can't be read any more.
+                file.unlink()
+            append(tables, NAME, decision("User:a", NOW))
+            assert [row["principal"] for row in rows.read()] == ["User:a"]
+
+    def test_an_empty_table_is_followed_from_its_first_row(self, tmp_path: Path) -> None:
+        create_missing(str(tmp_path))
+        with new_rows(str(tmp_path), NAME, COLUMN, datetime(2026, 1, 1, tzinfo=timezone.utc)) as rows:
+            assert rows.read() == []
+            append(tmp_path, NAME, decision("User:a", NOW))
+            assert len(rows.read()) == 1
