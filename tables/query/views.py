@@ -4,12 +4,15 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from quota.config import QuotaConfig
+from tables.errors import QueryError
 
 SETTINGS = "settings"
 """One-row relation with the views' present time and quota window."""
 
+_NAMES = ("VAR", "IDENTIFIER")
 _COMMENT = re.compile(r"--.*")
 _HEAD = """\
 -- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
@@ -46,13 +49,31 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
 
 def with_views(select: str, config: QuotaConfig) -> str:
     """Return a SELECT with the views it mentions as CTEs, for an engine that may lack them."""
-    ours = needed_views(select)
+    tokens = _tokens(select)
+    ours = needed_views(" ".join(token.text for token in tokens if token.token_type.name in _NAMES))
     if not ours:
         return select
     parts = [f"{SETTINGS} AS ({settings_select(config)})", *(f"{name} AS (\n{views()[name]})" for name in ours)]
-    theirs = re.match(r"\s*WITH\b", select, re.IGNORECASE)
-    rest = f",{select[theirs.end() :]}" if theirs else f"\n{select}"
-    return f"WITH {', '.join(parts)}{rest}"
+    kinds = [token.token_type.name for token in tokens[:2]]
+    if kinds[:1] != ["WITH"]:
+        return f"WITH {', '.join(parts)}\n{select}"
+    is_recursive = kinds == ["WITH", "RECURSIVE"]
+    rest = select[tokens[is_recursive].end + 1 :]
+    return f"WITH {'RECURSIVE ' if is_recursive else ''}{', '.join(parts)},{rest}"
+
+
+def _tokens(sql: str) -> list[Any]:
+    """Return the words of a statement for Databricks: texts and comments are none."""
+    try:
+        import sqlglot
+    except ImportError as error:
+        msg = "a query on a catalog is read by sqlglot before it runs: pip install 'pid-quota[databricks]'"
+        raise QueryError(msg) from error
+    try:
+        return sqlglot.tokenize(sql, read="databricks")
+    except sqlglot.TokenError as error:
+        msg = f"the query can't be read: {error}. Put one SELECT in quotes"
+        raise QueryError(msg) from error
 
 
 def settings_select(config: QuotaConfig) -> str:

@@ -127,11 +127,19 @@ class TestSql:
         assert (code, err) == (0, "")
         assert isinstance(json.loads(out), list)
 
-    def test_views_may_be_joined_below_a_with_of_the_user(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+    @pytest.mark.parametrize("before", ["", "\n", "\n-- WITH a comment\n", "/* of top_offenders */ "])
+    def test_views_may_be_joined_below_a_with_of_the_user(
+        self, pid_quota: PidQuota, warehouse: FakeWarehouse, before: str
+    ) -> None:
         insert(warehouse, "producer_id_metrics", metrics("User:m", NOON, refused_pids=3))
         text = "WITH mine AS (SELECT principal, refused_pids FROM principal_metrics) SELECT * FROM mine;"
-        code, out, _ = pid_quota("sql", *TABLES_OPTION, text, "--json")
+        code, out, _ = pid_quota("sql", *TABLES_OPTION, before + text, "--json")
         assert (code, json.loads(out)) == (0, [{"principal": "User:m", "refused_pids": 3}])
+
+    def test_a_name_in_a_text_or_a_comment_is_no_view(self, pid_quota: PidQuota, warehouse: FakeWarehouse) -> None:
+        text = "SELECT 'top_offenders' AS said /* quota_headroom */ -- stream_health"
+        assert pid_quota("sql", *TABLES_OPTION, text)[0] == 0
+        assert [statement for statement in warehouse.statements if "settings AS" in statement] == []
 
     @pytest.mark.parametrize("text", ["DELETE FROM throttle_decisions", "SELECT 1; SELECT 2", "USE prod", "SELECT ("])
     def test_only_one_reading_statement_gets_through(
