@@ -1,0 +1,91 @@
+"""`compose.yaml`, built and run in containers: from mallory's producers to her client quota, and what the console says.
+
+The first run makes a Debian beside the jars; each fetches what the Dockerfile installs.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.broker_kit import wait_until
+from tests.bundle.compose_kit import ROOT, STAND_INS, Compose, Podman, make_base, missing
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(missing()), reason=f"no {missing()}: apt-get install podman runc debootstrap, as root"),
+]
+
+SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+NO_IMAGE = {"grafana"}
+FLOW = ("kafka", "topics", "quotas", "tap", "stream", "enforcer", "console", "clients", "prometheus")
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory, jars: Path) -> Iterator[Podman]:
+    folder = tmp_path_factory.mktemp("podman")
+    running = Podman(folder)
+    try:
+        make_base(running, folder, jars)
+        running.build("pid-quota:demo", ROOT / "docs/compose/Dockerfile", ROOT)
+        for name in ("kafka", "prometheus"):
+            running.build(SERVICES[name]["image"], STAND_INS / name / "Containerfile", STAND_INS / name)
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def compose(podman: Podman) -> Compose:
+    """All services but Grafana, for which there is no package."""
+    running = Compose(podman, SERVICES)
+    running.up(*FLOW)
+    return running
+
+
+def asked(compose: Compose, url: str, **headers: str) -> Any:
+    """The JSON at an address, as a container sees it."""
+    code = "import json, sys, urllib.request as u\n"
+    code += "print(u.urlopen(u.Request(sys.argv[1], headers=json.loads(sys.argv[2]))).read().decode())"
+    return json.loads(compose.exec("console", "python", "-c", code, url, json.dumps(headers)))
+
+
+def rows(compose: Compose, select: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(compose.exec("console", "pid-quota", "sql", "--json", select))
+    return found
+
+
+def test_the_flow_has_all_services(compose: Compose) -> None:
+    assert set(FLOW) | NO_IMAGE == set(SERVICES)
+
+
+@pytest.mark.parametrize("name", [name for name in FLOW if "healthcheck" in SERVICES[name]])
+def test_each_service_becomes_healthy(compose: Compose, name: str) -> None:
+    compose.healthy(name)
+
+
+def test_mallory_is_throttled_on_the_broker_and_alice_is_not(compose: Compose) -> None:
+    in_force = "SELECT DISTINCT principal, quota_key FROM enforcement WHERE in_force_now"
+    wait_until(lambda: bool(rows(compose, in_force)), "a decision is carried out")
+    assert rows(compose, in_force) == [{"principal": "User:mallory", "quota_key": "request_percentage"}]
+
+
+def test_the_console_shows_it_to_who_has_the_token(compose: Compose) -> None:
+    token = SERVICES["console"]["environment"]["PID_QUOTA_CONSOLE_TOKEN"]
+    shown = asked(compose, "http://localhost:8080/api/overview", Authorization=f"Bearer {token}")
+    assert "User:mallory" in json.dumps(shown)
+
+
+def test_prometheus_scrapes_each_process(compose: Compose) -> None:
+    def up() -> set[str]:
+        found = asked(compose, "http://localhost:9090/api/v1/query?query=up==1")["data"]["result"]
+        return {each["metric"]["job"] for each in found}
+
+    wait_until(lambda: up() == {"pid-quota-stream", "pid-quota-tap", "pid-quota-enforcer"}, "all are up")
+
+
+def test_a_stopped_enforcer_has_restored_the_quota(compose: Compose) -> None:
+    assert "restored" in compose.stop("enforcer")
