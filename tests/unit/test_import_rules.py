@@ -254,7 +254,7 @@ def test_only_the_base_packages_are_imported_outside_spark() -> None:
     known = {"confluent_kafka", "datasketches", "deltalake", "duckdb", "msgspec", "numpy", "pandas", "pyarrow"}
     known |= {"kafka", "rbloom", "rich", "typer", "pyspark", "yaml", *FOLDERS, *sys.stdlib_module_names}
     known |= {"databricks", "prometheus_client", "sqlglot", "starlette", "tenacity", "textual", "uvicorn"}
-    known |= {"typing_extensions"}
+    known |= {"typing_extensions", "urllib3"}
     for path in MODULES:
         assert imports(path) <= known, name(path)
 
