@@ -103,7 +103,7 @@ def at_first(
         # More than a tick, so that alice's last events are in rows, too.
         time.sleep(15)
         return {
-            "learned_ids": int(log.read_text().split(" producer ids were")[0].split()[-1]),
+            "learned_ids": int(log.read_text().split(" producer ids were")[0].split()[-1].replace(",", "")),
             "answer_s": round(answer_s, 2),
             "first_throttle_s": round(throttle_s, 2),
             "old_that_produced": len(again),
