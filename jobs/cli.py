@@ -45,7 +45,7 @@ _COMMANDS = {
     "why": ("jobs.lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
     "tables": ("jobs.tables.command", "app", "Create the tables, and describe what they hold."),
     "maintain": ("jobs.tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
-    "console": ("jobs.web.command", "console", "Show the tables in the browser, on one read-only page."),
+    "console": ("jobs.web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
     "demo": ("jobs.demo.command", "demo", "Show it all on a real broker on this machine."),
     "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
