@@ -14,6 +14,7 @@ OF_TABLES = frozenset(
         "rbloom",
         "starlette",
         "textual",
+        "urllib3",
         "uvicorn",
     }
 )

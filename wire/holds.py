@@ -3,6 +3,8 @@
 A hold is an ACL: DENY Write for a principal on a topic that can't exist, whose name says when the hold ends.
 """
 
+import re
+
 HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
 """Value of `authorizer.class.name` on brokers that know holds."""
 
@@ -27,8 +29,8 @@ def hold_end_ms(name: str) -> int | None:
     """Return the end that a topic name stands for; None if it stands for no hold.
 
     Examples:
-        >>> hold_end_ms("pid-quota-hold:1800000000000"), hold_end_ms("orders"), hold_end_ms("pid-quota-hold:soon")
-        (1800000000000, None, None)
+        >>> [hold_end_ms(name) for name in ("pid-quota-hold:1800000000000", "orders", "pid-quota-hold:018")]
+        [1800000000000, None, None]
     """
-    digits = name.removeprefix(HOLD_PREFIX)
-    return int(digits) if digits != name and digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+    digits = re.fullmatch(f"{HOLD_PREFIX}([1-9][0-9]{{0,17}})", name)
+    return None if digits is None else int(digits[1])

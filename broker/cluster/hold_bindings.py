@@ -38,17 +38,24 @@ class HoldBindings(NewPidBindings, Closing):
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the latest end of a user's holds, as `{HOLD: milliseconds}`; empty if there is none.
 
-        One that is over counts until it is removed.
+        One that is over counts until it is removed; one that the brokers ignore, since it ends too far ahead, does not.
 
         Raises:
             ClientQuotaRefusedError: If Kafka refuses the request.
             ClientQuotaUnavailableError: If no broker answers.
         """
-        return self._found(principal_of(entity)).get(entity, {})
+        ends = self._ends(entity)
+        return {HOLD: float(max(ends))} if ends else {}
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return the latest ends of all users' holds, as `describe`."""
-        return self._found(None)
+        """Return the latest ends of all users' holds, also of ignored ones; errors as of `describe`."""
+        latest: dict[QuotaEntity, dict[str, float]] = {}
+        for name, end_ms in self._bindings(None):
+            entity = entity_of(name)
+            if entity is not None:
+                values = latest.setdefault(entity, {})
+                values[HOLD] = max(values.get(HOLD, 0.0), float(end_ms))
+        return latest
 
     def authorizers(self) -> dict[int, str]:
         """Return the class of each broker's authorizer, by broker id; empty for a broker without one.
@@ -74,17 +81,9 @@ class HoldBindings(NewPidBindings, Closing):
             self._acls.delete([_binding(entity, end_ms) for end_ms in gone])
             made -= gone
 
-    def _found(self, principal: str | None) -> dict[QuotaEntity, dict[str, float]]:
-        latest: dict[QuotaEntity, dict[str, float]] = {}
-        for name, end_ms in self._bindings(principal):
-            entity = entity_of(name)
-            if entity is not None:
-                values = latest.setdefault(entity, {})
-                values[HOLD] = max(values.get(HOLD, 0.0), float(end_ms))
-        return latest
-
     def _ends(self, entity: QuotaEntity) -> set[int]:
-        return {end_ms for _, end_ms in self._bindings(principal_of(entity))}
+        latest_ms = time.time() * 1000 + LONGEST_HOLD_MS
+        return {end_ms for _, end_ms in self._bindings(principal_of(entity)) if end_ms <= latest_ms}
 
     def _bindings(self, principal: str | None) -> list[tuple[str, int]]:
         found = [(each, hold_end_ms(each.name)) for each in self._acls.find("topic", "write", principal)]

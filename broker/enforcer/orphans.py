@@ -11,7 +11,7 @@ from broker.enforcer.notices import lever_text, value_text
 from broker.enforcer.ports import QuotaStore
 from broker.errors import BrokerError
 from broker.leases.lease_plan import EnforcerOptions
-from wire.holds import hold_name
+from wire.holds import LONGEST_HOLD_MS, hold_name
 
 _MOST = 10
 _TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
@@ -58,8 +58,9 @@ def _stray_holds(
         quotas.alter(over)
     for entity, end in [(entity, end) for entity, end in ends.items() if end > now_ms][:_MOST]:
         principal, name = quote(f"User:{entity.user}"), hold_name(round(end))
+        what = "brokers ignore it" if end > now_ms + LONGEST_HOLD_MS else "that ends by itself"
         yield (
-            f"{entity} are on hold {lever_text(HOLD, end)}, and no lease is open on them: that ends by itself, or "
+            f"{entity} are on hold {lever_text(HOLD, end)}, and no lease is open on them: {what}, or "
             f"clear it with kafka-acls.sh --remove --deny-principal {principal} --operation Write --topic {name}"
         )
 

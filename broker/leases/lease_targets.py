@@ -85,8 +85,10 @@ def may_touch(principal: str, never: Collection[str]) -> bool:
         >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
         (True, False, False)
     """
-    names = {principal, user_of(principal)}
-    return None not in names and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})
+    user = user_of(principal)
+    # Principals of other types share the client quota of the user of that name.
+    names = {principal, user, f"User:{user}"}
+    return user is not None and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})
 
 
 def is_library_default(client_id: str) -> bool:

@@ -148,8 +148,9 @@ class Asking:
             self._requested = ()
 
     def _start(self, brokers: Mapping[str, Attribution], requested_ms: int, stop: threading.Event) -> None:
-        # The request was read before the question: this is later, whatever the clocks say. Streams count whole seconds.
-        least_ms = -(-requested_ms // 1000) * 1000
+        # The request was read before the question: this is later than what was lost. Streams count whole seconds. A
+        # stream whose clock is ahead of ours is asked for again until ours has come there.
+        least_ms = min(-(-requested_ms // 1000), round(self._wall_clock())) * 1000
         watched = {
             stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, least_ms))
             for stream, each in brokers.items()

@@ -21,6 +21,7 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
 _MAX_SKEW_MS = 60_000
+_MOST_STREAMS = 1000
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(LearningRequest).decode
@@ -83,7 +84,9 @@ class LearningRequests(Closing):
             if not value:
                 continue
             try:
-                self._requests[key] = _decode(value)
+                request = _decode(value)
+                if self._wall_clock() * 1000 < request.learns_until_ms and len(self._requests) < _MOST_STREAMS:
+                    self._requests[key] = request
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
 

@@ -1,12 +1,15 @@
 package pidquota;
 
-import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclOperation;
@@ -32,13 +35,17 @@ import org.slf4j.MDC;
  */
 public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
+    static final String WILDCARD = "User:*";
     static final long LONGEST_MS = 3_600_000;
     /** Set while the broker logs the answer as an error, so that its log settings can leave that line out. */
     static final String LOG_KEY = "pid-quota";
 
+    /** A topic's name that means a hold: no sign, no zeros before the end, no digits of other scripts. */
+    private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})");
+
     private final Map<Uuid, Hold> holds = new HashMap<>();
-    /** What requests see: replaced as a whole when a hold comes or goes. */
-    private volatile Map<String, List<Hold>> holdsByPrincipal = Map.of();
+    /** What requests see: a principal's list is replaced as a whole when a hold of its comes or goes. */
+    private volatile Map<String, List<Hold>> holdsByPrincipal = new ConcurrentHashMap<>();
     private volatile Set<String> superUsers = Set.of();
 
     @Override
@@ -91,43 +98,63 @@ public class HoldAuthorizer extends StandardAuthorizer {
     @Override
     public void addAcl(Uuid id, StandardAcl acl) {
         super.addAcl(id, acl);
-        change(Set.of(), Map.of(id, acl));
+        change(() -> {
+            forget(id);
+            keep(id, acl, holdsByPrincipal);
+        });
     }
 
     @Override
     public void removeAcl(Uuid id) {
         super.removeAcl(id);
-        change(Set.of(id), Map.of());
+        change(() -> forget(id));
     }
 
     @Override
     public void loadSnapshot(Map<Uuid, StandardAcl> acls) {
         super.loadSnapshot(acls);
+        change(() -> {
+            holds.clear();
+            Map<String, List<Hold>> byPrincipal = new ConcurrentHashMap<>();
+            acls.forEach((id, acl) -> keep(id, acl, byPrincipal));
+            holdsByPrincipal = byPrincipal;
+        });
+    }
+
+    private void change(Runnable step) {
         synchronized (holds) {
-            change(Set.copyOf(holds.keySet()), acls);
+            try {
+                step.run();
+            } catch (RuntimeException e) {
+                // A broker that can't read a hold holds nobody back; the ACL itself is in force.
+                holds.clear();
+                holdsByPrincipal = new ConcurrentHashMap<>();
+            }
         }
     }
 
-    private void change(Collection<Uuid> gone, Map<Uuid, StandardAcl> come) {
-        try {
-            synchronized (holds) {
-                boolean isChanged = holds.keySet().removeAll(gone);
-                for (Map.Entry<Uuid, StandardAcl> each : come.entrySet()) {
-                    Hold hold = Hold.of(each.getValue());
-                    if (hold != null) {
-                        holds.put(each.getKey(), hold);
-                        isChanged = true;
-                    }
-                }
-                if (isChanged) {
-                    holdsByPrincipal = holds.values().stream()
-                        .collect(Collectors.groupingBy(hold -> hold.principal, Collectors.toUnmodifiableList()));
-                }
-            }
-        } catch (RuntimeException e) {
-            // A broker that can't read a hold holds nobody back; the ACL itself is in force.
-            holdsByPrincipal = Map.of();
+    private void keep(Uuid id, StandardAcl acl, Map<String, List<Hold>> byPrincipal) {
+        Hold hold = Hold.of(acl);
+        if (hold != null) {
+            holds.put(id, hold);
+            byPrincipal.merge(hold.principal, List.of(hold), HoldAuthorizer::joined);
         }
+    }
+
+    private void forget(Uuid id) {
+        Hold gone = holds.remove(id);
+        if (gone != null) {
+            holdsByPrincipal.computeIfPresent(gone.principal, (principal, own) -> without(gone, own));
+        }
+    }
+
+    private static List<Hold> joined(List<Hold> some, List<Hold> more) {
+        return Stream.concat(some.stream(), more.stream()).collect(Collectors.toUnmodifiableList());
+    }
+
+    private static List<Hold> without(Hold gone, List<Hold> own) {
+        List<Hold> left = own.stream().filter(hold -> hold != gone).collect(Collectors.toUnmodifiableList());
+        return left.isEmpty() ? null : left;
     }
 
     private static final class Hold {
@@ -147,16 +174,9 @@ public class HoldAuthorizer extends StandardAuthorizer {
                 && acl.patternType() == PatternType.LITERAL
                 && acl.operation() == AclOperation.WRITE
                 && acl.permissionType() == AclPermissionType.DENY
-                && acl.resourceName().startsWith(PREFIX)
-                && !acl.principal().endsWith(":*");
-            if (!isHold) {
-                return null;
-            }
-            try {
-                return new Hold(acl.principal(), acl.host(), Long.parseLong(acl.resourceName().substring(PREFIX.length())));
-            } catch (NumberFormatException e) {
-                return null;
-            }
+                && !acl.principal().equals(WILDCARD);
+            Matcher name = NAME.matcher(acl.resourceName());
+            return isHold && name.matches() ? new Hold(acl.principal(), acl.host(), Long.parseLong(name.group(1))) : null;
         }
 
         boolean covers(String from, long nowMs) {

@@ -42,12 +42,14 @@ def test_what_the_rules_read_is_in_a_produce_event() -> None:
     assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent))
 
 
-@pytest.mark.parametrize("end", ["", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", " 1800", "1800\n", "1800:1"])
+@pytest.mark.parametrize(
+    "end", ["", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", "0", "01800", "+1800", " 1800", "1800\n", "1800:1"]
+)
 def test_a_name_that_is_not_exactly_a_hold_s_has_no_end(end: str) -> None:
     assert hold_end_ms(HOLD_PREFIX + end) is None
 
 
-@pytest.mark.parametrize("end_ms", [0, 1_800_000_000_000, 10**18 - 1])
+@pytest.mark.parametrize("end_ms", [1, 1_800_000_000_000, 10**18 - 1])
 def test_the_end_of_a_hold_is_read_as_it_was_written(end_ms: int) -> None:
     assert hold_end_ms(hold_name(end_ms)) == end_ms
 

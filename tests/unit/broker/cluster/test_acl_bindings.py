@@ -229,6 +229,17 @@ class TestHolds:
         assert isinstance(put(holds, now_ms + 60_000, entity), ClientQuotaRefusedError)
         assert broker.acls == []
 
+    def test_a_hold_that_brokers_ignore_is_reported_only(
+        self, holds: HoldBindings, acls: AclBindings, now_ms: int
+    ) -> None:
+        far = hold("User:mallory", now_ms + 2 * LONGEST_HOLD_MS)
+        acls.create([far])
+        assert (holds.describe(MALLORY), list(holds.describe_all())) == ({}, [MALLORY])
+        put(holds, now_ms + 60_000)
+        assert holds.describe(MALLORY) == {HOLD: now_ms + 60_000}
+        put(holds, None)
+        assert acls.find("topic") == [far]
+
     def test_no_hold_is_set_that_brokers_would_ignore(self, holds: HoldBindings, broker: Broker, now_ms: int) -> None:
         assert isinstance(put(holds, now_ms + LONGEST_HOLD_MS + 60_000), ClientQuotaRefusedError)
         assert broker.acls == []

@@ -9,7 +9,7 @@ from tests.unit.broker.enforcer.enforcer_kit import Crash, World
 pytestmark = pytest.mark.parametrize("lever", ["hold", "refuse"])
 
 
-@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:*"])
+@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "User:*"])
 def test_neither_is_set_on_those_who_are_never_touched(lever: Lever, principal: str) -> None:
     world = World(lever=lever, never=frozenset({"User:etl"}))
     world.decide(principal)

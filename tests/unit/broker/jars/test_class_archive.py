@@ -46,7 +46,8 @@ def test_other_jars_another_java_and_another_version_of_it_have_another_archive(
     assert len(files) == 4
 
 
-def test_the_four_newest_archives_are_kept(folder: Path) -> None:
+def test_the_newest_archives_are_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_archive, "_KEPT", 4)
     files = []
     for number in range(6):
         archive = ClassArchive.of(find_java(), f"{number}.jar")
