@@ -11,8 +11,9 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime, timezone
+from itertools import zip_longest
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
@@ -158,18 +159,19 @@ def lost_rows(tables: str) -> int:
     return sum(reason.startswith("data loss") for reason in reasons.to_pylist())
 
 
-def produce(broker: LocalBroker, user: str, ids: Iterable[int], sequence: int) -> None:
+def produce(broker: LocalBroker, user: str, ids: Collection[int], sequence: int) -> None:
     """Append a batch of each producer id, a request for all partitions at a time."""
-    waiting = list(ids)
+    # A broker takes one batch of a partition in a request.
+    queues = [[each for each in ids if each % PARTITIONS == number] for number in range(PARTITIONS)]
     admin = RawAdmin(**KafkaConfig(broker.client_config(user)).kafka_python())
     try:
-        for begin in range(0, len(waiting), PARTITIONS):
-            part = waiting[begin : begin + PARTITIONS]
+        for part in zip_longest(*queues):
             data = [
                 ProduceRequest.TopicProduceData.PartitionProduceData(
                     index=each % PARTITIONS, records=batch(each, sequence)
                 )
                 for each in part
+                if each is not None
             ]
             topics = [ProduceRequest.TopicProduceData(name=TOPIC, partition_data=data)]
             request = ProduceRequest(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics, max_version=9)
