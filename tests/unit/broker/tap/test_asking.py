@@ -23,6 +23,8 @@ HOUR_MS = 3_600_000
 LIMIT_S = 60.0
 FAR_MS = 10**15
 """A line's time after each answer."""
+BEFORE_MS = 10**12
+"""One before."""
 
 
 class Brokers:
@@ -68,10 +70,10 @@ class Tap:
         self.asking.step(self.logs, self.now_s, self.stop, requested_ms)
         self.asking.close()
 
-    def judges(self, stream: str, producer_id: int) -> tuple[bool, int | None]:
+    def judges(self, stream: str, producer_id: int, line_ms: int = FAR_MS) -> tuple[bool, int | None]:
         log, at_ms = self.logs[stream], self.logs[stream].learning.newest_ms
         learning = log.learning.is_learning(at_ms, HOUR_MS)
-        return log.answers.judge(producer_id, FAR_MS, log.learning.since_ms, learning=learning)
+        return log.answers.judge(producer_id, line_ms, log.learning.since_ms, learning=learning)
 
     def is_new(self, stream: str, producer_id: int) -> bool:
         # One to ask, one to take the answer.
@@ -378,3 +380,15 @@ def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both(
 
     assert [tap.judges("a", each) for each in (5, 6)] == [(True, None), (False, 7000)]
     assert len(tap.brokers.asked) == 1
+
+
+def test_a_line_written_before_the_answer_is_judged_so_by_the_next_run_too(owners: Owners, tmp_path: Path) -> None:
+    taps = [Tap(Brokers(5), owners, tmp_path / "ids") for _ in range(2)]
+    for tap in taps:
+        tap.asking.load()
+        tap.reads("a", 1000)
+        tap.round(7000)
+        tap.round(7000)
+
+        assert [tap.judges("a", 6, line_ms) for line_ms in (BEFORE_MS, FAR_MS)] == [(True, None), (False, 7000)]
+    assert [len(tap.brokers.asked) for tap in taps] == [1, 0]
