@@ -1,0 +1,146 @@
+"""What a tap takes from the topic of requests, and what a stream that can't write one says."""
+
+import logging
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from broker.errors import TopicError
+from broker.tap import learning_requests
+from broker.tap.learning_requests import LearningRequests, request_writer
+from wire.learning_request import LearningRequest
+from wire.topics import LEARNING_REQUESTS
+
+NOW_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+
+
+class Record:
+    """A record of the topic, as the reader returns it."""
+
+    def __init__(self, key: bytes | None, value: bytes | None) -> None:
+        self.key, self.value = lambda: key, lambda: value
+
+
+def request(stream: str, from_ms: int, until_ms: int | None = None) -> Record:
+    body = LearningRequest(from_ms, from_ms + HOUR_MS if until_ms is None else until_ms)
+    return Record(stream.encode(), msgspec.json.encode(body))
+
+
+class Topic:
+    """Stands in for the topic and its reader."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.error = ""
+        self.opened = self.closed = 0
+
+    def open(self, *_: object) -> "Topic":
+        self.opened += 1
+        return self
+
+    def poll(self) -> Sequence[Record]:
+        if self.error:
+            raise TopicError(self.error)
+        records, self.records = self.records, []
+        return records
+
+    read_to_end = poll
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    topic = Topic()
+    monkeypatch.setattr(learning_requests, "ensure_topic", lambda *_: None)
+    monkeypatch.setattr(learning_requests, "TopicReader", topic.open)
+    return topic
+
+
+def newest(topic: Topic, *records: Record) -> int:
+    topic.records = list(records)
+    with LearningRequests({}, wall_clock=lambda: NOW_MS / 1000) as requests:
+        return requests.newest_ms(0.0)
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "until_ms", "holds"),
+    [
+        (NOW_MS - HOUR_MS, NOW_MS, False),
+        (NOW_MS - HOUR_MS, NOW_MS + 1, True),
+        (NOW_MS + 60_000, NOW_MS + HOUR_MS, True),
+        (NOW_MS + 60_001, NOW_MS + HOUR_MS, False),
+    ],
+)
+def test_a_request_holds_until_its_end_and_not_from_the_future(
+    topic: Topic, from_ms: int, until_ms: int, *, holds: bool
+) -> None:
+    assert newest(topic, request("s", from_ms, until_ms)) == (from_ms if holds else 0)
+
+
+def test_of_several_streams_the_last_that_began_to_learn_counts(topic: Topic) -> None:
+    assert newest(topic, request("a", NOW_MS - 9), request("b", NOW_MS - 5), request("c", NOW_MS - 7)) == NOW_MS - 5
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"{}"])
+def test_what_a_stream_writes_later_replaces_its_request_though_it_is_none(topic: Topic, value: bytes | None) -> None:
+    assert newest(topic, request("a", NOW_MS - 9), request("b", NOW_MS - 5), Record(b"b", value)) == NOW_MS - 9
+
+
+def test_a_topic_that_can_t_be_read_is_closed_and_opened_again_in_a_minute(topic: Topic) -> None:
+    said = list[str]()
+    with LearningRequests({}, said.append, lambda: NOW_MS / 1000) as requests:
+        topic.records = [request("a", NOW_MS - 9)]
+        assert requests.newest_ms(0.0) == NOW_MS - 9
+        topic.error = "no READ"
+        # What was read before still holds.
+        assert [requests.newest_ms(now_s) for now_s in (1.0, 59.0, 60.0, 61.0, 119.0)] == [NOW_MS - 9] * 5
+        assert (topic.opened, topic.closed) == (2, 2)
+
+        topic.error = ""
+        topic.records = [request("a", NOW_MS - 5)]
+        assert requests.newest_ms(120.0) == NOW_MS - 5
+    assert len(said) == 1
+    assert topic.closed == 3
+
+
+class Producer:
+    """Stands in for librdkafka's."""
+
+    def __init__(self, error: str, left: int) -> None:
+        self.error, self.left = error, left
+        self.settings: dict[str, str] = {}
+        self.sent: list[tuple[object, ...]] = []
+
+    def made(self, settings: dict[str, str]) -> "Producer":
+        self.settings = settings
+        return self
+
+    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Callable[..., None]) -> None:
+        self.sent.append((topic, key, msgspec.json.decode(value, type=LearningRequest)))
+        on_delivery(SimpleNamespace(str=lambda: self.error) if self.error else None, None)
+
+    def flush(self, _timeout_s: float) -> int:
+        return self.left
+
+
+@pytest.mark.parametrize(("error", "left"), [("", 0), ("no WRITE", 0), ("", 1)])
+def test_a_stream_writes_under_its_name_without_a_producer_id_and_logs_what_failed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: str, left: int
+) -> None:
+    producer = Producer(error, left)
+    monkeypatch.setattr(learning_requests, "Producer", producer.made)
+    body = LearningRequest(NOW_MS, NOW_MS + HOUR_MS)
+
+    with caplog.at_level(logging.WARNING):
+        request_writer({"bootstrap.servers": "x:1"})("stream", body)
+
+    assert producer.sent == [(LEARNING_REQUESTS, b"stream", body)]
+    assert (producer.settings["enable.idempotence"], producer.settings["acks"]) == ("false", "all")
+    reasons = [error or "no answer"] if error or left else []
+    assert [f"({reason}): this stream learns by waiting" in caplog.text for reason in reasons] == [True] * len(reasons)
+    assert len(caplog.records) == len(reasons)
