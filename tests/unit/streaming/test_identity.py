@@ -1,12 +1,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from quota.config import QuotaConfig
-from state.events import Scope
+from state.events import Deployment, Scope
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
     DEFAULT_STATE_BUCKETS,
@@ -16,7 +17,8 @@ from streaming.checkpoint.identity import (
     load_or_create,
 )
 from streaming.errors import CheckpointError
-from streaming.pipeline import StreamOptions, deployment_of
+from streaming.pipeline import StreamOptions, deployment_of, learning_requests
+from wire.learning_request import LearningRequest
 
 
 def identity_of(
@@ -49,6 +51,34 @@ def test_a_stream_learns_from_its_first_start_and_again_after_lost_records(
     deployment = deployment_of(load_or_create(restarted.of_checkpoint), restarted)
 
     assert (deployment.learn_until_ms, deployment.learn_from_ms) == learns
+
+
+class Requests(list[tuple[str, LearningRequest]]):
+    """Takes the requests to the taps."""
+
+    def write(self, stream: str, request: LearningRequest) -> None:
+        self.append((stream, request))
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "until_ms", "at_start"),
+    [(7_000, 2**53, [7_000]), (7_000, 8_000, []), (0, 2**53, [])],
+    ids=["it learns", "it has learned", "it read all records there ever were"],
+)
+def test_a_stream_requests_when_it_starts_to_learn_and_whenever_it_loses_ledgers(
+    from_ms: int, until_ms: int, at_start: list[int]
+) -> None:
+    config, said = QuotaConfig(), Requests()
+    options = StreamOptions(
+        topic="t", kafka_options={}, tables="t", checkpoint="c", config=config, request_learning=said.write
+    )
+    identity = Mock(StreamIdentity, stream_id="stream")
+
+    request = learning_requests(Deployment(config, 1, until_ms, "cluster", from_ms), identity, options)
+    assert request is not None
+    request(9_000)
+
+    assert said == [("stream", LearningRequest(at, at + config.window_ms)) for at in (*at_start, 9_000)]
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
