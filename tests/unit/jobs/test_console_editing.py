@@ -112,6 +112,11 @@ class TestSignIn:
         clock.now += 301
         assert sign_in(visitor).status_code == 200
 
+    def test_who_guesses_at_one_address_locks_out_no_other(self, visitor: TestClient) -> None:
+        guesses = TestClient(visitor.app, base_url=OURS, headers=OWN_PAGE, client=("10.0.0.9", 50_000))
+        assert [sign_in(guesses, "ada", "wrong").status_code for _ in range(11)] == [403] * 10 + [429]
+        assert sign_in(visitor).status_code == 200
+
     def test_many_addresses_together_are_limited_too(self, editors: Editors) -> None:
         waits = [editors.wait_s(f"10.0.0.{number}") for number in range(61)]
         assert (waits[59], waits[60] > 0) == (0, True)
@@ -135,6 +140,12 @@ class TestSignIn:
         sign_in(visitor)
         visitor.post("/api/sign-out", json={})
         assert user() is None
+
+    def test_a_cookie_that_was_copied_ends_with_the_session(self, visitor: TestClient, tables: str) -> None:
+        copied = {"Cookie": sign_in(visitor).headers["set-cookie"].partition(";")[0]}
+        visitor.post("/api/sign-out", json={})
+        assert apply(visitor, CHANGE, headers=copied).status_code == 403
+        assert not Path(tables).exists()
 
     def test_a_stolen_token_of_readers_does_not_edit(self, tables: str, editors: Editors) -> None:
         token = "-".join(["an", "operator", "told", "me"])
@@ -201,6 +212,27 @@ class TestApply:
         assert "was set to 7 by bob" in answer.json()["error"]
         assert rates(tables) == {"alice": 7.0}
 
+    def test_a_quota_that_somebody_deleted_is_not_set_again(self, visitor: TestClient, tables: str) -> None:
+        set_quota(tables, QuotaEntry("bob", 9.0, NOON, "ops"))
+        sign_in(visitor)
+        answer = apply(visitor, CHANGE | {"was": 7})
+        assert answer.status_code == 409
+        assert "user 'alice' has no quota any more meanwhile" in answer.json()["error"]
+        assert rates(tables) == {"bob": 9.0}
+
+    def test_a_change_is_seen_at_once_though_answers_are_kept(self, tables: str, editors: Editors) -> None:
+        app = application(ConsoleData(tables), Access(), lambda: NOON, fresh_s=3600, editors=editors)
+        visitor = TestClient(app, base_url=OURS, headers=OWN_PAGE)
+        set_quota(tables, QuotaEntry("alice", 7.0, NOON, "ops"))
+        sign_in(visitor)
+
+        def own_rates() -> list[object]:
+            return [row["own_rate"] for row in visitor.get("/api/quotas").json()["quotas"] if row["entity_name"]]
+
+        assert own_rates() == [7.0]
+        assert apply(visitor, CHANGE | {"was": 7}).status_code == 200
+        assert own_rates() == [50.0]
+
     @pytest.mark.parametrize(
         "change",
         [
@@ -213,6 +245,7 @@ class TestApply:
             {"producer_ids_rate": "50"},
             {"producer_ids_rate": True},
             {"producer_ids_rate": 1e308},
+            {"producer_ids_rate": 10**400},
             {"was": "7"},
             {"more": 1},
         ],
@@ -239,7 +272,12 @@ class TestApply:
 class TestFile:
     @pytest.mark.parametrize(
         ("text", "mode", "said"),
-        [("", 0o600, "names nobody"), ("ada", 0o600, "line 1"), ("a:?:?", 0o600, "line 1"), ("a:b:c", 0o644, "chmod")],
+        [
+            ("", 0o600, "names nobody"),
+            ("ada", 0o600, "line 1"),
+            ("a:?:?", 0o600, "line 1"),
+            *(("a:b:c", mode, "chmod") for mode in (0o644, 0o602, 0o601)),
+        ],
     )
     def test_a_file_that_is_not_right_is_refused(self, tmp_path: Path, text: str, mode: int, said: str) -> None:
         file = tmp_path / "editors"
@@ -280,3 +318,15 @@ class TestQuotasPage:
         for wrong in ("nan", "inf", "-1", "x"):
             assert visitor.get("/api/what-if", params={"rate": wrong}).status_code == 400
         assert json.loads(visitor.get("/api/what-if").text)["users"] == 1
+
+    def test_a_quota_that_is_deleted_gives_way_to_the_default(self, tables: str, visitor: TestClient) -> None:
+        rows = [metrics(f"User:{name}", NOON, admitted_pids=30, new_pids_window=30) for name in ("alice", "bob")]
+        append(tables, "producer_id_metrics", *rows)
+        for name, rate in ((None, 20.0), ("alice", 50.0)):
+            set_quota(tables, QuotaEntry(name, rate, NOON, "ops"))
+
+        deleted = visitor.get("/api/what-if", params={"entity": "alice"}).json()
+        assert (deleted["now"]["pids_over"], deleted["then"]["pids_over"]) == (0, 10)
+        # The default covers bob alone.
+        default = visitor.get("/api/what-if", params={"rate": "25"}).json()
+        assert (default["now"]["pids_over"], default["then"]["pids_over"], default["users"]) == (10, 5, 1)
