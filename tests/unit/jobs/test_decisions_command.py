@@ -4,11 +4,14 @@ import json
 import signal
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from tables.delta import create_missing, table_path
+from tables.errors import TableError
 from tables.query.new_rows import new_rows
 from tests.following_kit import Following
 from tests.unit.jobs.command_kit import PidQuota
@@ -45,6 +48,7 @@ def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQu
     every = pid_quota("decisions", "--tables", tables, "--since", "2h", "--json")[1]
     assert [json.loads(line)["principal"] for line in every.splitlines()] == ["User:old", "User:mallory"]
     assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "old")[1].count("\n") == 1
+    assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "User:ol")[1] == ""
 
 
 def test_it_follows_from_the_end_as_one_line_of_json_each_and_ends_by_ctrl_c(tables: str) -> None:
@@ -102,6 +106,23 @@ class TestNewRows:
                 # Given that what was there can't be read any more.
                 file.unlink()
             append(tables, NAME, decision("User:a", NOW))
+            assert [row["principal"] for row in rows.read()] == ["User:a"]
+
+    def test_what_could_not_be_read_comes_with_the_next_read(self, tables: str, tmp_path: Path) -> None:
+        with new_rows(tables, NAME, COLUMN, None) as rows:
+            before = set(Path(table_path(tables, NAME)).glob("*.parquet"))
+            append(tables, NAME, decision("User:a", NOW))
+            (file,) = set(Path(table_path(tables, NAME)).glob("*.parquet")) - before
+            away = file.rename(tmp_path / "away")
+            with pytest.raises(TableError, match="can't read table throttle_decisions"):
+                rows.read()
+            away.rename(file)
+            assert [row["principal"] for row in rows.read()] == ["User:a"]
+
+    def test_a_log_that_was_cleaned_up_is_read_anew(self, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        with new_rows(tables, NAME, COLUMN, None) as rows:
+            append(tables, NAME, decision("User:a", NOW))
+            monkeypatch.setattr(DeltaTable, "update_incremental", Mock(side_effect=DeltaError("no such version")))
             assert [row["principal"] for row in rows.read()] == ["User:a"]
 
     def test_an_empty_table_is_followed_from_its_first_row(self, tmp_path: Path) -> None:

@@ -392,6 +392,10 @@ class TestStale:
         append(tables, "tap_status", tap_report(1, self.LATER - seconds(50)))
         assert not read_freshness(tables, self.LATER).is_stale
 
+    def test_three_minutes_without_a_row_are_the_limit(self, tables: str) -> None:
+        found = [read_freshness(tables, NOON + seconds(silent_s)).is_stale for silent_s in (180, 181)]
+        assert found == [False, True]
+
     def test_nothing_at_all_is_stale(self, tmp_path: Path) -> None:
         found = read_freshness(str(tmp_path), NOON)
         assert (found.is_stale, found.silent_seconds) == (True, None)
