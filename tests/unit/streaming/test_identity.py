@@ -8,6 +8,7 @@ import pytest
 
 from quota.config import QuotaConfig
 from state.events import Deployment, Scope
+from streaming import pipeline
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
 from streaming.checkpoint.identity import (
     DEFAULT_STATE_BUCKETS,
@@ -16,6 +17,7 @@ from streaming.checkpoint.identity import (
     StreamIdentity,
     load_or_create,
 )
+from streaming.commit.sinks import Commit
 from streaming.errors import CheckpointError
 from streaming.pipeline import StreamOptions, deployment_of, learning_requests
 from wire.learning_request import LearningRequest
@@ -79,6 +81,26 @@ def test_a_stream_requests_when_it_starts_to_learn_and_whenever_it_loses_ledgers
     request(9_000)
 
     assert said == [("stream", LearningRequest(at, at + config.window_ms)) for at in (*at_start, 9_000)]
+
+
+def test_a_lost_ledger_of_a_started_stream_becomes_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, commits = Requests(), list[Commit]()
+    options = StreamOptions(
+        topic="t", kafka_options={}, tables="t", checkpoint=str(tmp_path), request_learning=said.write
+    )
+    # Given a stream without Spark.
+    for name in ("open_sink", "loss_detector", "read_records", "pre_aggregate_records", "apply_rules", "quotas_of"):
+        monkeypatch.setattr(pipeline, name, Mock())
+    identity = load_or_create(options.of_checkpoint)
+    monkeypatch.setattr(pipeline, "open_identity", Mock(return_value=identity))
+    monkeypatch.setattr(pipeline, "write", lambda _output, _options, commit: commits.append(commit))
+
+    pipeline.start(Mock(), options)
+    (commit,) = commits
+    assert commit.on_learning is not None
+    commit.on_learning(9_000)
+
+    assert said == [(identity.stream_id, LearningRequest(9_000, 9_000 + options.config.window_ms))]
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:
