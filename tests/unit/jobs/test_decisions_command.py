@@ -2,6 +2,8 @@
 
 import json
 import signal
+from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,6 +12,8 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from tables.catalog import engines
+from tables.catalog.answer import Answer
 from tables.delta import create_missing, table_path
 from tables.errors import TableError
 from tables.query.new_rows import new_rows
@@ -83,10 +87,11 @@ def test_a_name_can_not_steer_the_terminal(pid_quota: PidQuota, tmp_path: Path) 
     assert out.count("\n") == 1
 
 
-def test_no_time_is_one_line(pid_quota: PidQuota, tables: str) -> None:
-    code, out, err = pid_quota("decisions", "--tables", tables, "--since", "yesterday")
+@pytest.mark.parametrize("since", ["yesterday", "99999999999d"])
+def test_no_time_is_one_line(pid_quota: PidQuota, tables: str, since: str) -> None:
+    code, out, err = pid_quota("decisions", "--tables", tables, "--since", since)
     assert (code, out) == (2, "")
-    assert "'yesterday' is no time" in err
+    assert f"'{since}' is no time" in err
 
 
 class TestNewRows:
@@ -131,3 +136,39 @@ class TestNewRows:
             assert rows.read() == []
             append(tmp_path, NAME, decision("User:a", NOW))
             assert len(rows.read()) == 1
+
+
+class Warehouse:
+    """Stands in for a catalog that holds the table."""
+
+    def __init__(self, *rows: tuple[datetime, str]) -> None:
+        self.rows, self.since = list(rows), list[datetime]()
+
+    def execute(self, statement: str, parameters: Mapping[str, datetime] | None = None) -> Answer:
+        if statement.startswith("SELECT max("):
+            return Answer(("newest",), ((max((at for at, _ in self.rows), default=None),),))
+        self.since.append((parameters or {})["since"])
+        return Answer((COLUMN, "principal"), tuple(row for row in self.rows if row[0] >= self.since[-1]))
+
+
+class TestNewRowsOfACatalog:
+    @pytest.fixture
+    def warehouse(self, monkeypatch: pytest.MonkeyPatch) -> Warehouse:
+        warehouse = Warehouse()
+        monkeypatch.setattr(engines, "engine", lambda _: nullcontext(warehouse))
+        return warehouse
+
+    def test_from_the_end_each_row_comes_once_by_a_query_of_the_newest(self, warehouse: Warehouse) -> None:
+        warehouse.rows = [(NOW - minutes(9), "User:old"), (NOW, "User:a")]
+        with new_rows("prod.quota", NAME, COLUMN, None) as rows:
+            warehouse.rows += [(NOW, "User:b"), (NOW + minutes(1), "User:c")]
+            assert [row["principal"] for row in rows.read()] == ["User:b", "User:c"]
+            warehouse.rows.append((NOW + minutes(2), "User:d"))
+            assert [row["principal"] for row in rows.read()] == ["User:d"]
+        assert warehouse.since == [NOW, NOW, NOW + minutes(1)]
+
+    def test_an_empty_table_is_followed_from_its_first_row(self, warehouse: Warehouse) -> None:
+        with new_rows("prod.quota", NAME, COLUMN, None) as rows:
+            assert rows.read() == []
+            warehouse.rows = [(NOW, "User:a"), (NOW + minutes(1), "User:b")]
+            assert [row["principal"] for row in rows.read()] == ["User:a", "User:b"]
