@@ -23,7 +23,8 @@ class Following:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            # Buffered, as for its users: a line must come without waiting for more.
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": ""},
         )
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
