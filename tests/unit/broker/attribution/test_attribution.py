@@ -187,6 +187,27 @@ def test_after_a_window_an_answer_says_nothing_more(owners: Owners) -> None:
     assert {(event.learning, event.asked_at_ms) for event in feed(attribution, LINES)} == {(False, None)}
 
 
+def test_the_answer_to_a_request_counts_after_a_window_too(owners: Owners) -> None:
+    attribution = Attribution(1, owners, learn_ms=0)
+    attribution.answers = Answers("a", None, (answer([0], LINES[0].ts - 1),))
+
+    marks = {(event.producer_id, event.asked_at_ms) for event in feed(attribution, LINES)}
+
+    assert (0, None) in marks
+    assert {asked_at_ms for producer_id, asked_at_ms in marks if producer_id} == {77_000}
+
+
+def test_a_new_id_is_charged_though_its_owner_is_not_known(owners: Owners) -> None:
+    attribution = Attribution(1, owners, learn_ms=HOUR_MS)
+    line = state_line("producer 0 ")
+    attribution.learning.observe(line.ts - 1000, HOUR_MS)
+    attribution.answers = Answers("a", answer([], line.ts - 1, line.ts - 1000))
+
+    feed_all(attribution, [line])
+
+    assert [event.learning for event in owners.expire(math.inf)] == [False]
+
+
 @pytest.mark.parametrize("learn_ms", [0, HOUR_MS])
 def test_an_event_that_waits_for_its_owner_stays_marked(owners: Owners, learn_ms: int) -> None:
     feed_all(Attribution(1, owners, learn_ms=learn_ms), [state_line("producer 0 ")])
