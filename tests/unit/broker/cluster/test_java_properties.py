@@ -87,6 +87,11 @@ def test_stores_and_logins(lines: list[str], settings: dict[str, str]) -> None:
         (["sasl.mechanism=GSSAPI", "sasl.jaas.config=com.sun.Krb5LoginModule required x=secret;"], "GSSAPI"),
         (["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.scram.ScramLoginModule required x=secret;"], "PLAIN"),
         (["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required x=secret;"], "username="),
+        ([f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required username=secret password=secret;"], "GSSAPI"),
+        (
+            ["sasl.mechanism=PLAIN", f"sasl.jaas.config={JAAS}.plain.PlainLoginModule required username=secret;"],
+            "lacks",
+        ),
         (["sasl.jaas.config=${file:/etc/secret:jaas}"], "placeholder"),
         (["ssl.truststore.certificates=secret", "ssl.cipher.suites=secret"], "ssl.cipher.suites has no counterpart"),
         (["sasl.jaas.config=secret", "sasl.oauthbearer.token.endpoint.url=secret"], "has no counterpart"),
