@@ -42,6 +42,13 @@ def test_a_csv_file_sets_users_and_the_default_in_one_commit(
     assert open_table(str(tmp_path / "tables"), "producer_id_quotas").version() == before + 1
 
 
+def test_a_file_as_a_spreadsheet_saves_it_can_be_imported(
+    imported: Callable[[str, str], tuple[int, str, str]], tmp_path: Path
+) -> None:
+    assert imported("a.csv", "\N{BYTE ORDER MARK}entity_name,producer_ids_rate\r\nalice,5\r\n")[0] == 0
+    assert in_force(tmp_path) == {"alice": 5.0}
+
+
 def test_what_describe_writes_can_be_imported(
     imported: Callable[[str, str], tuple[int, str, str]], pid_quota: PidQuota, tmp_path: Path
 ) -> None:
@@ -64,6 +71,7 @@ def test_what_describe_writes_can_be_imported(
         ("a.yaml", "- {entity_name: 7, producer_ids_rate: 5}\n", "entry 1: entity_name 7"),
         ("a.yaml", "- {entity_name: alice, producer_ids_rate: .nan}\n", "is not a quota"),
         ("a.yaml", "- {entity_name: alice, producer_byte_rate: 5}\n", "has the fields"),
+        ("a.csv", "entity_type,entity_name,producer_ids_rate\nclient-id,app,5\n", "has the fields"),
         ("a.yaml", "alice: 5\n", "is not a list of entries"),
         ("a.yaml", "[unclosed", "is not valid YAML"),
         ("a.txt", "alice=5", "no known file type"),
