@@ -6,7 +6,7 @@ learning time of a window and repeats the batch in which the gap was found.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -131,8 +131,9 @@ class LossDetector:
         topic = Range(before.get(self.topic, {}), ends.get(self.topic, {}))
         was_replaced = record.topic_id not in ("", extent.topic_id)
         found = (_recreated if was_replaced else _missing)(topic, extent.earliest, batch_id)
-        known = {(loss.batch_id, loss.partition): loss for loss in record.losses}
-        news = [loss for loss in found if _is_new(loss, known.get((batch_id, loss.partition)))]
+        news = [
+            loss for loss in found if not any(_covers(known, loss, topic) for known in _of_now(record.losses, loss))
+        ]
         if news:
             kept = [
                 loss for loss in record.losses if (loss.batch_id, loss.partition) not in {_place(new) for new in news}
@@ -187,9 +188,9 @@ def _missing(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list[L
             reason = f"partition {partition} went back from offset {start} to {end}: what was written between is lost"
             found.append(Loss(batch_id, partition, start, -1, reason))
         elif start < min(low, end):
-            gap = min(low, end)
-            reason = f"offsets {start} to {gap - 1} of partition {partition} were deleted before they were read"
-            found.append(Loss(batch_id, partition, start, gap, reason))
+            # Also what later batches would have read: it is gone already, and the learning time covers it.
+            reason = f"offsets {start} to {low - 1} of partition {partition} were deleted before they were read"
+            found.append(Loss(batch_id, partition, start, low, reason))
     return found
 
 
@@ -205,8 +206,18 @@ def _recreated(batch: Range, earliest: Mapping[int, int], batch_id: int) -> list
     return found
 
 
-def _is_new(loss: Loss, known: Loss | None) -> bool:
-    return known is None or 0 <= known.end < loss.end
+def _of_now(losses: Sequence[Loss], loss: Loss) -> list[Loss]:
+    """Return what was recorded of a loss's partition since its offsets last began anew."""
+    known = [each for each in losses if each.partition == loss.partition]
+    began = max((each.batch_id for each in known if each.end < 0), default=0)
+    return [each for each in known if each.batch_id >= began]
+
+
+def _covers(known: Loss, loss: Loss, batch: Range) -> bool:
+    """Whether a loss was recorded with this batch or an earlier one, as far as this batch reads."""
+    if known.end < 0 or loss.end < 0:
+        return known.batch_id == loss.batch_id
+    return known.first <= loss.first and known.end >= min(loss.end, batch.ends[loss.partition])
 
 
 def _place(loss: Loss) -> tuple[int, int]:

@@ -68,6 +68,39 @@ def test_a_gap_is_said_once_and_moves_the_end_of_learning(watch: LossDetector, h
     assert load_loss_record(watch.checkpoint).learn_until_ms == NOW_MS + WINDOW_MS
 
 
+def test_what_later_batches_lost_with_it_is_said_at_once(watch: LossDetector, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    planned(watch, 1, p0=7, p1=20)
+    holds.earliest = {0: 0, 1: 30}
+    said(watch, 1)
+    before = load_loss_record(watch.checkpoint)
+    planned(watch, 2, p0=7, p1=30)
+    planned(watch, 3, p0=7, p1=50)
+
+    # Else each batch would make the stream learn anew, and PIDs that taps knew to be new would go free.
+    for batch_id in (1, 2, 3):
+        watch.check(batch_id)
+
+    assert load_loss_record(watch.checkpoint) == before
+    holds.earliest = {0: 0, 1: 31}
+    assert said(watch, 3) == ["data loss: offsets 30 to 30 of partition 1 were deleted before they were read"]
+
+
+def test_what_a_recreated_topic_loses_is_not_what_the_old_one_lost(watch: LossDetector, holds: FakeExtent) -> None:
+    planned(watch, 0, p0=7, p1=9)
+    watch.check(0)
+    planned(watch, 1, p0=7, p1=20)
+    holds.earliest = {0: 0, 1: 30}
+    said(watch, 1)
+    holds.earliest, holds.topic_id = {0: 0, 1: 0}, "second"
+    planned(watch, 2, p0=7, p1=11)
+    said(watch, 2)
+    holds.earliest = {0: 0, 1: 12}
+    planned(watch, 3, p0=7, p1=20)
+
+    assert said(watch, 3) == ["data loss: offsets 11 to 11 of partition 1 were deleted before they were read"]
+
+
 def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(
     watch: LossDetector, holds: FakeExtent
 ) -> None:
@@ -77,7 +110,7 @@ def test_a_gap_that_grows_before_the_batch_is_done_replaces_what_was_said(
     said(watch, 1)
     holds.earliest = {0: 0, 1: 30}
 
-    assert said(watch, 1) == ["data loss: offsets 9 to 19 of partition 1 were deleted before they were read"]
+    assert said(watch, 1) == ["data loss: offsets 9 to 29 of partition 1 were deleted before they were read"]
 
 
 def test_the_first_batch_is_measured_from_where_the_stream_starts(watch: LossDetector, holds: FakeExtent) -> None:
