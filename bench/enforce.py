@@ -51,6 +51,7 @@ def main() -> None:
     parser.add_argument("--parts", default="latency,rates", help="of latency, rates, whole")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement of rates")
     parser.add_argument("--trials", type=int, default=30, help="of the latencies")
+    parser.add_argument("--trigger", default="1 second", help="of the stream in the part whole")
     parser.add_argument("--lever", default="request_percentage", help="of the part whole; hold needs a JDK")
     parser.add_argument("--as-mallory", metavar="JSON", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -60,7 +61,7 @@ def main() -> None:
     parts = {
         "latency": lambda: latency(options.trials),
         "rates": lambda: rates(options.seconds),
-        "whole": lambda: whole(options.trials, options.lever),
+        "whole": lambda: whole(options.trials, options.lever, options.trigger),
     }
     for part in options.parts.split(","):
         parts[part]()
@@ -221,7 +222,7 @@ def send_by_kafka_python(settings: dict) -> bool:
 # The whole way
 
 
-def whole(trials: int, lever: str) -> None:
+def whole(trials: int, lever: str, trigger: str) -> None:
     """Each trial is another user, who makes a producer per message until the broker has a quota or hold for her."""
     users = {f"m{trial}": "secret" for trial in range(trials)}
     stages: dict[str, list[float]] = {
@@ -260,7 +261,7 @@ def whole(trials: int, lever: str) -> None:
                 "--learn-seconds",
                 0,
                 "--trigger",
-                "1 second",
+                trigger,
             ),
             enforcer(broker, tables, "--max-principals", 1000, "--max-entities", 1000, "--lever", lever),
         ):
