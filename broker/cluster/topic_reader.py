@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
@@ -43,15 +44,21 @@ class TopicReader(Closing):
     """A consumer of all partitions; commits no offsets."""
 
     def __init__(
-        self, config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S, group: str = "pid-quota"
+        self,
+        config: Mapping[str, str],
+        topic: str,
+        timeout_s: float = _TIMEOUT_S,
+        group: str = "pid-quota",
+        start: int | Literal["beginning", "end"] = "beginning",
     ) -> None:
-        """Look up the partitions and their ends.
+        """Look up the partitions and their ends, and begin to fetch.
 
         Args:
             config: confluent-kafka settings of a user with READ.
             topic: its name.
             timeout_s: request timeout, and how long to wait for the next existing record.
             group: a consumer group the user may READ; it is not joined.
+            start: the first record's time at least, in milliseconds since the epoch; or the end as it is now.
 
         Raises:
             BrokerUnreachableError: no broker answers.
@@ -66,8 +73,11 @@ class TopicReader(Closing):
         self._consumer = Consumer({**config, **settings})
         try:
             self.partitions = self._partitions()
-            self._ends = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
-            self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in self.partitions])
+            found = {number: bounds(self._consumer, topic, number, timeout_s) for number in self.partitions}
+            starts = self._starts(start, found)
+            self._ends = {number: (max(first, starts[number]), end) for number, (first, end) in found.items()}
+            # Only once: a fetch from a former assignment may still be answered after a second one.
+            self._consumer.assign([TopicPartition(topic, number, offset) for number, offset in starts.items()])
         except KafkaException as error:
             self._consumer.close()
             raise self._unreadable(error) from error
@@ -83,25 +93,15 @@ class TopicReader(Closing):
             raise TopicMissingError(msg)
         return sorted(about.partitions)
 
-    def start_at(self, since_ms: int | None) -> None:
-        """Begin with the first record at or after a time, or at the end as it was when this was opened.
-
-        Args:
-            since_ms: Milliseconds since the epoch; None for the end.
-
-        Raises:
-            BrokerUnreachableError: no answer in time.
-        """
-        starts = {number: end for number, (_, end) in self._ends.items()}
-        if since_ms is not None:
-            asked = [TopicPartition(self._topic, number, since_ms) for number in self.partitions]
-            try:
-                found = self._consumer.offsets_for_times(asked, self._timeout_s)
-            except KafkaException as error:
-                raise self._unreadable(error) from error
-            starts |= {at.partition: at.offset for at in found if at.offset >= 0}
-        self._ends = {number: (starts[number], end) for number, (_, end) in self._ends.items()}
-        self._consumer.assign([TopicPartition(self._topic, number, offset) for number, offset in starts.items()])
+    def _starts(self, start: int | Literal["beginning", "end"], found: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        if start == "beginning":
+            return dict.fromkeys(found, OFFSET_BEGINNING)
+        starts = {number: end for number, (_, end) in found.items()}
+        if start == "end":
+            return starts
+        asked = [TopicPartition(self._topic, number, start) for number in found]
+        answers = self._consumer.offsets_for_times(asked, self._timeout_s)
+        return starts | {at.partition: at.offset for at in answers if at.offset >= 0}
 
     def close(self) -> None:
         """Close the consumer."""

@@ -36,8 +36,7 @@ def events(
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = full_name(principal)
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
-    with until_interrupted(), TopicReader(settings, topic) as reader:
-        reader.start_at(None if begin is None else to_ms(begin))
+    with until_interrupted(), TopicReader(settings, topic, start="end" if begin is None else to_ms(begin)) as reader:
         _show(reader.read_to_end(), wanted, as_json)
         while follow:
             _show(reader.poll(_WAIT_S), wanted, as_json)
