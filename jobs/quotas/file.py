@@ -98,9 +98,30 @@ def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     return [(f"line {reader.line_num}", row) for row in reader]
 
 
+class _OnceEach(yaml.SafeLoader):
+    """Refuses a field that appears twice in an entry, of JSON too: the last would win, and may name another user."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return the fields of an entry.
+
+        Raises:
+            QuotaCommandError: If one appears twice.
+        """
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                place = f"{self.name}, line {key.start_mark.line + 1}"
+                msg = f"{place}: {key.value} appears twice in an entry. Nothing was set; keep one of them"
+                raise QuotaCommandError(msg)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     try:
-        content = yaml.safe_load(text)
+        loader = _OnceEach(text)
+        loader.name = f"--import {file}"
+        content = loader.get_single_data()
     except yaml.YAMLError as error:
         msg = f"--import {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
         raise QuotaCommandError(msg) from error

@@ -3,16 +3,22 @@
 from typing import Any
 
 class YAMLError(Exception): ...
-class Mark: ...
+
+class Mark:
+    line: int
 
 class Node:
     start_mark: Mark
     end_mark: Mark
 
+class ScalarNode(Node):
+    value: str
+
 class MappingNode(Node):
     value: list[tuple[Node, Node]]
 
 class SafeLoader:
+    name: str
     def __init__(self, stream: str) -> None: ...
     def construct_object(self, node: Node, deep: bool = ...) -> Any: ...
     def construct_mapping(self, node: MappingNode, deep: bool = ...) -> dict[Any, Any]: ...

@@ -73,6 +73,17 @@ def test_what_describe_writes_can_be_imported(
         ("a.yaml", "- {entity_name: alice, producer_byte_rate: 5}\n", "has the fields"),
         ("a.csv", "entity_type,entity_name,producer_ids_rate\nclient-id,app,5\n", "has the fields"),
         ("a.yaml", "alice: 5\n", "is not a list of entries"),
+        (
+            "a.yaml",
+            "- producer_ids_rate: 5\n  entity_name: alice\n  entity_name: bob\n",
+            "a.yaml, line 3: entity_name appears twice",
+        ),
+        ("a.yaml", "- {? [entity_name] : alice}\n", "is not valid YAML"),
+        (
+            "a.json",
+            '[{"entity_name": "alice", "producer_ids_rate": 5,\n "producer_ids_rate": 6}]',
+            "a.json, line 2: producer_ids_rate appears twice",
+        ),
         ("a.yaml", "[unclosed", "is not valid YAML"),
         ("a.txt", "alice=5", "no known file type"),
     ],
