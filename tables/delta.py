@@ -141,7 +141,8 @@ def open_table(root: str, name: str) -> "DeltaTable":
     try:
         return DeltaTable(table_path(root, name))
     except (NoSuchTable, FileNotFoundError, NotADirectoryError) as error:
-        msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); `pid-quota stream` makes the tables"
+        made = f"`pid-quota tables create --tables {root}` makes the tables, and so does the stream"
+        msg = f"no table {name} in {root}. Check --tables (or PID_QUOTA_TABLES); {made}"
         raise TableNotFoundError(msg) from error
     except (DeltaError, OSError) as error:
         msg = f"can't read table {name} in {root}: {first_line(error)}. Check the folder given by --tables"

@@ -17,7 +17,7 @@ from jobs.terminal import one_line, output, printable
 from jobs.text_tables import TextTable
 from quota.words import plural
 from tables.catalog.answer import Answer
-from tables.errors import TableNotFoundError
+from tables.delta import is_catalog, open_table
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
 
@@ -86,6 +86,9 @@ def quotas(
         _usage("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
         rate = _parse_rate(add_config)
+        if not is_catalog(tables):
+            # Where none are, --tables is likelier mistyped than new.
+            open_table(tables, "producer_id_quotas")
         set_quota(tables, QuotaEntry(entity_name, rate, now, who))
         _say(as_json, "set", entity_name, rate)
     else:
@@ -94,14 +97,9 @@ def quotas(
         _say(as_json, "deleted", entity_name, None)
 
 
-def _judged(tables: str, *, may_lack: bool = False) -> list[QuotaEntry]:
+def _judged(tables: str) -> list[QuotaEntry]:
     """Return the quotas in force; warn of rows that can be none."""
-    try:
-        entries, faults = judged_quotas(tables)
-    except TableNotFoundError:
-        if may_lack:
-            return []
-        raise
+    entries, faults = judged_quotas(tables)
     for fault in faults:
         typer.echo(f"warning: {one_line(fault)}", err=True)
     return entries
@@ -114,7 +112,7 @@ def _export(tables: str, file: Path, as_json: bool) -> None:
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = Plan.of(_judged(tables, may_lack=True), read_quotas(file), prune=prune)
+    plan = Plan.of(_judged(tables), read_quotas(file), prune=prune)
     if not dry_run:
         _apply(tables, plan, now, who)
     _say_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from jobs import progress
 from jobs.cli import _COMMANDS
+from tables.delta import create_missing
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, init
 from tests.unit.jobs.table_rows import append, decision, metrics
@@ -101,6 +102,7 @@ def test_quotas_as_csv_can_be_imported(pid_quota: PidQuota, filled: Path, tmp_pa
     out = pid_quota("quotas", "--tables", filled, "--describe", "--csv")[1]
     file = tmp_path / "quotas.csv"
     file.write_text(out, encoding="utf-8")
+    create_missing(str(tmp_path / "other"))
     code, said, err = pid_quota("quotas", "--tables", tmp_path / "other", "--import", file, "--json")
     assert (code, len(json.loads(said)["changes"]), err) == (0, 1, "")
 

@@ -1,6 +1,7 @@
 """`pid-quota quotas` on real Delta tables: set, delete, describe, refuse, and two admins at once."""
 
 import json
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -21,6 +22,8 @@ Described = Callable[..., dict[str | None, float]]
 
 @pytest.fixture
 def quotas(pid_quota: PidQuota, tmp_path: Path) -> PidQuota:
+    create_missing(str(tmp_path / "tables"))
+
     def run(*arguments: object) -> tuple[int, str, str]:
         return pid_quota("quotas", "--tables", tmp_path / "tables", *arguments)
 
@@ -130,18 +133,33 @@ def test_a_quota_that_is_not_there_can_t_be_deleted(quotas: PidQuota) -> None:
     assert "nobody" in err
 
 
-def test_a_missing_table_is_one_line(quotas: PidQuota) -> None:
-    code, _, err = quotas("--describe")
-    assert code == 1
-    assert "no table producer_id_quotas" in err
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--describe",),
+        ("--alter", "--add-config", "producer_ids_rate=5", "--entity-default"),
+        ("--alter", "--delete-config", "producer_ids_rate", "--entity-default"),
+        ("--import", "quotas.csv"),
+        ("--import", "quotas.csv", "--dry-run"),
+    ],
+)
+def test_a_mistyped_folder_is_one_line_with_the_remedy_and_stays_unmade(
+    pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("quotas.csv").write_text("entity_name,producer_ids_rate\nalice,5\n", encoding="utf-8")
+
+    code, out, err = pid_quota("quotas", "--tables", "typo", *arguments)
+
+    assert (code, out) == (1, "")
+    assert err.startswith("error: no table producer_id_quotas in typo. Check --tables")
+    assert "`pid-quota tables create --tables typo`" in err
+    assert not Path("typo").exists()
 
 
 def test_a_path_that_is_not_writable_is_one_line(pid_quota: PidQuota, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, _, err = pid_quota(
-        *("quotas", "--tables", tmp_path / "file" / "tables"),
-        *("--alter", "--add-config", "producer_ids_rate=5", "--entity-default"),
-    )
+    code, _, err = pid_quota("tables", "create", "--tables", tmp_path / "file" / "tables")
     assert code == 1
     assert "not writable" in err
     assert err.count("\n") == 1
@@ -195,6 +213,7 @@ def test_a_table_with_other_comments_on_its_columns_takes_quotas(tmp_path: Path)
 
 def test_rows_that_can_be_no_quotas_are_warned_of_and_can_be_deleted(quotas: PidQuota, tmp_path: Path) -> None:
     # Given a table without our constraints, made by hand.
+    shutil.rmtree(tmp_path / "tables")
     good = {"entity_type": "user", "updated_at": NOON, "updated_by": None, "producer_ids_rate": 5.0, "entity_name": "a"}
     bad = [{"entity_name": f"b{number}", "producer_ids_rate": rate} for number, rate in enumerate((-5.0, 1e300))]
     rows = pa.Table.from_pylist([good, *(good | each for each in bad)], schema=TABLES["producer_id_quotas"].schema)

@@ -19,6 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from jobs.text_tables import TextTable
+from tables.delta import create_missing
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, block_row, init
 from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
@@ -190,6 +191,7 @@ def _read(terminal: int) -> bytes:
 
 
 def test_on_a_terminal_of_80_columns_the_quotas_are_whole(pid_quota: PidQuota, tmp_path: Path) -> None:
+    create_missing(str(tmp_path))
     change = ("quotas", "--tables", tmp_path, "--alter", "--updated-by", "terraform@ci", "--add-config")
     assert pid_quota(*change, "producer_ids_rate=333.3333333", "--entity-name", LONG.removeprefix("User:"))[0] == 0
 

@@ -45,7 +45,7 @@ def names(rows: Iterable[dict[str, Any]]) -> list[str]:
 def test_pages_of_tables_that_are_not_there_say_how_to_make_them(tmp_path: Path) -> None:
     data = ConsoleData(str(tmp_path / "nowhere"))
     overview, occupancy = data.overview(NOON), data.occupancy(NOON)
-    assert "pid-quota stream" in overview["missing"]["producer_id_metrics"]
+    assert "pid-quota tables create" in overview["missing"]["producer_id_metrics"]
     assert "producer_occupancy" in occupancy["missing"]
     assert overview["per_minute"] is None
     assert (overview["throttled"], overview["intervals"]["at_ms"], occupancy["rows"]) == ([], [], [])
