@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 import typer
 
-from jobs.terminal import output
+from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
 from tables.catalog.answer import Answer
 
@@ -39,9 +40,16 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
     """Print the rows; as a table, with the values of some columns written in a form of their own."""
     if wanted == "table":
         output().print(to_table(answer, formats))
-    else:
-        # CSV ends in a line break already.
-        typer.echo(to_json(answer) if wanted == "json" else to_csv(answer), nl=wanted == "json")
+        return
+    # CSV ends in a line break already.
+    text = to_json(answer) + "\n" if wanted == "json" else to_csv(answer)
+    # Not by `typer.echo`, which removes what looks like a colour from a pipe.
+    print(_harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
+
+
+def _harmless(text: str) -> str:
+    """Return a text for a terminal, which a name must not steer; in a pipe it stays as it is."""
+    return "\n".join(printable(line).plain for line in text.split("\n"))
 
 
 def to_json(answer: Answer) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -62,7 +63,9 @@ def full_name(principal: str | None) -> str | None:
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:
     """Print a line at once: somebody may be watching the pipe."""
-    line = json.dumps(json_value(record), ensure_ascii=False) if as_json else printable(text).plain
+    line = json.dumps(json_value(record), ensure_ascii=False) if as_json else text
+    if not as_json or sys.stdout.isatty():
+        line = printable(line).plain
     print(line, flush=True)
 
 

@@ -190,6 +190,22 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.parametrize("form", ["--csv", "--json"])
+def test_a_name_can_not_steer_the_terminal_in_a_form_for_programs(
+    pid_quota: PidQuota, tmp_path: Path, form: str
+) -> None:
+    name = "User:\x1b[2J\x9b2J"
+    append(tmp_path, "throttle_decisions", decision(name, NOW))
+    query = ("sql", "SELECT principal FROM throttle_decisions", "--tables", tmp_path, form)
+
+    shown, piped = in_a_terminal(80, *query), pid_quota(*query)[1]
+
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert "[2J\\x9b2J" in shown
+    assert (name if form == "--csv" else "\\u001b[2J\x9b2J") in piped
+
+
 def test_on_a_terminal_of_80_columns_the_quotas_are_whole(pid_quota: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     change = ("quotas", "--tables", tmp_path, "--alter", "--updated-by", "terraform@ci", "--add-config")
