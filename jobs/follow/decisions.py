@@ -1,5 +1,6 @@
 """`pid-quota decisions`: shows throttle decisions as they come, one a line."""
 
+import sys
 import time
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -10,11 +11,15 @@ from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, 
 from jobs.human import human, time_of
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
+from jobs.terminal import one_line
 from quota.words import plural
 from tables.delta import is_catalog
+from tables.errors import TablesError
 from tables.query.new_rows import new_rows
+from tables.query.sql_query import query
 
 _SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
+_NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"
 
 
 def decisions(
@@ -34,12 +39,27 @@ def decisions(
     pause_s = seconds or (_SECONDS_OF_A_CATALOG if is_catalog(tables) else _SECONDS)
     with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
         while True:
-            for row in rows.read():
-                if wanted is None or row["principal"] == wanted:
-                    emit(_line(row), row, as_json=as_json)
+            found = [row for row in rows.read() if wanted is None or row["principal"] == wanted]
+            for row in found:
+                emit(_line(row), row, as_json=as_json)
             if not follow:
+                if not found and begin is not None:
+                    print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
                 return
             time.sleep(pause_s)
+
+
+def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
+    """Say that there is no decision, and whether that is because the stream writes no rows."""
+    said = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
+    try:
+        ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
+    except TablesError:
+        # Whoever may read the decisions alone gets them, or that there are none.
+        return said
+    if newest is not None and newest >= begin:
+        return said
+    return f"{said}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
 
 
 def _line(row: dict[str, Any]) -> str:

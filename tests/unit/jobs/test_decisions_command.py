@@ -20,7 +20,7 @@ from tables.query.new_rows import new_rows
 from tests.following_kit import Following
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW
-from tests.unit.jobs.table_rows import append, decision, seconds
+from tests.unit.jobs.table_rows import append, decision, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"
 
@@ -53,6 +53,20 @@ def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQu
     assert [json.loads(line)["principal"] for line in every.splitlines()] == ["User:old", "User:mallory"]
     assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "old")[1].count("\n") == 1
     assert pid_quota("decisions", "--tables", tables, "--since", "2h", "--principal", "User:ol")[1] == ""
+
+
+def test_where_nothing_is_to_show_it_says_so_and_whether_the_stream_writes(pid_quota: PidQuota, tmp_path: Path) -> None:
+    create_missing(str(tmp_path))
+    command = ("decisions", "--tables", tmp_path, "--since", "2026-01-15T11:00Z", "--principal", "bob")
+    none = "no decisions on User:bob since 2026-01-15 11:00:00Z"
+    assert pid_quota(*command) == (0, "", f"{none}; no rows of the stream at all: does it run?\n")
+
+    before = datetime(2026, 1, 15, 10, 30, tzinfo=timezone.utc)
+    append(tmp_path, "producer_id_metrics", metrics("User:bob", before))
+    assert pid_quota(*command) == (0, "", f"{none}; no rows of the stream since 2026-01-15 10:30:00Z: does it run?\n")
+
+    append(tmp_path, "producer_id_metrics", metrics("User:bob", before + minutes(40)))
+    assert pid_quota(*command) == (0, "", f"{none}\n")
 
 
 def test_it_follows_from_the_end_as_one_line_of_json_each_and_ends_by_ctrl_c(tables: str) -> None:
