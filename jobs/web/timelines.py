@@ -10,21 +10,27 @@ from tables.times import to_ms
 OVERVIEW_HOURS = 6
 POINTS = 360
 """Most points of a chart: two pixels each on a wide screen."""
+_MINUTE_MS = 60_000
 
 
 def per_minute(intervals: Sequence[Mapping[str, Any]], now: datetime) -> float | None:
-    """Return the new producer ids per minute of the newest complete interval."""
+    """Return the new producer ids of the minute up to the end of the newest complete interval.
+
+    A longer interval gives its mean; a shorter one alone would make a burst of seconds a minute's.
+    """
     over = [row for row in intervals if row["at_ms"] <= to_ms(now)]
     if not over:
         return None
-    new_pids: int = over[-1]["admitted_pids"] + over[-1]["refused_pids"]
-    return new_pids * 60_000 / interval_ms(intervals)
+    span_ms = max(interval_ms(intervals), _MINUTE_MS)
+    last = [row for row in over if row["at_ms"] > over[-1]["at_ms"] - span_ms]
+    new_pids: int = sum(row["admitted_pids"] + row["refused_pids"] for row in last)
+    return new_pids * _MINUTE_MS / span_ms
 
 
 def interval_ms(intervals: Sequence[Mapping[str, Any]]) -> int:
     """Return the length of a metrics interval: the shortest distance of two, since no table holds it."""
     ends = [row["at_ms"] for row in intervals]
-    return min((later - earlier for earlier, later in pairwise(ends)), default=60_000)
+    return min((later - earlier for earlier, later in pairwise(ends)), default=_MINUTE_MS)
 
 
 def step_of(intervals: Sequence[Mapping[str, Any]]) -> int:

@@ -55,11 +55,11 @@ function throttledNews(page) {
 }
 
 // Figures of now; with a silent stream nobody knows them.
-function totals({ totals: sum, per_minute: perMinute, throttled, health: stream, window_seconds: windowSeconds, fresh }) {
+function totals({ totals: sum, per_minute: perMinute, throttled, health: stream, window_seconds: windowSeconds, interval_seconds: interval, fresh }) {
   const inWindow = `New PIDs in ${duration(windowSeconds).replace("60 min", "1 h")}`;
   const now = (value, note) => (fresh.stale ? [NONE, "not known"] : [value, note]);
   return figures([
-    ["New PIDs per minute", ...now(compact(perMinute), "last full interval")],
+    ["New PIDs per minute", ...now(compact(perMinute), `last full ${interval > 60 ? "interval" : "minute"}`)],
     [inWindow, ...now(compact(sum.new_pids_window), `${compact(sum.active_pids)} remembered`)],
     ["Throttled now", ...now(count(throttled.length), null), !fresh.stale && throttled.length > 0],
     ["Above 80 % of quota", ...now(count(sum.near_quota), sum.without_quota ? `${count(sum.without_quota)} without quota` : null)],

@@ -71,6 +71,16 @@ class TestOverview:
         assert page["interval_seconds"] == 60
         assert page["intervals"]["admitted_pids"] == [7, 7, 7, 5]
 
+    def test_of_short_intervals_the_last_minute_is_counted_and_no_burst_extrapolated(self, data: ConsoleData) -> None:
+        rows = [metrics("User:a", NOON - seconds(10 * n), admitted_pids=1, refused_pids=0) for n in range(1, 9)]
+        append(data.tables, "producer_id_metrics", metrics("User:a", NOON, admitted_pids=55, refused_pids=0), *rows)
+        assert data.overview(NOON)["per_minute"] == 60
+
+    def test_of_a_long_interval_the_mean_minute_is_counted(self, data: ConsoleData) -> None:
+        rows = [metrics("User:a", NOON - seconds(300 * n), admitted_pids=50 - n, refused_pids=0) for n in range(3)]
+        append(data.tables, "producer_id_metrics", *rows)
+        assert data.overview(NOON)["per_minute"] == 10
+
     def test_an_interval_counts_its_final_row_alone(self, data: ConsoleData) -> None:
         rows = [metrics("User:a", NOON, as_of=NOON - seconds(5 - n), admitted_pids=n, batch_id=n) for n in (1, 2, 3)]
         append(data.tables, "producer_id_metrics", *rows)
