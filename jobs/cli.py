@@ -3,6 +3,7 @@
 So `pid-quota sql` starts without Spark and Kafka, and runs where they are not installed.
 """
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -56,6 +57,9 @@ _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--he
 """Help without frames: those cut long names of options."""
 
 
+_COMMENT = re.compile(r"--\s|--[^=\n]*\n")
+
+
 class LazyGroup(TyperGroup):
     """Commands that are imported when they are called, or their options completed; until then, help lines."""
 
@@ -63,6 +67,9 @@ class LazyGroup(TyperGroup):
         """Import the command that is called."""
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
+        if args[0] == "sql":
+            # A query may begin with a comment; behind a line break it does not look like an option.
+            args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
 

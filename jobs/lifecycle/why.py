@@ -11,6 +11,7 @@ import typer
 
 from jobs.errors import WhyError
 from jobs.kafka_options import SERVERS, KafkaConfigFile
+from jobs.lifecycle.similar_names import similar
 from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
@@ -21,6 +22,9 @@ from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
 from quota.words import plural
 from tables.query.churn_clients import DiagnosedClient, clients_of
+from tables.query.sql_query import query
+
+_NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
 
 def why(
@@ -38,9 +42,11 @@ def why(
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     rows = clients_of(tables, name, datetime.now(timezone.utc), last_ms)
     if not rows:
+        near = similar(name, [row[0] for row in query(tables, _NAMES, datetime.now(timezone.utc)).rows])
+        meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
         msg = (
             f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "
-            f"check the name, and `pid-quota tap status`"
+            f"{meant} `pid-quota tap status`"
         )
         raise WhyError(msg)
     if as_json:

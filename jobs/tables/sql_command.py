@@ -1,6 +1,7 @@
 """`pid-quota sql`: runs a query over the tables and views."""
 
 from datetime import datetime, timezone
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
@@ -44,6 +45,8 @@ def _select(text: str | None, view: str | None) -> str:
     if text is not None:
         return text
     if view not in views():
-        msg = f"there is no view {view}: choose one of {', '.join(views())}"
+        near = get_close_matches(view or "", views(), n=1)
+        choice = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(views())}"
+        msg = f"there is no view {view}: {choice}"
         raise typer.BadParameter(msg)
     return _ALL_OF[view or ""]

@@ -1,16 +1,13 @@
-"""What a principal's page says in words: diagnoses with their fixes, as `pid-quota why`, and names like a wrong one."""
+"""What a principal's page says in words: diagnoses with their fixes, as `pid-quota why`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import Any
 
 from jobs.lifecycle.why import evidence_text
 from lifecycle.churn import HARMLESS, Churn, Diagnosis, diagnosis_text, what_decides
 from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import diagnosis_of
-
-_MOST_NAMES = 5
 
 
 def diagnosed(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -31,17 +28,3 @@ def _with_words(row: Mapping[str, Any], diagnosis: Diagnosis) -> dict[str, Any]:
             if kind is not Churn.HEALTHY
         ],
     }
-
-
-def similar(name: str, known: Sequence[str]) -> list[str]:
-    """Return the names most like a wrong one.
-
-    Examples:
-        >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])
-        (['User:alice'], [])
-    """
-    plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
-    wanted = name.rpartition(":")[2].lower()
-    close = [plain[each] for each in get_close_matches(wanted, plain, _MOST_NAMES)]
-    holding = [each for each in known if wanted and wanted in each.lower()]
-    return list(dict.fromkeys([*close, *holding]))[:_MOST_NAMES]

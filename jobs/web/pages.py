@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from jobs.lifecycle.similar_names import similar
 from jobs.tables_out import json_value
 from jobs.web import queries as web_sql
-from jobs.web.diagnoses import diagnosed, similar
+from jobs.web.diagnoses import diagnosed
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time
 from jobs.web.timelines import (
     OVERVIEW_HOURS,

@@ -189,6 +189,21 @@ def test_each_view_reads_tables_of_an_earlier_version(pid_quota: PidQuota, tmp_p
     assert (code, err) == (0, "")
 
 
+@pytest.mark.parametrize("comment", ["-- c\n", "--c\n", "--\n", "-- a\n-- b = 1\n", "/* c */"])
+def test_a_query_may_begin_with_a_comment(ask: PidQuota, comment: str) -> None:
+    assert ask("--json", f"{comment}SELECT 1 AS one") == (0, '[\n  {\n    "one": 1\n  }\n]\n', "")
+
+
+def test_a_comment_alone_is_no_query_and_a_mistyped_option_no_comment(ask: PidQuota) -> None:
+    assert "expected one SELECT, found none" in ask("-- c")[2]
+    assert "No such option: --jsn" in ask("--jsn", "SELECT 1")[2]
+
+
+def test_a_mistyped_view_is_answered_with_the_one_that_is_like_it(ask: PidQuota) -> None:
+    assert "there is no view top_ofenders: did you mean 'top_offenders'?" in ask("--view", "top_ofenders")[2]
+    assert "choose one of classified_inits, " in ask("--view", "orders")[2]
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [

@@ -309,6 +309,12 @@ class TestCommand:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))
         assert "client x\\x1b[2J[red]: healthy" in pid_quota("why", "m", "--tables", tmp_path)[1]
 
+    def test_a_mistyped_name_is_answered_with_those_that_are_like_it(self, pid_quota: PidQuota, tmp_path: Path) -> None:
+        append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
+        code, out, err = pid_quota("why", "User:malory", "--tables", tmp_path)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert "did you mean User:mallory? If not, check `pid-quota tap status`" in err
+
     def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)
         code, out, err = pid_quota("why", "User:nobody", "--tables", tmp_path)

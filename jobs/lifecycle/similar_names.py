@@ -1,0 +1,20 @@
+"""Names of principals like a mistyped one."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+_MOST_NAMES = 5
+
+
+def similar(name: str, known: Sequence[str]) -> list[str]:
+    """Return the names most like a wrong one.
+
+    Examples:
+        >>> similar("alcie", ["User:alice", "User:bob"]), similar("zzz", ["User:bob"])
+        (['User:alice'], [])
+    """
+    plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
+    wanted = name.rpartition(":")[2].lower()
+    close = [plain[each] for each in get_close_matches(wanted, plain, _MOST_NAMES)]
+    holding = [each for each in known if wanted and wanted in each.lower()]
+    return list(dict.fromkeys([*close, *holding]))[:_MOST_NAMES]
