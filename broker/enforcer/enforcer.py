@@ -55,6 +55,7 @@ class Enforcer:
         name: str,
     ) -> None:
         self._decisions, self._quotas, self._lock = ports.decisions, ports.quotas, ports.lock
+        self._others = ports.others
         self._options, self._clock_ms, self._notify = options, clocks.wall_ms, notify
         self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)
         self._steps = LeaseSteps(ports.quotas, clocks, notify)
@@ -173,7 +174,10 @@ class Enforcer:
     def _alert_of_orphans(self, found: list[Lease]) -> None:
         if found:
             self._notify(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {len(found)}"))
-        for why in orphans(self._quotas, self._options, self._registry.leases, self._clock_ms()):
+        others = self._others()
+        if others is None:
+            return
+        for why in orphans(self._quotas, self._options, {*self._registry.leases, *others}, self._clock_ms()):
             self.alert(why)
 
     def _alert_of_bad_rows(self) -> None:

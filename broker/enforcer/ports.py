@@ -113,6 +113,7 @@ class EnforcerPorts:
         quotas: The broker's client quotas.
         lock: Mutual exclusion of enforcers.
         coverage: Whether holds or refusals can be used; asked with these levers alone.
+        others: Returns the entities of other enforcers' leases, None if unknown: a dry run has none of its own.
     """
 
     decisions: DecisionSource
@@ -121,3 +122,4 @@ class EnforcerPorts:
     quotas: QuotaStore
     lock: Lock
     coverage: Coverage
+    others: Callable[[], Collection[QuotaEntity] | None] = frozenset

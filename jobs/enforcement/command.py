@@ -5,9 +5,10 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ from broker.cluster.acl_bindings import AclBindings
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
 from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.quota_entity import QuotaEntity
 from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE, RefusalBindings
 from broker.cluster.refusal_facts import RefusalLook
 from broker.enforcer.broker_clock import BrokerClock
@@ -26,6 +28,7 @@ from broker.enforcer.enforcer_metrics import EnforcerMetrics
 from broker.enforcer.first_look import look_at_brokers, look_at_decisions
 from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.lease_topic import LeaseTopic
+from broker.enforcer.leases_of_others import kept_leases, leases_of_others
 from broker.enforcer.levers import Levers
 from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
@@ -212,6 +215,7 @@ class _Parts:
     lock: Lock
     skew_ms: Callable[[], int | None]
     coverage: Coverage
+    others: Callable[[], Collection[QuotaEntity] | None] = frozenset
 
     @classmethod
     def open(
@@ -241,12 +245,12 @@ class _Parts:
         )
         found = EnforcementTables.open(stack, tables)
         decisions = found.decisions()
+        settings = kafka.client()
         if not apply:
             # Nothing is written, not even a probe of the broker's clock.
-            return cls(
-                found, decisions, DryRunLog(), DryRunQuotas(quotas), NoLeases(), NoLock(), lambda: None, coverage
-            )
-        settings = kafka.client()
+            unwritten = DryRunLog(), DryRunQuotas(quotas), NoLeases(), NoLock()
+            others = partial(leases_of_others, partial(kept_leases, settings), found.actions().read)
+            return cls(found, decisions, *unwritten, lambda: None, coverage, others)
         lock, clock = EnforcerLock(settings), BrokerClock(settings)
         stack.callback(lock.close)
         stack.callback(clock.close)
@@ -257,7 +261,7 @@ class _Parts:
         self, options: EnforcerOptions, say: Callable[[Notice], None], decisions: DecisionSource | None = None
     ) -> Enforcer:
         ports = EnforcerPorts(
-            decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock, self.coverage
+            decisions or self.decisions, self.actions, self.leases, self.quotas, self.lock, self.coverage, self.others
         )
         return Enforcer(ports, options, CLOCKS, notify=say, name=f"{socket.gethostname()}/{os.getpid()}")
 

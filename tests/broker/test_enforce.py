@@ -102,6 +102,19 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
     assert everything(broker, tables) == before
 
 
+def test_a_dry_run_beside_an_enforcer_knows_its_leases(broker: LocalBroker, tables: Path, quotas: ClientQuotas) -> None:
+    bob = QuotaEntity("bob")
+    decide(tables, "User:mallory")
+    with enforcing(broker, tables, "--apply", "--no-narrow") as enforcer:
+        enforcer.wait_for("throttled")
+        wait_for_quota(quotas, MALLORY, THROTTLED)
+        set_quota(quotas, bob, 0.01)
+        with enforcing(broker, tables, lock=False) as dry:
+            dry.wait_for("alert", "--entity-name bob")
+        set_quota(quotas, bob, None)
+        assert len(dry.said("alert")) == 1
+
+
 def everything(broker: LocalBroker, tables: Path) -> tuple[object, ...]:
     """What a dry run could leave behind: topics, groups, and files, with their times."""
     admin = AdminClient({**broker.admin_config()})

@@ -1,0 +1,74 @@
+"""A dry run beside an enforcer at work: it knows that one's leases, or claims nothing about them."""
+
+from collections.abc import Callable, Collection, Sequence
+
+import pytest
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
+from broker.enforcer.enforcer import Enforcer
+from broker.enforcer.leases_of_others import leases_of_others
+from broker.enforcer.ports import Clocks, EnforcerPorts
+from broker.errors import BrokerError, BrokerUnreachableError, LeaseStoreError, TopicMissingError
+from broker.leases.lease_rules import Action
+from tables.errors import TableError, TableNotFoundError
+from tests.unit.broker.enforcer.enforcer_kit import MALLORY, World
+
+BOB = QuotaEntity("bob")
+
+
+def alerts(world: World, others: Callable[[], Collection[QuotaEntity] | None]) -> list[str]:
+    """What a dry run on the world's broker warns of."""
+    quotas = DryRunQuotas(world.broker)
+    ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), quotas, NoLock(), world.coverage, others)
+    clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
+    Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry").reconcile()
+    return [notice.why for notice in world.said("alert")]
+
+
+@pytest.fixture
+def world() -> World:
+    """Mallory has an open lease, bob its value without one."""
+    world = World(narrow=False)
+    world.decide()
+    world.reconcile()
+    world.broker.set(BOB, 0.01)
+    return world
+
+
+class TestAlerts:
+    def test_spare_the_leases_of_the_enforcer_at_work(self, world: World) -> None:
+        (said,) = alerts(world, lambda: leases_of_others(world.store.read, world.log.read))
+        assert "--entity-name bob" in said
+
+    def test_claim_nothing_if_leases_are_unknown(self, world: World) -> None:
+        assert alerts(world, lambda: None) == []
+
+
+class TestLeasesOfOthers:
+    @pytest.mark.parametrize("source", ["topic", "table"])
+    def test_are_those_of_the_topic_and_of_the_table(self, world: World, source: str) -> None:
+        kept, logged = world.store.read(), world.log.read()
+        assert leases_of_others(lambda: kept if source == "topic" else [], lambda: logged if source == "table" else [])
+        assert leases_of_others(list, list) == frozenset()
+
+    def test_that_are_over_do_not_count(self, world: World) -> None:
+        world.reconcile(60)
+        assert leases_of_others(world.store.read, world.log.read) == frozenset()
+
+    def test_are_those_of_the_topic_alone_where_the_table_is_missing(self, world: World) -> None:
+        assert leases_of_others(world.store.read, raising(TableNotFoundError("none"))) == frozenset({MALLORY})
+
+    @pytest.mark.parametrize("error", [TopicMissingError("a"), BrokerUnreachableError("b"), LeaseStoreError("c")])
+    def test_are_unknown_if_the_topic_cannot_be_read(self, world: World, error: BrokerError) -> None:
+        assert leases_of_others(raising(error), world.log.read) is None
+
+    def test_are_unknown_if_the_table_cannot_be_read(self, world: World) -> None:
+        assert leases_of_others(world.store.read, raising(TableError("torn"))) is None
+
+
+def raising(error: Exception) -> Callable[[], Sequence[Action]]:
+    def read() -> Sequence[Action]:
+        raise error
+
+    return read
