@@ -36,7 +36,8 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
     Raises:
         BrokerUnreachableError: If the records can't be read.
     """
-    consumer = Consumer(dict(config) | {"group.id": "pid-quota-first-record", "enable.auto.commit": "false"})
+    quiet = {"log_level": 0, "group.id": "pid-quota-first-record", "enable.auto.commit": "false"}
+    consumer = Consumer({**config, **quiet})
     try:
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         ranges = {number: bounds(consumer, topic, number, timeout_s) for number in partitions}

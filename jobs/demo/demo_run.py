@@ -97,9 +97,8 @@ def run(
             stack.callback(stream.stop)
             _tell_address(folder, broker.admin_servers)
             # Step 3. Traffic: the stream finds in its first batch what was produced while it started.
-            view.stage(
-                f"Kafka answers at {broker.bootstrap_servers}. alice keeps 3 producers, mallory makes one per message"
-            )
+            view.stage(addresses(broker.admin_servers, broker.bootstrap_servers))
+            view.stage("alice keeps 3 producers, mallory makes one per message")
             progress = StreamProgress(folder / CHECKPOINT, broker.admin_config(), PRODUCE_EVENTS)
             with Clients(broker.client_config("alice"), broker.client_config("mallory")) as clients:
                 watching = Watching(view, tables, progress, clients)
@@ -125,6 +124,20 @@ def run(
         watching.first_decision_s,
         watching.slowing,
         drained,
+    )
+
+
+def addresses(admin_servers: str, user_servers: str) -> str:
+    """Say where Kafka answers: commands reach it without a login, users with SASL.
+
+    Examples:
+        >>> addresses("127.0.0.1:9094", "127.0.0.1:9092")
+        'Kafka answers at 127.0.0.1:9094: while this runs, `occupancy --bootstrap-servers 127.0.0.1:9094` and other \
+commands need no login there; users log in at 127.0.0.1:9092'
+    """
+    return (
+        f"Kafka answers at {admin_servers}: while this runs, `occupancy --bootstrap-servers {admin_servers}` and other "
+        f"commands need no login there; users log in at {user_servers}"
     )
 
 

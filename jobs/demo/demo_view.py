@@ -9,6 +9,7 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
@@ -117,7 +118,8 @@ class DemoView:
             if self._live is None:
                 self._live = Live(console=self._console, auto_refresh=False)
                 self._live.start()
-            self._live.update(principals_table(rows, f"{self.seconds:.0f} s, {text}"), refresh=True)
+            line = f"{self.seconds:.0f} s, {text}"
+            self._live.update(principals_table(rows, line) if rows else Text(line), refresh=True)
         elif self._clock() - self._last_plain_line >= _PLAIN_LINE_EVERY_S:
             self._last_plain_line = self._clock()
             said = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)

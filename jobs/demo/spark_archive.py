@@ -57,7 +57,7 @@ def make() -> None:
 
 
 def _send_an_event(broker: LocalBroker) -> None:
-    producer = Producer(broker.admin_config())
+    producer = Producer(broker.admin_config() | {"log_level": 0})
     now_ms = time.time_ns() // 1_000_000
     producer.produce(PRODUCE_EVENTS, f'{{"timestamp_ms":{now_ms},"principal":"User:alice","producer_id":1}}')
     producer.flush(_TIMEOUT_S)

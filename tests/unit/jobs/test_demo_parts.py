@@ -225,6 +225,13 @@ class TestView:
                 view.update(rows, "left")
         return text.getvalue()
 
+    def test_before_there_are_rows_a_terminal_shows_one_line_and_no_table(self, clock: Callable[[], float]) -> None:
+        text = io.StringIO()
+        with DemoView(Console(file=text, force_terminal=True, width=120, color_system=None), clock) as view:
+            view.update([], "Spark is starting")
+        assert "Spark is starting" in text.getvalue()
+        assert "principal" not in text.getvalue()
+
     def test_without_a_terminal_there_are_plain_lines_now_and_then(self, clock: Callable[[], float]) -> None:
         lines = self.shown(False, clock).splitlines()
         assert "traffic" in lines[0]
