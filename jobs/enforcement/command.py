@@ -149,6 +149,7 @@ def enforce(
             require_readable(tables)
         else:
             _bring_up_to_date(tables, say)
+        tell(f"asking the brokers at {bootstrap_servers}")
         parts = _Parts.open(stack, kafka, tables, say, apply=apply or wants_release, lever=lever)
         if wants_release:
             principal = _with_type(release_principal)
