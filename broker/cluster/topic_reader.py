@@ -147,5 +147,5 @@ class TopicReader(Closing):
         reason = error.args[0].str()
         return BrokerUnreachableError(
             f"topic {self._topic!r} of {self._config['bootstrap.servers']} can't be read ({reason}): "
-            f"check the address and READ on the topic"
+            f"check the address, the listener's security settings and READ on the topic"
         )

@@ -1,5 +1,6 @@
-"""Where a reader of a topic begins."""
+"""Where a reader of a topic begins, and what it says of one that it can't reach."""
 
+import socket
 from types import SimpleNamespace
 from typing import Literal
 
@@ -8,6 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
 from broker.cluster import topic_reader
 from broker.cluster.topic_reader import TopicReader
+from broker.errors import BrokerUnreachableError
 
 START_MS = 1_000
 
@@ -54,3 +56,13 @@ def test_it_is_assigned_its_start_and_nothing_before(
     TopicReader({"bootstrap.servers": "kafka:9092"}, "events", start=start)
 
     assert consumers[0].assigned == [offsets]
+
+
+def test_a_listener_that_does_not_answer_hints_at_its_security_settings_too() -> None:
+    # As one with TLS or SASL does to a client without.
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        servers = f"127.0.0.1:{listener.getsockname()[1]}"
+        with pytest.raises(BrokerUnreachableError, match="the listener's security settings and READ on the topic"):
+            TopicReader({"bootstrap.servers": servers}, "produce-events", timeout_s=0.2)
