@@ -1,0 +1,158 @@
+"""What the demo tells of its tables while the traffic runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from jobs.demo.clients import Clients, Traffic
+from jobs.demo.demo_view import DemoView, PrincipalRow
+from jobs.demo.watching import Slowing, Watching
+from tables.delta import create_missing
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics
+
+if TYPE_CHECKING:
+    from jobs.stream.stream_progress import StreamProgress
+
+READ_EVERY_S = 4.0
+
+
+@dataclass
+class Screen:
+    """Twin of the view."""
+
+    stages: list[str] = field(default_factory=list)
+    updates: list[tuple[list[str], str]] = field(default_factory=list)
+
+    def stage(self, text: str) -> None:
+        self.stages.append(text)
+
+    def update(self, rows: Sequence[PrincipalRow], text: str) -> None:
+        self.updates.append(([row.principal for row in rows], text))
+
+
+@dataclass
+class Progress:
+    """Twin of the stream's progress."""
+
+    ends: dict[int, int] | None = None
+
+    def committed(self) -> dict[int, int] | None:
+        return self.ends
+
+
+@dataclass
+class Users:
+    """Twin of the clients."""
+
+    alice: Traffic
+    mallory: Traffic
+
+
+class Demo:
+    """Tables, a stream that has not begun, and a clock."""
+
+    def __init__(self, tables: Path) -> None:
+        create_missing(str(tables))
+        self.tables, self.now_s = tables, 1000.0
+        self.screen, self.progress = Screen(), Progress()
+        self.users = Users(Traffic(3), Traffic(40))
+
+    def begin(self) -> Watching:
+        view, progress = cast("DemoView", self.screen), cast("StreamProgress", self.progress)
+        return Watching(view, str(self.tables), progress, cast("Clients", self.users))
+
+    def slow_down(self) -> None:
+        append(self.tables, "enforcement_actions", {"principal": "User:mallory", "state": "in_force"})
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Demo:
+    demo = Demo(tmp_path)
+    monkeypatch.setattr("jobs.demo.watching.time", SimpleNamespace(monotonic=lambda: demo.now_s))
+    return demo
+
+
+class TestTheStream:
+    def test_has_begun_with_its_first_batch_and_runs_from_then(self, demo: Demo) -> None:
+        watching = demo.begin()
+        assert not watching.has_begun
+        assert not watching.has_run_for(0)
+
+        demo.now_s += 10
+        demo.progress.ends = {0: 5}
+        assert watching.has_begun
+        assert not watching.has_run_for(60)
+        demo.now_s += 59
+        assert not watching.has_run_for(60)
+        demo.now_s += 1
+        assert watching.has_run_for(60)
+        assert watching.seconds == 70
+
+    def test_is_awaited_aloud(self, demo: Demo) -> None:
+        demo.begin().look()
+        said = "Spark is starting, and nobody counts yet: mallory has made 40 producers, alice 3"
+        assert demo.screen.updates == [([], said)]
+
+    def test_shows_principals_now_and_then(self, demo: Demo) -> None:
+        demo.progress.ends = {0: 5}
+        append(demo.tables, "producer_id_metrics", metrics("User:alice", NOON))
+        watching = demo.begin()
+        watching.look()
+        demo.now_s += READ_EVERY_S - 0.5
+        watching.look()
+        assert demo.screen.updates == [(["User:alice"], "0 s of traffic")]
+        demo.now_s += 0.5
+        watching.look()
+        assert demo.screen.updates[1:] == [(["User:alice"], "4 s of traffic")]
+
+
+class TestTheFirstDecision:
+    def test_is_told_once_with_its_time(self, demo: Demo) -> None:
+        watching = demo.begin()
+        watching.look()
+        assert watching.first_decision_s is None
+        demo.now_s += 7
+        append(demo.tables, "throttle_decisions", decision("User:mallory", NOON))
+        watching.look()
+        demo.now_s += 1
+        append(demo.tables, "throttle_decisions", decision("User:mallory", NOON))
+        watching.look()
+        assert watching.first_decision_s == 7
+        assert demo.screen.stages == ["first decision, 7.0 s after the first message: mallory is over her quota"]
+        assert watching.throttled() == {"User:mallory"}
+
+    def test_is_no_release(self, demo: Demo) -> None:
+        watching = demo.begin()
+        watching.look()
+        append(demo.tables, "throttle_decisions", decision("User:mallory", NOON, action="RELEASE"))
+        watching.look()
+        assert (watching.first_decision_s, watching.throttled()) == (None, frozenset())
+
+
+class TestTheEnforcer:
+    def test_is_told_once_with_what_mallory_had_done(self, demo: Demo) -> None:
+        watching = demo.begin()
+        watching.look()
+        assert watching.slowing is None
+        demo.now_s += 20
+        demo.slow_down()
+        watching.look()
+        demo.users.mallory.producers = 50
+        demo.now_s += 5
+        demo.slow_down()
+        watching.look()
+        assert watching.slowing == Slowing(20.0, 40)
+        assert demo.screen.stages == ["the enforcer slows mallory down, by a client quota on the broker"]
+
+
+class TestSlowing:
+    def test_compares_the_paces_before_and_after(self) -> None:
+        slowing = Slowing(20.0, 100)
+        assert slowing.before() == 5.0
+        assert slowing.after(116, 60.0) == 0.4
+        # Of less than a second nothing can be said.
+        assert slowing.after(104, 20.5) == 4.0
