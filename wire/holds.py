@@ -3,8 +3,6 @@
 A hold is an ACL: DENY Write for a principal on a topic that can't exist, whose name says when the hold ends.
 """
 
-import re
-
 HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
 """Value of `authorizer.class.name` on brokers that know holds."""
 
@@ -32,5 +30,6 @@ def hold_end_ms(name: str) -> int | None:
         >>> [hold_end_ms(name) for name in ("pid-quota-hold:1800000000000", "orders", "pid-quota-hold:018")]
         [1800000000000, None, None]
     """
-    digits = re.fullmatch(f"{HOLD_PREFIX}([1-9][0-9]{{0,17}})", name)
-    return None if digits is None else int(digits[1])
+    digits = name.removeprefix(HOLD_PREFIX)
+    is_end = digits != name and digits.isascii() and digits.isdigit() and len(digits) < 19 and digits[0] != "0"
+    return int(digits) if is_end else None
