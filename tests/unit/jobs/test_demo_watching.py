@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -96,6 +97,16 @@ class TestTheStream:
         demo.begin().look()
         said = "Spark is starting, and nobody counts yet: mallory has made 40 producers, alice 3"
         assert demo.screen.updates == [([], said)]
+
+    def test_is_not_queried_while_its_tables_stay_as_they_are(
+        self, demo: Demo, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        query = Mock()
+        monkeypatch.setattr("jobs.demo.watching.query", query)
+        watching = demo.begin()
+        watching.look()
+        watching.look()
+        query.assert_not_called()
 
     def test_shows_principals_now_and_then(self, demo: Demo) -> None:
         demo.progress.ends = {0: 5}
