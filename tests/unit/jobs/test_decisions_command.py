@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
@@ -23,6 +24,12 @@ from tests.unit.jobs.kip_kit import NOW
 from tests.unit.jobs.table_rows import append, decision, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"
+
+
+@pytest.fixture(autouse=True)
+def fresh_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands count from now; modules may be imported minutes before their tests run."""
+    monkeypatch.setattr(sys.modules[__name__], "NOW", datetime.now(timezone.utc).replace(microsecond=0))
 
 
 def minutes(count: float) -> timedelta:

@@ -4,7 +4,9 @@ import csv
 import inspect
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
 
@@ -50,6 +52,12 @@ def commands() -> Iterator[tuple[str, Callable[..., object]]]:
         for each in found.registered_commands:
             assert each.callback is not None
             yield f"{name} {each.name or each.callback.__name__}", each.callback
+
+
+@pytest.fixture(autouse=True)
+def fresh_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands count from now; modules may be imported minutes before their tests run."""
+    monkeypatch.setattr(sys.modules[__name__], "NOW", datetime.now(timezone.utc).replace(microsecond=0))
 
 
 @pytest.fixture

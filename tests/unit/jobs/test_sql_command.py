@@ -164,7 +164,8 @@ def test_a_view_is_shown_by_its_name(pid_quota: PidQuota, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--view", "throttled"), "there is no view throttled: choose one of"),
+        (("--view", "throttled"), "there is no view throttled: did you mean 'throttles_per_day'?"),
+        (("--view", "xyz"), "there is no view xyz: choose one of"),
         (("--view", "current_throttles", "SELECT 1"), "give a SELECT or --view"),
         ((), "give a SELECT or --view"),
     ],
