@@ -125,7 +125,7 @@ class Asking:
             brokers: by stream of lines.
             now_s: monotonic clock, in seconds.
             stop: ends a question.
-            requested_ms: when the last stream began to learn that still does; 0 if none does.
+            requested_ms: when the last stream began to learn that still does, not ahead of the clock; 0 if none does.
         """
         self._forget(brokers, requested_ms)
         if self._thread is not None and not self._thread.is_alive():
@@ -148,11 +148,8 @@ class Asking:
             self._requested = ()
 
     def _start(self, brokers: Mapping[str, Attribution], requested_ms: int, stop: threading.Event) -> None:
-        # The request was read before the question: this is later than what was lost. Streams count whole seconds. A
-        # stream whose clock is ahead of ours is asked for again until ours has come there.
-        least_ms = min(-(-requested_ms // 1000), round(self._wall_clock())) * 1000
         watched = {
-            stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, least_ms))
+            stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, requested_ms))
             for stream, each in brokers.items()
         }
         self._thread = threading.Thread(target=self._run, args=(watched, stop), daemon=True)

@@ -20,7 +20,6 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
-_MAX_SKEW_MS = 60_000
 _MOST_STREAMS = 1000
 
 _log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class LearningRequests(Closing):
         self._told = ""
 
     def newest_ms(self, now_s: float) -> int:
-        """Return when the last stream began to learn that still does; 0 if none does.
+        """Return when the last stream began to learn that still does, in whole seconds; 0 if none does.
 
         Args:
             now_s: monotonic clock, in seconds.
@@ -69,7 +68,8 @@ class LearningRequests(Closing):
                 self._say(text)
                 self._told = text
         now_ms = self._wall_clock() * 1000
-        return max((each.learns_from_ms for each in self._requests.values() if _lasts(each, now_ms)), default=0)
+        due = (_due_ms(each) for each in self._requests.values() if now_ms < each.learns_until_ms)
+        return max((each for each in due if each <= now_ms), default=0)
 
     def close(self) -> None:
         """Close the consumer."""
@@ -91,9 +91,10 @@ class LearningRequests(Closing):
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
 
 
-def _lasts(request: LearningRequest, now_ms: float) -> bool:
-    # One from the future would vouch for ids that a later loss makes doubtful.
-    return request.learns_from_ms <= now_ms + _MAX_SKEW_MS and now_ms < request.learns_until_ms
+def _due_ms(request: LearningRequest) -> int:
+    # Streams count whole seconds. One whose clock is ahead waits until ours has come there: an answer from before must
+    # not pass for one to what it lost since.
+    return -(-request.learns_from_ms // 1000) * 1000
 
 
 def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:

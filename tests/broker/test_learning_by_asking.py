@@ -147,7 +147,7 @@ def test_a_stream_that_forgot_has_a_tap_ask_that_has_watched_all_along(
 def test_requests_that_no_stream_can_have_made_are_ignored(
     broker: LocalBroker, new_requests: Callable[[str, LearningRequest], None]
 ) -> None:
-    now_ms = round(time.time() * 1000)
+    now_ms = int(time.time()) * 1000
     writer = Producer({**broker.admin_config()})
     for value in (b"{", b"\xff", b"[" * 100_000, b"{}", b"1", b"", None):
         writer.produce(LEARNING_REQUESTS, value, b"stream")

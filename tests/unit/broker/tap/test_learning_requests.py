@@ -72,8 +72,8 @@ def newest(topic: Topic, *records: Record) -> int:
     [
         (NOW_MS - HOUR_MS, NOW_MS, False),
         (NOW_MS - HOUR_MS, NOW_MS + 1, True),
-        (NOW_MS + 60_000, NOW_MS + HOUR_MS, True),
-        (NOW_MS + 60_001, NOW_MS + HOUR_MS, False),
+        (NOW_MS, NOW_MS + HOUR_MS, True),
+        (NOW_MS + 1, NOW_MS + HOUR_MS, False),
     ],
 )
 def test_a_request_holds_until_its_end_and_not_from_the_future(
@@ -83,27 +83,39 @@ def test_a_request_holds_until_its_end_and_not_from_the_future(
 
 
 def test_of_several_streams_the_last_that_began_to_learn_counts(topic: Topic) -> None:
-    assert newest(topic, request("a", NOW_MS - 9), request("b", NOW_MS - 5), request("c", NOW_MS - 7)) == NOW_MS - 5
+    requests = (request(stream, NOW_MS - ago_ms) for stream, ago_ms in (("a", 9000), ("b", 5000), ("c", 7000)))
+    assert newest(topic, *requests) == NOW_MS - 5000
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"{}"])
 def test_what_a_stream_writes_later_replaces_its_request_though_it_is_none(topic: Topic, value: bytes | None) -> None:
-    assert newest(topic, request("a", NOW_MS - 9), request("b", NOW_MS - 5), Record(b"b", value)) == NOW_MS - 9
+    assert newest(topic, request("a", NOW_MS - 9000), request("b", NOW_MS - 5000), Record(b"b", value)) == NOW_MS - 9000
+
+
+def test_a_request_from_a_clock_ahead_waits_for_its_second_and_hides_no_other(topic: Topic) -> None:
+    topic.records = [request("ours", NOW_MS - 9000), request("ahead", NOW_MS + 300)]
+    clock = iter([NOW_MS / 1000 + later_s for later_s in (0.0, 0.0, 0.0, 0.9, 1.0)])
+
+    with LearningRequests({}, wall_clock=lambda: next(clock)) as requests:
+        newest = [requests.newest_ms(0.0) for _ in range(3)]
+
+    # Streams count whole seconds, rounded up here: an answer dated earlier would not do.
+    assert newest == [NOW_MS - 9000, NOW_MS - 9000, NOW_MS + 1000]
 
 
 def test_a_topic_that_can_t_be_read_is_closed_and_opened_again_in_a_minute(topic: Topic) -> None:
     said = list[str]()
     with LearningRequests({}, said.append, lambda: NOW_MS / 1000) as requests:
-        topic.records = [request("a", NOW_MS - 9)]
-        assert requests.newest_ms(0.0) == NOW_MS - 9
+        topic.records = [request("a", NOW_MS - 9000)]
+        assert requests.newest_ms(0.0) == NOW_MS - 9000
         topic.error = "no READ"
         # What was read before still holds.
-        assert [requests.newest_ms(now_s) for now_s in (1.0, 59.0, 60.0, 61.0, 119.0)] == [NOW_MS - 9] * 5
+        assert [requests.newest_ms(now_s) for now_s in (1.0, 59.0, 60.0, 61.0, 119.0)] == [NOW_MS - 9000] * 5
         assert (topic.opened, topic.closed) == (2, 2)
 
         topic.error = ""
-        topic.records = [request("a", NOW_MS - 5)]
-        assert requests.newest_ms(120.0) == NOW_MS - 5
+        topic.records = [request("a", NOW_MS - 5000)]
+        assert requests.newest_ms(120.0) == NOW_MS - 5000
     assert len(said) == 1
     assert topic.closed == 3
 
