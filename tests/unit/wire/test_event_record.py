@@ -1,0 +1,131 @@
+"""Events go into records of version 2 and come out as they were."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventRecord, events_of, pack_events
+from wire.records import ProduceEvent
+
+NOW_MS = 1_790_000_000_000
+
+EVENTS = st.lists(
+    st.builds(
+        ProduceEvent,
+        timestamp_ms=st.one_of(st.integers(NOW_MS, NOW_MS + 9), st.integers()),
+        principal=st.just("User:alice"),
+        producer_id=st.one_of(st.integers(-1, 9), st.integers()),
+        producer_epoch=st.integers(0, 1),
+        broker_id=st.just(1),
+        topic=st.sampled_from(["orders", "é" * 20_000]),
+        partition=st.integers(0, 2),
+        client_id=st.sampled_from([None, "c"]),
+        transactional_id=st.sampled_from([None, "t"]),
+        correction=st.booleans(),
+        repeated=st.booleans(),
+        learning=st.booleans(),
+        asked_at_ms=st.sampled_from([None, NOW_MS]),
+    ),
+    max_size=40,
+)
+
+
+def event(producer_id: int, **fields: object) -> ProduceEvent:
+    return msgspec.structs.replace(
+        ProduceEvent(NOW_MS, "User:alice", producer_id, 0, 1, "orders", 0, "app"),
+        **fields,
+    )
+
+
+def values(events: list[ProduceEvent]) -> list[bytes]:
+    return [msgspec.json.encode(record) for record in pack_events(events)]
+
+
+@given(EVENTS)
+def test_events_come_out_of_their_records_as_they_were_and_in_order(events: list[ProduceEvent]) -> None:
+    assert [each for value in values(events) for each in events_of(value)] == events
+
+
+def test_a_record_says_once_what_its_events_share() -> None:
+    (value,) = values([event(4000), event(4001, timestamp_ms=NOW_MS - 3, partition=1)])
+
+    assert json.loads(value) == {
+        "version": 2,
+        "timestamp_ms": NOW_MS,
+        "principal": "User:alice",
+        "broker_id": 1,
+        "groups": [{"topic": "orders", "client_id": "app"}],
+        "after_ms": [0, -3],
+        "producer_ids": [4000, 4001],
+        "partitions": [0, 1],
+    }
+
+
+def test_events_that_differ_in_what_others_share_name_their_group() -> None:
+    (value,) = values([event(1), event(2, client_id="b", producer_epoch=7), event(3)])
+
+    assert {name: json.loads(value)[name] for name in ("group", "producer_epochs", "groups")} == {
+        "group": [0, 1, 0],
+        "producer_epochs": [0, 7, 0],
+        "groups": [{"topic": "orders", "client_id": "app"}, {"topic": "orders", "client_id": "b"}],
+    }
+
+
+def test_one_event_alone_is_of_version_1() -> None:
+    assert list(pack_events([event(1)])) == [event(1)]
+
+
+@pytest.mark.parametrize("odd", [event(2**63), event(1, timestamp_ms=2**63)])
+def test_an_event_that_no_reader_takes_does_not_share_a_record(odd: ProduceEvent) -> None:
+    first, alone, rest = pack_events([event(1), event(2), odd, event(3), event(4)])
+
+    assert isinstance(first, EventRecord)
+    assert alone == odd
+    assert isinstance(rest, EventRecord)
+
+
+def test_a_record_is_of_bounded_length() -> None:
+    many, rest = pack_events([event(number) for number in range(MAX_EVENTS + 2)])
+    assert isinstance(many, EventRecord)
+    assert isinstance(rest, EventRecord)
+    assert (len(many.producer_ids), len(rest.producer_ids)) == (MAX_EVENTS, 2)
+
+    of_many_clients = values([event(2**60 + number, client_id=f"{number:0300}") for number in range(MAX_EVENTS)])
+    assert len(of_many_clients) > 2
+    assert max(map(len, of_many_clients)) < MAX_RECORD_BYTES + 1000
+
+
+def test_what_a_foreign_writer_left_out_has_a_default() -> None:
+    required = {"timestamp_ms": NOW_MS, "principal": "User:a"}
+    alone = json.dumps(required | {"producer_id": 7}).encode()
+    two = json.dumps(required | {"version": 2, "producer_ids": [7, 8], "after_ms": [0, 1]}).encode()
+
+    (first, second) = events_of(two)
+    assert [first] == events_of(alone) == [ProduceEvent(NOW_MS, "User:a", 7, 0, None, "", -1)]
+    assert (second.timestamp_ms, second.producer_id) == (NOW_MS + 1, 8)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"after_ms": [0]},
+        {"after_ms": [], "producer_ids": []},
+        {"group": [0]},
+        {"group": [0, 1]},
+        {"group": [0, -1]},
+        {"producer_epochs": [0, 0, 0]},
+        {"partitions": []},
+        {"producer_ids": "12"},
+        {"version": 3},
+        {"version": "2"},
+        {"version": 1},
+    ],
+)
+def test_a_record_that_does_not_fit_together_is_refused(fields: dict[str, object]) -> None:
+    record = {"version": 2, "timestamp_ms": NOW_MS, "principal": "User:a", "producer_ids": [1, 2], "after_ms": [0, 1]}
+
+    with pytest.raises(msgspec.MsgspecError):
+        events_of(json.dumps(record | fields).encode())

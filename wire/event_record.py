@@ -1,0 +1,221 @@
+"""Version 2 of a record of the topic `produce-events`: several events of one principal on one broker, in order.
+
+What events share is written once, the rest as a list per field. A record of version 1 is a `ProduceEvent`; a topic may
+hold both. `docs/events.md` is the contract.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from wire.records import ProduceEvent
+
+EVENTS_VERSION = 2
+"""Written by default. Version 1 is a record per event."""
+MAX_EVENTS = 1000
+"""Of a record."""
+MAX_RECORD_BYTES = 100_000
+"""About; a record of one event may be longer."""
+
+_BYTES_OF_AN_EVENT = 60
+"""At most: a time, an id, an epoch, a partition and a group."""
+_BYTES_OF_A_GROUP = 150
+"""Without its texts."""
+_FIT = 2**62
+"""Differences of smaller numbers fit into int64, too."""
+
+
+class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What some events of a record share; fields as in `ProduceEvent`."""
+
+    topic: str = ""
+    client_id: str | None = None
+    transactional_id: str | None = None
+    correction: bool = False
+    repeated: bool = False
+    learning: bool = False
+    asked_at_ms: int | None = None
+
+
+class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A record of version 2, keyed by principal. Its place and the index of an event decide the order.
+
+    Attributes:
+        version: 2.
+        timestamp_ms: broker time of the first event, ms since the epoch.
+        principal: of all events.
+        after_ms: of each event, ms since `timestamp_ms`; may be negative.
+        producer_ids: of each event.
+        broker_id: of all events.
+        groups: what events share; empty for a single group of defaults.
+        group: of each event, its index in `groups`; None for 0.
+        producer_epochs: of each event; None for 0.
+        partitions: of each event; None if not known.
+    """
+
+    version: int
+    timestamp_ms: int
+    principal: str
+    after_ms: list[int]
+    producer_ids: list[int]
+    broker_id: int | None = None
+    groups: list[EventGroup] = []
+    group: list[int] | None = None
+    producer_epochs: list[int] | None = None
+    partitions: list[int] | None = None
+
+    def key(self) -> bytes:
+        """The key: one principal goes to one partition, in order."""
+        return self.principal.encode()
+
+    def events(self) -> Iterator[ProduceEvent]:
+        """Yield the events in order.
+
+        Raises:
+            msgspec.ValidationError: lists differ in length, or an index is out of range.
+        """
+        size = len(self.producer_ids)
+        columns = (self.after_ms, self.group, self.producer_epochs, self.partitions)
+        groups = self.groups or [EventGroup()]
+        if not size or any(column is not None and len(column) != size for column in columns):
+            msg = "lists of a record are of different lengths, or empty"
+            raise msgspec.ValidationError(msg)
+        if self.group is not None and not all(0 <= each < len(groups) for each in self.group):
+            msg = "group is out of range"
+            raise msgspec.ValidationError(msg)
+        for index, producer_id in enumerate(self.producer_ids):
+            shared = groups[self.group[index] if self.group else 0]
+            yield ProduceEvent(
+                self.timestamp_ms + self.after_ms[index],
+                self.principal,
+                producer_id,
+                self.producer_epochs[index] if self.producer_epochs else 0,
+                self.broker_id,
+                shared.topic,
+                self.partitions[index] if self.partitions else -1,
+                shared.client_id,
+                shared.transactional_id,
+                shared.correction,
+                shared.repeated,
+                shared.learning,
+                shared.asked_at_ms,
+            )
+
+
+class _EitherVersion(msgspec.Struct):
+    version: int = 1
+
+
+class _EventOfVersion1(msgspec.Struct):
+    """As others may write it: the rules need no more."""
+
+    timestamp_ms: int
+    principal: str
+    producer_id: int
+    producer_epoch: int = 0
+    broker_id: int | None = None
+    topic: str = ""
+    partition: int = -1
+    client_id: str | None = None
+    transactional_id: str | None = None
+    correction: bool = False
+    repeated: bool = False
+    learning: bool = False
+    asked_at_ms: int | None = None
+
+
+_version = msgspec.json.Decoder(_EitherVersion)
+_version_1 = msgspec.json.Decoder(_EventOfVersion1)
+_version_2 = msgspec.json.Decoder(EventRecord)
+
+
+def events_of(value: bytes) -> list[ProduceEvent]:
+    """Return the events of a record of either version; what it does not say is 0, empty or, of a partition, -1.
+
+    Raises:
+        msgspec.MsgspecError: it is no such record.
+    """
+    version = _version.decode(value).version
+    if version == 1:
+        return [msgspec.convert(_version_1.decode(value), ProduceEvent, from_attributes=True)]
+    if version == EVENTS_VERSION:
+        return list(_version_2.decode(value).events())
+    msg = f"version is {version}, not 1 or {EVENTS_VERSION}"
+    raise msgspec.ValidationError(msg)
+
+
+def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
+    """Yield as few records as hold events of one principal and broker, in order.
+
+    One event alone is a record of version 1, which is shorter. So is one whose numbers are beyond int64, since readers
+    refuse its whole record.
+    """
+    part = _Part()
+    for event in events:
+        if not part.takes(event):
+            yield part.record()
+            part = _Part()
+        part.add(event)
+    if part.events:
+        yield part.record()
+
+
+class _Part:
+    """Events that go into one record."""
+
+    def __init__(self) -> None:
+        self.events: list[ProduceEvent] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._group: list[int] = []
+        self._bytes = 0
+
+    def takes(self, event: ProduceEvent) -> bool:
+        """Whether there is room for an event."""
+        if not self.events:
+            return True
+        full = len(self.events) >= MAX_EVENTS or self._bytes >= MAX_RECORD_BYTES
+        return not full and _fits(event) and _fits(self.events[-1])
+
+    def add(self, event: ProduceEvent) -> None:
+        """Add an event."""
+        shared = (
+            event.topic,
+            event.client_id,
+            event.transactional_id,
+            event.correction,
+            event.repeated,
+            event.learning,
+            event.asked_at_ms,
+        )
+        number = self._numbers.get(shared)
+        if number is None:
+            number = self._numbers[shared] = len(self._numbers)
+            self._bytes += _BYTES_OF_A_GROUP + sum(len(text) for text in shared[:3] if text)
+        self._group.append(number)
+        self.events.append(event)
+        self._bytes += _BYTES_OF_AN_EVENT
+
+    def record(self) -> ProduceEvent | EventRecord:
+        """Return the record; there is an event at least."""
+        events, first = self.events, self.events[0]
+        if len(events) == 1:
+            return first
+        epochs = [each.producer_epoch for each in events]
+        return EventRecord(
+            EVENTS_VERSION,
+            first.timestamp_ms,
+            first.principal,
+            [each.timestamp_ms - first.timestamp_ms for each in events],
+            [each.producer_id for each in events],
+            first.broker_id,
+            [EventGroup(*shared) for shared in self._numbers],
+            self._group if len(self._numbers) > 1 else None,
+            epochs if any(epochs) else None,
+            [each.partition for each in events],
+        )
+
+
+def _fits(event: ProduceEvent) -> bool:
+    """Whether all numbers, and the differences of times, are int64."""
+    return -_FIT <= event.timestamp_ms < _FIT and -_FIT <= event.producer_id < _FIT
