@@ -22,9 +22,9 @@ from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
+from streaming.decode.checks import Contract
 from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.preaggregate import PreAggregate
-from streaming.decode.records import Contract
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch

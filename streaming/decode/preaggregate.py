@@ -16,10 +16,12 @@ from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS
 from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
 from streaming.checkpoint.tasks import TaskBatch, freeze_gc
+from streaming.decode.checks import Contract
+from streaming.decode.exploded import Exploded, column
 from streaming.decode.forwarded import AttemptMemory, EventColumns, PartitionMemory, WorkerMemory, repeats_in_block
 from streaming.decode.overflow import Gate
 from streaming.decode.quarantine import Sampler
-from streaming.decode.records import Contract, blocks, decode
+from streaming.decode.records import blocks, decode
 from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -85,32 +87,36 @@ class PreAggregate:
         yield from _batch([], sampler.left_out())
 
     def events(
-        self, events: pa.Table, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
+        self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
     ) -> Iterator[tuple[str, bytes]]:
         """Yield principal and `PackedEvents` for each principal and partition of a block.
 
         Args:
-            events: Columns of `streaming.decode.records.EVENT_SCHEMA` and `SOURCE_COLUMNS`.
+            events: Events of the block.
             memories: What is remembered of earlier batches, by partition.
         """
-        partitions = events["partition"].to_numpy()
-        for partition in np.unique(partitions):
-            part = events if len(events) and (partitions == partition).all() else events.filter(partitions == partition)
-            memory = memories.get(int(partition))
-            yield from self._partition(part.sort_by("offset"), int(partition), memory)
+        partitions = column(events.records, "partition").to_numpy()
+        offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
+        # Sorted once, by record: of each principal in order, and the order of an event in its record stays.
+        order = np.lexsort((offsets, owners, partitions))
+        for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
+            if len(rows):
+                partition = int(partitions[rows[0]])
+                yield from self._partition(events.take(rows), partition, memories.get(partition))
 
     def _partition(
-        self, events: pa.Table, partition: int, memory: PartitionMemory | None
+        self, events: Exploded, partition: int, memory: PartitionMemory | None
     ) -> Iterator[tuple[str, bytes]]:
-        principals = events["principal"].combine_chunks().dictionary_encode()
-        clients = events["client_id"].combine_chunks().fill_null("").dictionary_encode()
-        names, client_names = principals.dictionary.to_pylist(), clients.dictionary.to_pylist()
+        records, record, pid = events.records, events.record(), events.producer_ids
+        names = column(records, "principal").dictionary.to_pylist()
+        client_names, clients = _clients(events.groups)
         per_broker = self.contract.needs_broker
-        pid, timestamp, counted = events["producer_id"].to_numpy(), events["timestamp_ms"].to_numpy(), _kinds(events)
-        brokers = events["broker_id"].to_numpy().astype(np.int64) if per_broker else np.zeros(len(pid), np.int64)
-        seen = EventColumns(
-            principals.indices.to_numpy(), pid, ticks_of(timestamp, self.quantum_ms), counted * _BROKERS + brokers
-        )
+        counted, owner = _kinds(events.groups)[events.group], _codes(records, "principal")[record]
+        how = counted
+        if per_broker:
+            brokers = column(records, "broker_id").to_numpy().astype(np.int64)[record]
+            how = counted * _BROKERS + brokers
+        seen = EventColumns(owner, pid, ticks_of(events.timestamps_ms, self.quantum_ms), how)
         late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
         kept = np.flatnonzero(pid >= 0)
         kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
@@ -118,18 +124,17 @@ class PreAggregate:
             kept = kept[~memory.repeats(names, seen.take(kept), late_ticks)]
         if not len(kept):
             return
-        owner = seen.owner
-        kept = kept[np.argsort(owner[kept], kind="stable")]
-        offset = events["offset"].to_numpy()
-        columns = [column[kept].tobytes() for column in (offset, pid, timestamp)]
-        local, clients_of = _local_codes(owner[kept], clients.indices.to_numpy()[kept])
-        columns += [local.tobytes(), counted[kept].tobytes(), brokers[kept].tobytes() if per_broker else b""]
-        starts = np.flatnonzero(np.diff(owner[kept], prepend=-1)).tolist()
-        owners = owner[kept[starts]].tolist()
+        owner = owner[kept]
+        offset = column(records, "offset").to_numpy()[record[kept]]
+        local, clients_of = _local_codes(owner, clients[events.group[kept]])
+        columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, counted[kept])]
+        columns.append(brokers[kept].tobytes() if per_broker else b"")
+        starts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
+        owners = owner[starts].tolist()
         for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
             own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
             client_ids = [_client_id(client_names[client]) for client in own_clients]
-            offsets, pids, times, codes, kinds, of_brokers = (column[own] for column in columns)
+            offsets, pids, times, codes, kinds, of_brokers = (each[own] for each in columns)
             events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, client_ids)
             yield names[code], pack(events_of_one)
 
@@ -162,6 +167,18 @@ def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Ite
         )
 
 
+def _codes(records: pa.Table, name: str) -> np.ndarray:
+    """Return the codes of a dictionary-encoded column."""
+    codes: np.ndarray = column(records, name).indices.to_numpy()
+    return codes
+
+
+def _clients(groups: pa.Table) -> tuple[list[str], np.ndarray]:
+    """Return the names of clients, and the code of each group's."""
+    encoded = column(groups, "client_id").fill_null("").dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
     """Count the clients of each owner on their own: each event's number among them, and the owners' clients.
 
@@ -170,17 +187,21 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
         client: Their clients' codes.
     """
     base = int(client.max()) + 1
-    pairs, number = np.unique(owner.astype(np.int64) * base + client, return_inverse=True)
+    of_events = owner.astype(np.int64) * base + client
+    # Events of one client come in runs, one a record at least.
+    runs = np.flatnonzero(np.diff(of_events, prepend=-1))
+    pairs, number = np.unique(of_events[runs], return_inverse=True)
     owners, clients = np.divmod(pairs, base)
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(pairs)))
-    return number - first[number], [each.tolist() for each in np.split(clients, starts[1:])]
+    local = np.repeat(number - first[number], np.diff(runs, append=len(owner)))
+    return local, [each.tolist() for each in np.split(clients, starts[1:])]
 
 
-def _kinds(events: pa.Table) -> np.ndarray:
-    """Return how each event is counted; see `state.events.Events.kinds`."""
-    correction, learning = (events[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
-    asked = events["asked_at_ms"]
+def _kinds(groups: pa.Table) -> np.ndarray:
+    """Return how the events of each group are counted; see `state.events.Events.kinds`."""
+    correction, learning = (groups[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
+    asked = groups["asked_at_ms"]
     otherwise: Any = CHARGED
     if asked.null_count < len(asked):
         not_held = not_held_at(asked.fill_null(0).to_numpy())

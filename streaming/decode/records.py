@@ -1,37 +1,24 @@
-"""Decodes Kafka record values into columns of produce events; invalid records go to quarantine.
+"""Decodes Kafka record values of both versions into columns of produce events; invalid records go to quarantine.
 
 pyarrow's JSON reader parses all values of a block at once; only a block with a bad value is decoded again one by one,
 by a decoder with the same rules.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from quota.principals import MAX_PRINCIPAL_BYTES
+from streaming.decode.checks import MAX_INT64, Contract, bad_events
+from streaming.decode.exploded import EVENT_SCHEMA, SOURCE_COLUMNS, Exploded, misfits
 from wire.packed_events import Quarantined
 
-EVENT_SCHEMA = pa.schema(
-    [
-        ("timestamp_ms", pa.int64()),
-        ("principal", pa.string()),
-        ("producer_id", pa.int64()),
-        ("client_id", pa.string()),
-        ("correction", pa.bool_()),
-        ("learning", pa.bool_()),
-        ("asked_at_ms", pa.int64()),
-        ("broker_id", pa.int32()),
-    ]
-)
-"""The fields of the `produce-events` contract that the rules read. Others are ignored."""
-
-SOURCE_COLUMNS = ("partition", "offset", "record_ms")
-MAX_INT64 = 2**63 - 1
 MAX_INT32 = 2**31 - 1
 MAX_KEPT_BYTES = 4096
 """A quarantined value is truncated to this."""
@@ -40,20 +27,34 @@ MAX_KEPT_BYTES = 4096
 _NO_NUMBER = re.compile(rb"(?:\"\s*:|[,\[])\s*-?(?:NaN|Inf)")
 
 
-class _Event(msgspec.Struct):
-    """One event, for values that are decoded one by one."""
+class _Group(msgspec.Struct):
+    """What events of a record share."""
 
-    timestamp_ms: int
-    principal: str
-    producer_id: int
     client_id: str | None = None
     correction: bool | None = None
     learning: bool | None = None
     asked_at_ms: int | None = None
+
+
+class _Record(msgspec.Struct):
+    """A record of either version, for values that are decoded one by one: the fields of `EVENT_SCHEMA`."""
+
+    timestamp_ms: int
+    principal: str
+    version: int | None = None
+    producer_id: int | None = None
     broker_id: int | None = None
+    client_id: str | None = None
+    correction: bool | None = None
+    learning: bool | None = None
+    asked_at_ms: int | None = None
+    groups: list[_Group | None] | None = None
+    group: list[int | None] | None = None
+    after_ms: list[int | None] | None = None
+    producer_ids: list[int | None] | None = None
 
 
-_decoder = msgspec.json.Decoder(_Event)
+_decoder = msgspec.json.Decoder(_Record)
 
 
 @dataclass(frozen=True)
@@ -61,25 +62,12 @@ class DecodedBlock:
     """A decoded block of records.
 
     Attributes:
-        events: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`; every row satisfies the contract.
-        quarantined: The records that do not.
+        events: Those that satisfy the contract.
+        quarantined: The records that do not, or not with all their events.
     """
 
-    events: pa.Table
+    events: Exploded
     quarantined: list[Quarantined]
-
-
-@dataclass(frozen=True)
-class Contract:
-    """What an event must satisfy beyond its schema.
-
-    Attributes:
-        max_clock_skew_ms: How far an event may be ahead of its record's own time, in milliseconds.
-        needs_broker: Whether `broker_id` is required, as in scope `broker`.
-    """
-
-    max_clock_skew_ms: int
-    needs_broker: bool = False
 
 
 def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -> DecodedBlock:
@@ -93,13 +81,26 @@ def decode(records: pa.Table, contract: Contract, begin_ms: int | None = None) -
     parsed = _parse_block(records["value"].combine_chunks())
     if parsed is None:
         return _decode_one_by_one(records, contract, begin_ms)
-    events = _with_source(parsed, records)
-    reasons = _reasons(events, contract, begin_ms)
-    if reasons.null_count == len(reasons):
-        return DecodedBlock(events, [])
-    is_good = pc.is_null(reasons)
-    bad = records.append_column("reason", reasons).filter(pc.invert(is_good))
-    return DecodedBlock(events.filter(is_good), [_quarantined(row, row["reason"]) for row in bad.to_pylist()])
+    return _checked(records, parsed, contract, begin_ms)
+
+
+def _checked(records: pa.Table, parsed: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
+    """Explode and check records that were parsed, row by row."""
+    bad: dict[int, str] = {}
+    for failed, reason in misfits(parsed):
+        bad = dict.fromkeys(np.flatnonzero(failed).tolist(), reason) | bad
+    rows = np.delete(np.arange(len(records)), list(bad))
+    sources = records.select(SOURCE_COLUMNS)
+    if bad:
+        parsed, sources = parsed.take(rows), sources.take(rows)
+    for name in SOURCE_COLUMNS:
+        parsed = parsed.append_column(name, sources[name])
+    events = Exploded.of(parsed)
+    failed, reasons = bad_events(events, contract, begin_ms)
+    if reasons:
+        events = events.filter(~failed)
+        bad |= {int(rows[row]): reason for row, reason in reasons.items()}
+    return DecodedBlock(events, _quarantine(records, bad))
 
 
 def _parse_block(values: pa.Array) -> pa.Table | None:
@@ -136,79 +137,52 @@ def _joined(values: pa.Array) -> bytes:
     return joined
 
 
-def _reasons(events: pa.Table, contract: Contract, begin_ms: int | None) -> pa.ChunkedArray:
-    """Return why each row is invalid, null if it is valid."""
-    time, principal, pid = events["timestamp_ms"], events["principal"], events["producer_id"]
-    earliest, clock_ms = pc.subtract(time, contract.max_clock_skew_ms), MAX_INT64 if begin_ms is None else begin_ms
-    checks = [
-        (pc.is_null(time), "timestamp_ms is missing"),
-        (pc.is_null(principal), "principal is missing"),
-        (pc.is_null(pid), "producer_id is missing"),
-        (pc.less(time, 0), "timestamp_ms is negative"),
-        (pc.less(pid, -1), "producer_id is below -1"),
-        (pc.invert(pc.match_substring_regex(principal, r"\A(unknown|[^:]+:(?s:.+))\z")), "principal is not Type:name"),
-        (
-            pc.greater(pc.binary_length(principal), MAX_PRINCIPAL_BYTES),
-            f"principal is longer than {MAX_PRINCIPAL_BYTES} bytes",
-        ),
-        (pc.greater(earliest, events["record_ms"]), "timestamp_ms is in the future"),
-        (
-            pc.greater(earliest, clock_ms),
-            "timestamp_ms is ahead of the stream's clock",
-        ),
-        (pc.and_(pc.is_null(events["broker_id"]), contract.needs_broker), "broker_id is missing"),
-    ]
-    conditions = pc.make_struct(*[pc.fill_null(condition, False) for condition, _ in checks])
-    return pc.case_when(conditions, *[pa.scalar(reason) for _, reason in checks])
-
-
 def _decode_one_by_one(records: pa.Table, contract: Contract, begin_ms: int | None) -> DecodedBlock:
-    found, positions, quarantined = [], [], []
-    columns = records.select(["value", "topic", "partition", "offset", "record_ms"])
-    for position, value in enumerate(columns["value"].to_pylist()):
-        event, reason = _decode_one(value)
-        if event is None:
-            quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
+    found, rows, bad = [], [], {}
+    for row, value in enumerate(records["value"].to_pylist()):
+        record, reason = _decode_one(value)
+        if record is None:
+            bad[row] = reason
         else:
-            found.append(event)
-            positions.append(position)
-    parsed = pa.table(
-        [pa.array([getattr(event, each.name) for event in found], each.type) for each in EVENT_SCHEMA],
-        schema=EVENT_SCHEMA,
-    )
-    events = _with_source(parsed, records.take(pa.array(positions, pa.int64())))
-    reasons = _reasons(events, contract, begin_ms)
-    for position, reason in zip(positions, reasons.to_pylist(), strict=True):
-        if reason:
-            quarantined.append(_quarantined(columns.slice(position, 1).to_pylist()[0], reason))
-    return DecodedBlock(events.filter(pc.is_null(reasons)), quarantined)
+            found.append(msgspec.to_builtins(record))
+            rows.append(row)
+    parsed = pa.Table.from_pylist(found, schema=EVENT_SCHEMA)
+    decoded = _checked(records.take(pa.array(rows, pa.int64())), parsed, contract, begin_ms)
+    return DecodedBlock(decoded.events, [*_quarantine(records, bad), *decoded.quarantined])
 
 
-def _decode_one(value: bytes | None) -> tuple[_Event | None, str]:
-    """Return the event in a value, or None and the reason."""
+def _decode_one(value: bytes | None) -> tuple[_Record | None, str]:
+    """Return the record in a value, or None and the reason."""
     if not value:
         return None, "value is empty"
     try:
-        event = _decoder.decode(value)
+        record = _decoder.decode(value)
     except RecursionError:
         # An ignored field nested so deep that only the block reader, which does not recurse, can parse it.
         parsed = _parse_block(pa.array([value], pa.binary()))
-        return (None, "not an event: nested too deep") if parsed is None else (_Event(**parsed.to_pylist()[0]), "")
+        if parsed is None:
+            return None, "not an event: nested too deep"
+        record = msgspec.convert(parsed.to_pylist()[0], _Record)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return None, f"not an event: {error}"
-    return (event, "") if _fits(event) else (None, "a number is out of the range of int64, broker_id of int32")
+    return (record, "") if _fits(record) else (None, "a number is out of the range of int64, broker_id of int32")
 
 
-def _fits(event: _Event) -> bool:
-    longs = (event.producer_id, event.timestamp_ms, event.asked_at_ms or 0)
-    longs_fit = all(-MAX_INT64 <= number + 1 <= MAX_INT64 + 1 for number in longs)
-    return longs_fit and -MAX_INT32 <= (event.broker_id or 0) + 1 <= MAX_INT32 + 1
+def _fits(record: _Record) -> bool:
+    asked = [group.asked_at_ms for group in record.groups or () if group is not None]
+    alone = (record.version, record.timestamp_ms, record.producer_id, record.asked_at_ms)
+    longs = chain(alone, asked, record.group or (), record.after_ms or (), record.producer_ids or ())
+    longs_fit = all(-MAX_INT64 <= (number or 0) + 1 <= MAX_INT64 + 1 for number in longs)
+    return longs_fit and -MAX_INT32 <= (record.broker_id or 0) + 1 <= MAX_INT32 + 1
 
 
-def _with_source(events: pa.Table, records: pa.Table) -> pa.Table:
-    for name in SOURCE_COLUMNS:
-        events = events.append_column(name, records[name])
-    return events
+def _quarantine(records: pa.Table, bad: Mapping[int, str]) -> list[Quarantined]:
+    """Return the bad rows of a block, in order."""
+    if not bad:
+        return []
+    rows = sorted(bad)
+    columns = records.select(["value", "topic", *SOURCE_COLUMNS]).take(pa.array(rows, pa.int64()))
+    return [_quarantined(each, bad[row]) for row, each in zip(rows, columns.to_pylist(), strict=True)]
 
 
 def _quarantined(row: dict[str, object], reason: str) -> Quarantined:

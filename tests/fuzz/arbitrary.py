@@ -6,7 +6,7 @@ from random import Random
 NOW_MS = 1_790_000_000_000
 FIELDS = (
     "timestamp_ms", "principal", "producer_id", "client_id", "correction", "learning", "broker_id", "topic",
-    "extra", "",
+    "extra", "", "version", "producer_ids", "after_ms", "group", "groups", "asked_at_ms",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "1", "-1", "007", "+1", "1.0", "1.5", "-0.0", "1e3", "1E400", "1e-400", ".5", "5.",
@@ -59,6 +59,8 @@ def event(random: Random) -> bytes:
     fields = [
         ("timestamp_ms", str(NOW_MS - random.randrange(1000))), ("principal", '"User:a"'), ("producer_id", "4711"),
     ]  # fmt: skip
+    if random.random() < 0.4:
+        fields[2:] = _several(random)
     more = range(random.choice((0, 0, 1, 1, 2)))
     fields += [(random.choice(FIELDS), _json(random, random.choice((0, 0, 1, 3)))) for _ in more]
     if random.random() < 0.4:
@@ -72,6 +74,21 @@ def event(random: Random) -> bytes:
     body = f"{space},{space}".join(f'"{_name(random, name)}"{space}:{space}{each}' for name, each in fields)
     text = f"{{{space}{body}{space}}}"
     return (text + random.choice((space, "", "", "{}", "\n{}", "]", ","))).encode("utf-8", "surrogatepass")
+
+
+def _several(random: Random) -> list[tuple[str, str]]:
+    """Return what makes of an event a record of several, mostly of lists that fit together."""
+    size = random.randrange(1, 4)
+    columns = {"producer_ids": 4711, "after_ms": -3, "group": 0}
+    texts = [
+        (name, [str(number if random.random() < 0.95 else random.choice(NUMBERS))] * size)
+        for name, number in columns.items()
+    ]
+    if random.random() < 0.2:
+        random.choice(texts)[1].append(_json(random, 1))
+    group = f'{{"client_id":{random.choice(STRINGS)},"{random.choice(FIELDS)}":{_json(random, 1)}}}'
+    groups = f"[{group if random.random() < 0.3 else '{}'}]"
+    return [("version", "2"), ("groups", groups), *((name, f"[{','.join(each)}]") for name, each in texts)]
 
 
 def huge(random: Random) -> bytes:

@@ -10,11 +10,14 @@ import pytest
 
 from quota.config import QuotaConfig
 from state.events import Deployment, Scope
-from streaming.decode.records import Contract, _decode_one_by_one, _parse_block, decode
+from streaming.decode.checks import Contract
+from streaming.decode.exploded import Exploded
+from streaming.decode.records import _decode_one_by_one, _parse_block, decode
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
 from tests.fuzz.history import Chance
 from tests.unit.streaming.batch_kit import operator_of, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import table_of
 from tests.unit.streaming.group_state_kit import State
 
 CONTRACT = Contract(300_000)
@@ -35,9 +38,9 @@ def block(values: Sequence[bytes | None]) -> pa.Table:
     )
 
 
-def taken(table: pa.Table) -> list[dict[str, Any]]:
+def taken(events: Exploded) -> list[dict[str, Any]]:
     """What was read of the records; whether a flag is missing, null or false is all the same."""
-    rows = table.to_pylist()
+    rows = table_of(events).to_pylist()
     return [row | {"correction": bool(row["correction"]), "learning": bool(row["learning"])} for row in rows]
 
 
@@ -82,11 +85,13 @@ def test_each_record_is_an_event_or_quarantined_and_none_raises(seed: int, scope
     for _ in range(40):
         values = [value(random) for _ in range(random.randint(1, 40))]
         contract = Contract(300_000, needs_broker=scope == "broker")
-        events = decode(block(values), contract).events
+        taken_ones = {row["offset"] for row in table_of(decode(block(values), contract).events).to_pylist()}
 
         rows = through(values, scope)
 
-        assert len(events) + len(rows.get("quarantined_events", [])) == len(values), f"seed {seed}: {values}"
+        quarantined = [row["offset"] for row in rows.get("quarantined_events", [])]
+        assert taken_ones | set(quarantined) == set(range(len(values))), f"seed {seed}: {values}"
+        assert len(quarantined) == len(set(quarantined)), f"seed {seed}: {values}"
 
 
 def test_huge_and_deep_values_are_quarantined_or_taken_and_none_raises() -> None:

@@ -7,9 +7,9 @@ from streaming.checkpoint.batch_quotas import Quotas
 from streaming.checkpoint.event_times import EventTimes
 from streaming.checkpoint.tasks import TaskBatch
 from streaming.checkpoint.tracked_principals import TrackedPrincipals
+from streaming.decode.checks import Contract
 from streaming.decode.forwarded import Attempt, AttemptMemory, Forwarded, WorkerMemory
 from streaming.decode.preaggregate import PreAggregate
-from streaming.decode.records import Contract
 from streaming.operator.ledger_operator import Operator
 
 

@@ -14,6 +14,7 @@ from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
@@ -46,7 +47,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).events(table), strict=True)
+    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).events(exploded(table)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 

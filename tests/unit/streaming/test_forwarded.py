@@ -22,6 +22,7 @@ from streaming.decode import forwarded
 from streaming.decode.forwarded import Attempt, EventColumns, Forwarded, PartitionMemory, WorkerMemory, repeats_in_block
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.packed_kit import unpacked
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Fed:
 
 def pre_aggregated(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
-    packed = [packed for _, packed in PRE_AGGREGATE.events(events, memories)]
+    packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(events), memories)]
     return in_order([unpacked(each) for each in packed]) if packed else None
 
 
@@ -133,7 +134,7 @@ def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) ->
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1
         memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
-        packed = [packed for _, packed in pre_aggregate.events(table(events, at_ms, offset), {0: memory})]
+        packed = [packed for _, packed in pre_aggregate.events(exploded(table(events, at_ms, offset)), {0: memory})]
         first = list(in_order([unpacked(each) for each in packed]).pids[:1]) if packed else []
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
     return first != [batches[-1][0][0]]

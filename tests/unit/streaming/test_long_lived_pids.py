@@ -12,6 +12,7 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.rows import unpack_rows
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.group_state_kit import State
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
@@ -50,7 +51,7 @@ class Stream:
             }
         )
         memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
-        rows = list(self.pre_aggregate.events(events, {0: memory}))
+        rows = list(self.pre_aggregate.events(exploded(events), {0: memory}))
         self.offset, self.batch = last + 1, self.batch + 1
         if not rows:
             return

@@ -17,6 +17,7 @@ from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.specs import TABLES
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.group_state_kit import State
 from wire.packed_events import PackedQuarantine, Quarantined, pack
 
@@ -46,7 +47,7 @@ def frame(
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*PRE_AGGREGATE.events(events), strict=True)
+    principals, packed = zip(*PRE_AGGREGATE.events(exploded(events)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 

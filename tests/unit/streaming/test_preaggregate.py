@@ -18,6 +18,7 @@ from streaming.decode.overflow import overflow_key
 from streaming.decode.preaggregate import ticks_of
 from streaming.operator.ledger_operator import in_order
 from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.packed_kit import unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
@@ -67,7 +68,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
 def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
     rows = table([("User:a", 1, 0, CHARGED)]).set_column(6, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
 
-    (packed,) = [packed for _, packed in PRE_AGGREGATE.events(rows)]
+    (packed,) = [packed for _, packed in PRE_AGGREGATE.events(exploded(rows))]
 
     assert events_of(packed).kinds == [kind]
 
@@ -89,7 +90,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    packed = dict(PRE_AGGREGATE.events(table(rows, order)))
+    packed = dict(PRE_AGGREGATE.events(exploded(table(rows, order))))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [row for row in rows if row[0] == principal and row[1] >= 0]
@@ -105,7 +106,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
     rows = [("User:a", 7, n * 10, CHARGED) for n in range(500)]
 
-    ((_, packed),) = PRE_AGGREGATE.events(table(rows))
+    ((_, packed),) = PRE_AGGREGATE.events(exploded(table(rows)))
 
     assert events_of(packed).pids == [7]
 
@@ -113,7 +114,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
     second = table([("User:a", 3, 0, CHARGED)]).set_column(7, "partition", pa.array([1], pa.int32()))
-    packed = [packed for _, packed in PRE_AGGREGATE.events(pa.concat_tables([second, first]))]
+    packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(pa.concat_tables([second, first])))]
 
     assert events_of(*reversed(packed)).pids == [1, 2, 3]
 
@@ -156,7 +157,7 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
 
     per_broker = pre_aggregate_of(deployment)
     with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
-    ((_, packed),) = per_broker.events(with_brokers)
+    ((_, packed),) = per_broker.events(exploded(with_brokers))
 
     whole = after(single(0, len(rows)))
     assert after(events_of(packed)) == whole
@@ -168,7 +169,7 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
 def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
     rows = table([("User:a", 1, 0, CHARGED)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
 
-    ((_, packed),) = PRE_AGGREGATE.events(rows)
+    ((_, packed),) = PRE_AGGREGATE.events(exploded(rows))
 
     assert events_of(packed).client_ids == ["other"]
 

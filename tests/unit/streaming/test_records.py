@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.decode.records import Contract, decode
+from streaming.decode.checks import Contract
+from streaming.decode.records import decode
+from tests.unit.streaming.exploded_kit import table_of
 
 SKEW_MS = 300_000
 CONTRACT = Contract(SKEW_MS)
@@ -34,7 +36,7 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
     block = decode(records(event(client_id="app", broker_id=1, nested={"x": [1]})), CONTRACT)
 
     assert block.quarantined == []
-    assert block.events.to_pylist() == [
+    assert table_of(block.events).to_pylist() == [
         {
             "timestamp_ms": NOW_MS,
             "principal": "User:alice",
@@ -86,7 +88,7 @@ def test_a_bad_record_is_quarantined_with_its_reason_whatever_its_neighbours(
     assert bad.value == (value or b"")
     # The block reader says what is missing, the single reader what did not parse: both name the record.
     assert reason in bad.reason or "is missing" in bad.reason
-    assert block.events.num_rows == (1 if neighbours else 0)
+    assert block.events.producer_ids.size == (1 if neighbours else 0)
 
 
 def test_an_event_at_the_edge_of_the_allowed_skew_is_good() -> None:
@@ -98,7 +100,7 @@ def test_principals_may_hold_commas_colons_newlines_and_any_script() -> None:
 
     block = decode(records(*[event(principal=name) for name in names]), CONTRACT)
 
-    assert block.events["principal"].to_pylist() == names
+    assert table_of(block.events)["principal"].to_pylist() == names
 
 
 def test_the_longest_principal_that_is_accepted_has_1024_bytes() -> None:
@@ -119,7 +121,7 @@ def test_of_a_long_bad_value_the_beginning_is_kept_and_its_length_said(value: by
 def test_every_record_ends_as_an_event_or_in_quarantine(values: list[bytes]) -> None:
     block = decode(records(*values), CONTRACT)
 
-    offsets = block.events["offset"].to_pylist() + [record.offset for record in block.quarantined]
+    offsets = table_of(block.events)["offset"].to_pylist() + [record.offset for record in block.quarantined]
     assert sorted(offsets) == list(range(len(values)))
 
 
@@ -134,7 +136,7 @@ def test_an_event_ahead_of_the_drivers_clock_is_bad_even_if_its_record_is_as_far
 
     (ahead,) = [record.reason for record in block.quarantined if record.offset == 0]
     assert ahead == "timestamp_ms is ahead of the stream's clock"
-    assert (block.events.num_rows, at_the_edge.events.num_rows) == (0, 1)
+    assert (block.events.producer_ids.size, at_the_edge.events.producer_ids.size) == (0, 1)
 
 
 BASE = event()[:-1]
@@ -160,7 +162,7 @@ def test_what_is_an_event_does_not_depend_on_the_block_that_it_is_in(value: byte
     alone = decode(records(value), CONTRACT)
     beside_a_bad_one = decode(records(b"broken", value), CONTRACT)
 
-    assert beside_a_bad_one.events.num_rows == alone.events.num_rows
+    assert beside_a_bad_one.events.producer_ids.size == alone.events.producer_ids.size
     assert len(beside_a_bad_one.quarantined) == 1 + len(alone.quarantined)
 
 
@@ -178,5 +180,5 @@ def test_json_of_any_shape_ends_the_same_in_any_block(fields: dict[str, object])
 
     alone, beside_a_bad_one = decode(records(value), CONTRACT), decode(records(value, b"broken"), CONTRACT)
 
-    assert alone.events.num_rows + len(alone.quarantined) == 1
-    assert beside_a_bad_one.events.drop_columns(["offset"]).equals(alone.events.drop_columns(["offset"]))
+    assert alone.events.producer_ids.size + len(alone.quarantined) == 1
+    assert table_of(beside_a_bad_one.events) == table_of(alone.events)

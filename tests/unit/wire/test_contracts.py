@@ -8,8 +8,9 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from streaming.decode.records import EVENT_SCHEMA
+from streaming.decode.exploded import EVENT_SCHEMA, GROUP_NAMES
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
+from wire.event_record import EventGroup, EventRecord
 from wire.heartbeat import TapHeartbeat
 from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, hold_end_ms, hold_name
 from wire.packed_events import PackedEvents
@@ -39,7 +40,8 @@ def test_what_spark_reads_is_in_the_record(record: type[msgspec.Struct], columns
 
 
 def test_what_the_rules_read_is_in_a_produce_event() -> None:
-    assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent))
+    assert set(EVENT_SCHEMA.names) <= set(get_type_hints(ProduceEvent)) | set(get_type_hints(EventRecord))
+    assert set(GROUP_NAMES) <= set(get_type_hints(EventGroup))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,99 @@
+"""Checks the values of events that were parsed: times, producer ids, principals, brokers."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from quota.principals import MAX_PRINCIPAL_BYTES
+from streaming.decode.exploded import Exploded, column, is_null
+
+MAX_INT64 = 2**63 - 1
+_PRINCIPAL = r"\A(unknown|[^:]+:(?s:.+))\z"
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What an event must satisfy beyond its schema.
+
+    Attributes:
+        max_clock_skew_ms: How far an event may be ahead of its record's own time, in milliseconds.
+        needs_broker: Whether `broker_id` is required, as in scope `broker`.
+    """
+
+    max_clock_skew_ms: int
+    needs_broker: bool = False
+
+
+def bad_events(events: Exploded, contract: Contract, begin_ms: int | None) -> tuple[np.ndarray, dict[int, str]]:
+    """Return which events break the contract, and why, by row of their records.
+
+    Args:
+        events: A block of events.
+        contract: What events must satisfy.
+        begin_ms: The driver's clock when the batch began, in ms since the epoch; None if unknown.
+    """
+    checks = _checks(events, contract, MAX_INT64 if begin_ms is None else begin_ms)
+    found = np.logical_or.reduce([failed for failed, _ in checks] or [np.zeros(len(events), bool)])
+    if not found.any():
+        return found, {}
+    # Of several reasons the first counts.
+    why = np.select([failed for failed, _ in checks], np.arange(len(checks)), -1)
+    record, by_record = events.record(), {}
+    for row in np.unique(record[found]).tolist():
+        begin, end = np.searchsorted(record, [row, row + 1]).tolist()
+        by_record[row] = _reason(why[begin:end], [reason for _, reason in checks])
+    return found, by_record
+
+
+def _reason(why: np.ndarray, reasons: list[str]) -> str:
+    """Return the reason of a record whose events fail checks, by number; -1 for none."""
+    counts = Counter(each for each in why.tolist() if each >= 0)
+    return "; ".join(
+        reasons[check] if count == len(why) else f"{count} of {len(why)} events: {reasons[check]}"
+        for check, count in sorted(counts.items())
+    )
+
+
+def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[np.ndarray, str]]:
+    """Return masks of events that fail; none for checks that all events pass."""
+    times, pids = events.timestamps_ms, events.producer_ids
+    if not len(events):
+        return []
+    checks = []
+    if times.min() < 0:
+        checks.append((times < 0, "timestamp_ms is negative"))
+    if pids.min() < -1:
+        checks.append((pids < -1, "producer_id is below -1"))
+    for failed, reason in _principals(column(events.records, "principal")):
+        checks.append((np.repeat(failed, events.counts), reason))
+    # A negative time fails already: its difference may wrap around.
+    earliest, newest = times - contract.max_clock_skew_ms, int(times.max()) - contract.max_clock_skew_ms
+    record_ms = column(events.records, "record_ms").to_numpy()
+    if newest > record_ms.min():
+        checks.append((earliest > np.repeat(record_ms, events.counts), "timestamp_ms is in the future"))
+    if newest > clock_ms:
+        checks.append((earliest > clock_ms, "timestamp_ms is ahead of the stream's clock"))
+    brokers = column(events.records, "broker_id")
+    if contract.needs_broker and brokers.null_count:
+        checks.append((np.repeat(is_null(brokers), events.counts), "broker_id is missing"))
+    return checks
+
+
+def _principals(encoded: pa.DictionaryArray) -> list[tuple[np.ndarray, str]]:
+    """Return masks of the records whose principal is none."""
+    names = encoded.dictionary
+    checks = [
+        (pc.invert(pc.match_substring_regex(names, _PRINCIPAL)), "principal is not Type:name"),
+        (
+            pc.greater(pc.binary_length(names), MAX_PRINCIPAL_BYTES),
+            f"principal is longer than {MAX_PRINCIPAL_BYTES} bytes",
+        ),
+    ]
+    return [
+        (failed.to_numpy(zero_copy_only=False)[encoded.indices.to_numpy()], reason)
+        for failed, reason in checks
+        if failed.true_count
+    ]

@@ -1,0 +1,205 @@
+"""Explodes parsed records of both versions into columns of events, by the lists' offsets.
+
+An event's place is its record's offset and its index there. What events share stays a row of its record or group, so
+that it is checked and encoded once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wire.event_record import EVENTS_VERSION, MAX_EVENTS
+
+GROUP_FIELDS = [
+    ("client_id", pa.string()),
+    ("correction", pa.bool_()),
+    ("learning", pa.bool_()),
+    ("asked_at_ms", pa.int64()),
+]
+GROUP_NAMES = [name for name, _ in GROUP_FIELDS]
+EVENT_SCHEMA = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("principal", pa.string()),
+        ("broker_id", pa.int32()),
+        ("producer_id", pa.int64()),
+        *GROUP_FIELDS,
+        ("groups", pa.list_(pa.struct(GROUP_FIELDS))),
+        ("group", pa.list_(pa.int64())),
+        ("after_ms", pa.list_(pa.int64())),
+        ("producer_ids", pa.list_(pa.int64())),
+    ]
+)
+"""The fields of the `produce-events` contract that the rules read, of both versions. Others are ignored."""
+
+SOURCE_COLUMNS = ["partition", "offset", "record_ms"]
+RECORD_NAMES = ["principal", "broker_id", *SOURCE_COLUMNS]
+
+
+@dataclass(frozen=True)
+class Exploded:
+    """Events of a block of records, as columns.
+
+    Attributes:
+        records: A row per record: `RECORD_NAMES`, the principal dictionary-encoded.
+        counts: Events of each record.
+        groups: A row per combination of fields that events share: `GROUP_FIELDS`.
+        group: Of each event, in order of records and indexes, its row in `groups`.
+        timestamps_ms: Of each event.
+        producer_ids: Of each event.
+    """
+
+    records: pa.Table
+    counts: np.ndarray
+    groups: pa.Table
+    group: np.ndarray
+    timestamps_ms: np.ndarray
+    producer_ids: np.ndarray
+
+    @classmethod
+    def of(cls, parsed: pa.Table) -> "Exploded":
+        """Explode records that fit together (see `misfits`).
+
+        Args:
+            parsed: Columns of `EVENT_SCHEMA` and `SOURCE_COLUMNS`.
+        """
+        parsed = parsed.combine_chunks()
+        principals = parsed["principal"].combine_chunks().dictionary_encode()
+        records = parsed.select(RECORD_NAMES).set_column(0, "principal", principals)
+        times, lists = column(parsed, "timestamp_ms").to_numpy(), column(parsed, "producer_ids")
+        if lists.null_count == len(parsed):
+            ones, rows = np.ones(len(parsed), np.int64), np.arange(len(parsed))
+            pids = column(parsed, "producer_id").to_numpy()
+            return cls(records, ones, parsed.select(GROUP_NAMES), rows, times, pids)
+        is_one = pc.is_null(lists).to_numpy(zero_copy_only=False)
+        counts = np.where(is_one, 1, lengths(lists))
+        times, pids = np.repeat(times, counts), pc.list_flatten(lists).to_numpy()
+        after_ms = pc.list_flatten(column(parsed, "after_ms").filter(pa.array(~is_one))).to_numpy()
+        if not is_one.any():
+            times += after_ms
+        else:
+            of_one = np.repeat(is_one, counts)
+            times[~of_one] += after_ms
+            every = np.empty(len(times), np.int64)
+            every[~of_one], every[of_one] = pids, column(parsed, "producer_id").filter(pa.array(is_one)).to_numpy()
+            pids = every
+        return cls(records, counts, *_groups(parsed, is_one, counts), times, pids)
+
+    def __len__(self) -> int:
+        return len(self.producer_ids)
+
+    def record(self) -> np.ndarray:
+        """Return the row of each event's record."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def filter(self, kept: np.ndarray) -> "Exploded":
+        """Return the events of a mask, without records that have none of them."""
+        counts = np.bincount(self.record()[kept], minlength=len(self.counts))
+        columns = (each[kept] for each in (self.group, self.timestamps_ms, self.producer_ids))
+        return Exploded(self.records.filter(pa.array(counts > 0)), counts[counts > 0], self.groups, *columns)
+
+    def take(self, rows: np.ndarray) -> "Exploded":
+        """Return the events of some rows of records, in that order."""
+        counts, begins = self.counts[rows], np.cumsum(self.counts) - self.counts
+        events = np.repeat(begins[rows] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        columns = (each[events] for each in (self.group, self.timestamps_ms, self.producer_ids))
+        return Exploded(self.records.take(rows), counts, self.groups, *columns)
+
+
+def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    """Return the rows of groups, and each event's row: first records of one event, then all lists, then the default."""
+    ones = parsed.select(GROUP_NAMES).filter(pa.array(is_one))
+    lists = column(parsed, "groups").filter(pa.array(~is_one))
+    flat = pa.Table.from_struct_array(pc.list_flatten(lists))
+    groups = pa.concat_tables([ones, flat, pa.table([pa.nulls(1, kind) for _, kind in GROUP_FIELDS], GROUP_NAMES)])
+    sizes = lengths(lists)
+    first = np.empty(len(parsed), np.int64)
+    first[is_one] = np.arange(len(ones))
+    first[~is_one] = np.where(sizes > 0, len(ones) + np.cumsum(sizes) - sizes, len(groups) - 1)
+    group, named = np.repeat(first, counts), column(parsed, "group")
+    if named.null_count < len(named):
+        is_named = pc.is_valid(named).to_numpy(zero_copy_only=False) & ~is_one
+        group[np.repeat(is_named, counts)] += pc.list_flatten(named.filter(pa.array(is_named))).to_numpy()
+    return groups, group
+
+
+def misfits(parsed: pa.Table) -> list[tuple[np.ndarray, str]]:
+    """Return masks of the records that can't be exploded, each with the reason.
+
+    Args:
+        parsed: Columns of `EVENT_SCHEMA`, of one chunk.
+    """
+    versions, lists = column(parsed, "version"), column(parsed, "producer_ids")
+    missing = [(is_null(column(parsed, name)), f"{name} is missing") for name in ("timestamp_ms", "principal")]
+    no_id = is_null(column(parsed, "producer_id"))
+    if versions.null_count == lists.null_count == len(parsed):
+        return [*missing, (no_id, "producer_id is missing")]
+    version = versions.fill_null(1).to_numpy()
+    is_many, sizes = version == EVENTS_VERSION, lengths(lists)
+    checks = [
+        *missing,
+        (~is_many & (version != 1), f"version is not 1 or {EVENTS_VERSION}"),
+        (~is_many & ~is_null(lists), "producer_ids in a record of version 1"),
+        (is_many & ~no_id, f"producer_id in a record of version {EVENTS_VERSION}"),
+        (~is_many & no_id, "producer_id is missing"),
+        (is_many & (sizes == 0), "producer_ids is missing or empty"),
+        (is_many & (sizes > MAX_EVENTS), f"more than {MAX_EVENTS} events"),
+    ]
+    for name in ("after_ms", "group"):
+        each = column(parsed, name)
+        given = is_many if name == "after_ms" else is_many & ~is_null(each)
+        checks.append((given & (lengths(each) != sizes), f"{name} and producer_ids differ in length"))
+    for name in ("producer_ids", "after_ms", "group", "groups"):
+        each = column(parsed, name)
+        checks.append((is_many & _any(each, is_null(pc.list_flatten(each))), f"{name} holds null"))
+    return [*checks, *_beyond(parsed, is_many)]
+
+
+def _beyond(parsed: pa.Table, is_many: np.ndarray) -> list[tuple[np.ndarray, str]]:
+    """Check indexes and times for their range."""
+    group, after_ms = column(parsed, "group"), column(parsed, "after_ms")
+    indexes = pc.list_flatten(group).fill_null(0).to_numpy()
+    sizes = np.maximum(lengths(column(parsed, "groups")), 1)[_parents(group)]
+    after = pc.list_flatten(after_ms).fill_null(0).to_numpy()
+    begin = column(parsed, "timestamp_ms").fill_null(0).to_numpy()[_parents(after_ms)]
+    # A sum wraps around if its sign differs from those of both numbers.
+    wraps = ((begin + after) ^ begin) & ((begin + after) ^ after) < 0
+    return [
+        (is_many & _any(group, (indexes < 0) | (indexes >= sizes)), "group is out of range"),
+        (is_many & _any(after_ms, wraps), "after_ms is out of range"),
+    ]
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """Return a column as one array."""
+    return table[name].combine_chunks()
+
+
+def lengths(lists: pa.Array) -> np.ndarray:
+    """Return the length of each list, 0 for null."""
+    sizes: np.ndarray = pc.list_value_length(lists).fill_null(0).to_numpy().astype(np.int64)
+    return sizes
+
+
+def is_null(values: pa.Array) -> np.ndarray:
+    """Return a mask of the nulls."""
+    if not values.null_count:
+        return np.zeros(len(values), bool)
+    found: np.ndarray = pc.is_null(values).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _parents(lists: pa.Array) -> np.ndarray:
+    """Return the row of each list's element."""
+    return np.repeat(np.arange(len(lists)), lengths(lists))
+
+
+def _any(lists: pa.Array, of_elements: np.ndarray) -> np.ndarray:
+    """Return which lists have an element in a mask."""
+    found = np.zeros(len(lists), bool)
+    if of_elements.any():
+        found[_parents(lists)[of_elements]] = True
+    return found

@@ -1,0 +1,250 @@
+"""The same events decide the same, however they are spread over records of either version."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quota.limits import Limit
+from state.broker_ledgers import BrokerLedgers
+from state.events import Deployment, Scope
+from streaming.decode.checks import Contract
+from streaming.decode.records import decode
+from streaming.operator.ledger_operator import in_order
+from tests.unit.streaming.batch_kit import pre_aggregate_of
+from tests.unit.streaming.exploded_kit import table_of
+from wire.event_record import EventRecord, pack_events
+from wire.packed_events import PackedEvents, unpack
+from wire.records import ProduceEvent
+
+NOW_MS = 1_790_000_000_000
+SKEW_MS = 300_000
+CONTRACT = Contract(SKEW_MS)
+
+EVENTS = st.lists(
+    st.builds(
+        ProduceEvent,
+        timestamp_ms=st.one_of(
+            st.integers(NOW_MS - 30_000, NOW_MS), st.sampled_from([-1, NOW_MS - 10**7, NOW_MS + SKEW_MS + 1])
+        ),
+        principal=st.sampled_from(["User:a", "User:b"]),
+        producer_id=st.one_of(st.integers(0, 9), st.sampled_from([-1, -2])),
+        producer_epoch=st.integers(0, 1),
+        broker_id=st.integers(1, 2),
+        topic=st.sampled_from(["orders", "bills"]),
+        partition=st.integers(0, 2),
+        client_id=st.sampled_from([None, "c", "d"]),
+        correction=st.booleans(),
+        learning=st.booleans(),
+        asked_at_ms=st.sampled_from([None, NOW_MS]),
+    ),
+    max_size=40,
+)
+Values = list[bytes]
+
+
+def records(values: Sequence[bytes]) -> pa.Table:
+    size = len(values)
+    return pa.table(
+        {
+            "value": pa.array(values, pa.binary()),
+            "topic": ["produce-events"] * size,
+            "partition": pa.array([3] * size, pa.int32()),
+            "offset": pa.array(range(size), pa.int64()),
+            "record_ms": pa.array([NOW_MS] * size, pa.int64()),
+        }
+    )
+
+
+def one_by_one(events: list[ProduceEvent]) -> Values:
+    return [msgspec.json.encode(each) for each in events]
+
+
+def together(events: list[ProduceEvent], most: Sequence[int]) -> Values:
+    """As records of up to so many events, in turn: an event ends the record of its principal on another broker."""
+    held: dict[str, list[ProduceEvent]] = {}
+    values: Values = []
+
+    def end(principal: str) -> None:
+        values.extend(msgspec.json.encode(each) for each in pack_events(held.pop(principal, [])))
+
+    for each in events:
+        mine = held.get(each.principal, [])
+        if mine and (mine[0].broker_id != each.broker_id or len(mine) >= most[len(values) % len(most)]):
+            end(each.principal)
+        held.setdefault(each.principal, []).append(each)
+    for principal in list(held):
+        end(principal)
+    return values
+
+
+def said(values: Values, scope: Scope) -> tuple[dict[str, Any], int]:
+    """Each principal's events and, after them, its ledgers and decisions; and how many events were bad."""
+    deployment = Deployment(salt=3, scope=scope)
+    parts: dict[str, list[PackedEvents]] = {}
+    for batch in pre_aggregate_of(deployment)(iter(records(values).drop_columns("topic").to_batches())):
+        for row in batch.to_pylist():
+            part = unpack(row["packed"])
+            if isinstance(part, PackedEvents):
+                parts.setdefault(row["principal"], []).append(part)
+    found: dict[str, Any] = {}
+    for principal, mine in parts.items():
+        events = in_order(mine)
+        ledgers = BrokerLedgers(principal, deployment, None)
+        outcome = ledgers.process(events, Limit(2.0, "user"))
+        found[principal] = (
+            list(events.pids),
+            list(events.timestamps_ms),
+            list(events.client_ids),
+            list(events.kinds),
+            outcome.decisions,
+            ledgers.to_bytes(),
+        )
+    block = decode(records(values), Contract(SKEW_MS, needs_broker=scope == "broker"))
+    total = sum(len(json.loads(value).get("producer_ids", [0])) for value in values)
+    return found, total - len(block.events)
+
+
+@given(events=EVENTS, most=st.lists(st.integers(1, 20), min_size=1), scope=st.sampled_from(["cluster", "broker"]))
+def test_events_decide_the_same_as_records_of_either_version_and_mixed(
+    events: list[ProduceEvent], most: list[int], scope: Scope
+) -> None:
+    assert said(together(events, most), scope) == said(one_by_one(events), scope)
+
+
+@given(events=EVENTS)
+def test_a_record_with_bad_events_is_quarantined_once(events: list[ProduceEvent]) -> None:
+    values = together(events, [20])
+
+    block = decode(records(values), CONTRACT)
+
+    bad = {number for number, value in enumerate(values) if decode(records([value]), CONTRACT).quarantined}
+    assert [each.offset for each in block.quarantined] == sorted(bad)
+
+
+RECORD: dict[str, Any] = {
+    "version": 2,
+    "timestamp_ms": NOW_MS,
+    "principal": "User:alice",
+    "broker_id": 1,
+    "groups": [{"topic": "orders", "client_id": "c"}, {"topic": "orders"}],
+    "group": [0, 1, 0],
+    "after_ms": [0, 3, -7],
+    "producer_ids": [4000, 4001, 4000],
+    "partitions": [0, 1, 0],
+}
+
+
+def value(**fields: object) -> bytes:
+    return json.dumps({name: each for name, each in (RECORD | fields).items() if each != "left out"}).encode()
+
+
+def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> None:
+    block = decode(records([value()]), CONTRACT)
+
+    rows = table_of(block.events).to_pylist()
+    assert [(row["producer_id"], row["timestamp_ms"] - NOW_MS, row["client_id"]) for row in rows] == [
+        (4000, 0, "c"),
+        (4001, 3, None),
+        (4000, -7, "c"),
+    ]
+    assert {row["offset"] for row in rows} == {0}
+
+
+def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:
+    bad = value(after_ms=[0, SKEW_MS + 1, SKEW_MS + 1], producer_ids=[1, 2, -2])
+
+    block = decode(records([value(), bad, value()]), CONTRACT)
+
+    ((kept, reason, _, _, offset, _),) = block.quarantined
+    assert (kept, offset) == (bad, 1)
+    assert reason == "1 of 3 events: producer_id is below -1; 1 of 3 events: timestamp_ms is in the future"
+    assert table_of(block.events)["producer_id"].to_pylist() == [4000, 4001, 4000, 1, 4000, 4001, 4000]
+
+
+def test_what_is_wrong_with_all_events_is_said_of_the_record() -> None:
+    ((_, reason, *_),) = decode(records([value(principal="alice")]), CONTRACT).quarantined
+
+    assert reason == "principal is not Type:name"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"version": 3}, "version is not 1 or 2"),
+        ({"version": 0}, "version is not 1 or 2"),
+        ({"version": 1}, "producer_ids in a record of version 1"),
+        ({"version": "left out"}, "producer_ids in a record of version 1"),
+        ({"producer_id": 7}, "producer_id in a record of version 2"),
+        ({"producer_ids": "left out"}, "producer_ids is missing or empty"),
+        ({"producer_ids": [], "after_ms": [], "group": []}, "producer_ids is missing or empty"),
+        ({"producer_ids": [1] * 1001, "after_ms": [0] * 1001, "group": [0] * 1001}, "more than 1000 events"),
+        ({"after_ms": [0, 1]}, "after_ms and producer_ids differ in length"),
+        ({"after_ms": "left out"}, "after_ms and producer_ids differ in length"),
+        ({"group": [0]}, "group and producer_ids differ in length"),
+        ({"group": [0, 1, 2]}, "group is out of range"),
+        ({"group": [0, 1, -1]}, "group is out of range"),
+        ({"groups": []}, "group is out of range"),
+        ({"groups": [None, {}]}, "groups holds null"),
+        ({"producer_ids": [1, None, 2]}, "producer_ids holds null"),
+        ({"after_ms": [0, None, 2]}, "after_ms holds null"),
+        ({"group": [0, None, 0]}, "group holds null"),
+        ({"after_ms": [0, 2**63 - 1, 0]}, "after_ms is out of range"),
+        ({"timestamp_ms": -(2**63), "after_ms": [0, -1, 0]}, "after_ms is out of range"),
+        ({"after_ms": [0, 2**63, 0]}, "range of int64"),
+        ({"producer_ids": [1, 10**30, 2]}, "range of int64"),
+        ({"groups": [{"asked_at_ms": 2**63}, {}]}, "range of int64"),
+        ({"producer_ids": [[1], [2], [3]]}, "not an event"),
+        ({"producer_ids": [1, 2.5, 3]}, "not an event"),
+        ({"producer_ids": "123"}, "not an event"),
+        ({"producer_ids": {"a": 1}}, "not an event"),
+        ({"producer_ids": [1, float("nan"), 2]}, "not an event"),
+        ({"groups": {"client_id": "c"}}, "not an event"),
+        ({"groups": [[], []]}, "not an event"),
+        ({"groups": [{"client_id": 7}, {}]}, "not an event"),
+        ({"timestamp_ms": "left out"}, "timestamp_ms"),
+        ({"principal": None}, "principal"),
+    ],
+)
+def test_a_record_that_does_not_fit_together_is_quarantined_whole_and_shifts_no_other(
+    fields: dict[str, object], reason: str
+) -> None:
+    odd = value(**fields)
+    good = [value(), one_by_one([ProduceEvent(NOW_MS, "User:b", 7, 0, 1, "orders", 0)])[0]]
+
+    for values in ([*good, odd, *good], [odd], [*good, odd, b"broken", *good]):
+        block = decode(records(values), CONTRACT)
+
+        (bad,) = [each for each in block.quarantined if each.value == odd[:4096]]
+        assert reason in bad.reason
+        assert len(block.quarantined) == 1 + values.count(b"broken")
+        pids = table_of(block.events)["producer_id"].to_pylist()
+        assert pids == [4000, 4001, 4000, 7] * (0 if values == [odd] else 2)
+
+
+@pytest.mark.parametrize("field", ["producer_ids", "after_ms", "groups", "group", "client_id"])
+def test_a_field_that_comes_twice_shifts_no_other_record(field: str) -> None:
+    twice = value()[:-1] + f', "{field}": {json.dumps(RECORD.get(field, "x"))}}}'.encode()
+    in_group = value(groups="left out")[:-1] + b', "groups": [{"client_id": "a", "client_id": "b"}, {}]}'
+
+    for odd in (twice, in_group):
+        block = decode(records([value(), odd, value()]), CONTRACT)
+
+        rows = table_of(block.events).to_pylist()
+        ends = [row for row in rows if row["offset"] != 1]
+        assert [(row["producer_id"], row["client_id"]) for row in ends] == [(4000, "c"), (4001, None), (4000, "c")] * 2
+
+
+def test_shared_fields_at_the_top_of_a_record_are_ignored() -> None:
+    block = decode(records([value(groups="left out", group="left out", client_id="top", learning=True)]), CONTRACT)
+
+    assert {(row["client_id"], row["learning"]) for row in table_of(block.events).to_pylist()} == {(None, None)}
+
+
+def test_the_writer_s_record_is_what_the_reader_knows() -> None:
+    assert set(RECORD) <= set(EventRecord.__struct_fields__)
