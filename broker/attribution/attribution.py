@@ -56,7 +56,7 @@ class Attribution(Batches):
         broker_id: put into each record; None reads it from the lines.
         owners: bindings of producer ids.
         own_topics: ignored, like `wire.topics.OWN_TOPICS`.
-        every_batch: keep duplicates within a second, which change nothing downstream.
+        every_batch: keep repeats within a tick, which change nothing downstream.
         learn_ms: see `broker.attribution.learning`; 0 marks no event as learning.
     """
 

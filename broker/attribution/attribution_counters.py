@@ -9,7 +9,7 @@ class AttributionCounters:
 
     Attributes:
         events: batches sent or waiting.
-        repeats: batches dropped as duplicates: same principal, client and id in the same second.
+        repeats: batches dropped as duplicates: same principal, client and id in the same tick.
         borrowed: batches by another principal than the producer id was handed out to.
         markers: transaction markers written by the broker; no events.
         followers: batches replicated by a follower; no events.

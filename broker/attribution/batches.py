@@ -4,12 +4,13 @@ from collections import deque
 from collections.abc import Sequence
 
 from broker.attribution.attribution_counters import AttributionCounters
-from broker.attribution.deduplicator import Deduplicator
+from broker.attribution.deduplicator import WAITING, How
 from broker.attribution.known_ids import NO_ANSWERS
 from broker.attribution.learning import LearningTime
 from broker.attribution.owners import Owners, unplaced
 from broker.attribution.thread_requests import ThreadRequests
 from broker.log.log_lines import ProduceRequest, ProducerStateUpdate
+from quota.principals import UNKNOWN_PRINCIPAL
 from wire.heartbeat import BorrowedId
 from wire.records import Binding, ProduceEvent, Record
 from wire.topics import is_own_topic
@@ -31,7 +32,7 @@ class Batches:
         broker_id: put into each record; None reads it from the lines.
         owners: bindings of producer ids.
         own_topics: ignored, like `wire.topics.OWN_TOPICS`.
-        every_batch: keep duplicates within a second, which change nothing downstream.
+        every_batch: keep repeats within a tick, which change nothing downstream.
         learn_ms: see `broker.attribution.learning`; 0 marks no event as learning.
     """
 
@@ -57,7 +58,7 @@ class Batches:
         self._broker_id = broker_id
         self._owners = owners
         self._own_topics = own_topics
-        self._deduplicator = None if every_batch else Deduplicator()
+        self._repeats = None if every_batch else owners.repeats
         self._threads = ThreadRequests()
         # None for ignored topics.
         self._topics: dict[bytes, str | None] = {}
@@ -94,12 +95,14 @@ class Batches:
             learning, asked_at_ms = self.answers.judge(producer_id, ts, self.learning.since_ms, learning=learning)
         owner = self._owner(thread, batch, numbered=numbered)
         if owner is None or owner is _DISPUTED:
-            if self._is_duplicate(ts, producer_id, "", ""):
+            whose = WAITING if owner is None else UNKNOWN_PRINCIPAL
+            if self._is_repeat(ts, producer_id, whose, ("", self._broker_id, learning, None)):
                 return ()
             self.counters.events += 1
             event = unplaced(ts, producer_id, epoch, self._broker_id, topic, partition, learning=learning)
             return self._owners.wait(event, now_s) if owner is None else (event,)
-        if self._is_duplicate(ts, producer_id, owner.principal, owner.client_id):
+        how = (owner.client_id, self._broker_id, learning, asked_at_ms)
+        if self._is_repeat(ts, producer_id, owner.principal, how):
             return ()
         self.counters.events += 1
         event = ProduceEvent(
@@ -121,8 +124,8 @@ class Batches:
             return (event, owner)
         return (event,)
 
-    def _is_duplicate(self, ts: int, producer_id: int, principal: str, client_id: str) -> bool:
-        if self._deduplicator is None or not self._deduplicator.is_duplicate(ts, producer_id, principal, client_id):
+    def _is_repeat(self, ts: int, producer_id: int, principal: str, how: How) -> bool:
+        if self._repeats is None or not self._repeats.is_repeat(ts, producer_id, principal, how):
             return False
         self.counters.repeats += 1
         return True

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from broker.attribution.attribution_counters import OwnerCounters
 from broker.attribution.bindings import Bindings
+from broker.attribution.deduplicator import Deduplicator
 from quota.principals import UNKNOWN_PRINCIPAL
 from wire.records import Binding, ProduceEvent
 
@@ -47,6 +48,7 @@ class Owners:
             max_unknown: producer ids remembered for a correction.
         """
         self.counters = OwnerCounters()
+        self.repeats = Deduplicator()
         self._bindings = bindings
         self._wait_s = wait_s
         self._max_waiting = max_waiting
@@ -85,6 +87,9 @@ class Owners:
         if sent is not None:
             self.counters.corrections += 1
             out.append(replace(_placed(sent, binding), correction=True))
+        if out:
+            self.repeats.forget(binding.principal)
+            self.repeats.forget_waiting(producer_id)
         return out
 
     def wait(self, event: ProduceEvent, now_s: float) -> list[ProduceEvent]:
@@ -131,6 +136,8 @@ class Owners:
         events = [waiting.event for waiting in self._waiting.pop(producer_id)]
         self._waits -= len(events)
         self.counters.unplaced += len(events)
+        self.repeats.forget(UNKNOWN_PRINCIPAL)
+        self.repeats.forget_waiting(producer_id)
         self._unknown.pop(producer_id, None)
         self._unknown[producer_id] = events[-1]
         if len(self._unknown) > self._max_unknown:
