@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
-from quota.config import QuotaConfig
+from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
@@ -29,7 +29,7 @@ from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
-from wire.learning_request import LearningRequest
+from wire.learning_request import LearningRequest, announcement, announcement_key
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
 CONSUMER_SETTINGS = {
@@ -69,7 +69,7 @@ class StreamOptions:
         state_buckets: Number of states that all principals share, 0 for a state per principal; None for that of the
             checkpoint, or the default if it is new.
         observer: Called with each committed batch.
-        request_learning: Called with the stream's id and a request to the taps when it learns anew.
+        request_learning: Called with a key and a request to the taps: when it learns anew, and to announce its ticks.
     """
 
     topic: str
@@ -136,10 +136,18 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
 def learning_requests(
     deployment: Deployment, identity: StreamIdentity, options: StreamOptions
 ) -> Callable[[int], None] | None:
-    """Return what makes the taps ask the brokers, given since when PIDs are unknown; a stream that learns does so."""
+    """Announce the stream's ticks to the taps, and make them ask the brokers if it learns.
+
+    Returns:
+        What makes them ask, given since when PIDs are unknown.
+    """
     write = options.request_learning
     if write is None:
         return None
+    write(
+        announcement_key(identity.stream_id),
+        announcement(options.topic, options.config.quantum_ms, TICKS_PER_QUANTUM),
+    )
 
     def request(from_ms: int) -> None:
         write(identity.stream_id, LearningRequest(from_ms, from_ms + options.config.window_ms))

@@ -1,7 +1,7 @@
-"""The compacted topic `pid-quota-requests`: streams that learn anew request of all taps to ask the brokers.
+"""The compacted topic `pid-quota-requests`: streams announce their ticks, and request of all taps to ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting. Whoever can write it can make taps ask once a
-minute, no more.
+Without the topic, or the right to use it, streams learn by waiting, and taps leave out repeats of a second only.
+Whoever can write it can make taps ask once a minute, and leave out repeats within a minute or none, no more.
 """
 
 import logging
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
+from broker.attribution.ticks import MILLISECONDS, SECONDS, Ticks
 from broker.closing import Closing
 from broker.cluster.topic_reader import TopicReader
 from broker.cluster.topics import ensure_topic
@@ -21,6 +22,10 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
 _MOST_STREAMS = 1000
+_MOST_QUANTUM_MS = 2**53
+
+_UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
+_UNANNOUNCED = "can't announce this stream's ticks (%s): taps leave out repeats of a second only. Grant WRITE on %s"
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(LearningRequest).decode
@@ -31,6 +36,7 @@ class LearningRequests(Closing):
 
     Args:
         config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
+        events_topic: of the tap's events.
         say: called with a line for the operator if it can't be read.
         wall_clock: seconds since the epoch.
     """
@@ -38,10 +44,15 @@ class LearningRequests(Closing):
     def __init__(
         self,
         config: Mapping[str, str],
+        events_topic: str,
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._config, self._say, self._wall_clock = dict(config), say, wall_clock
+        self._events_topic = events_topic
+        self.ticks = SECONDS
+        """Within which a repeat changes nothing, whichever stream reads it."""
+        self._announced: dict[bytes, tuple[int, int]] = {}
         self._topic: TopicReader | None = None
         self._requests: dict[bytes, LearningRequest] = {}
         self._open_at = 0.0
@@ -63,7 +74,10 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            text = f"streams that forgot producer ids learn by waiting, since no request of theirs is seen: {error}"
+            text = (
+                "streams that forgot producer ids learn by waiting, and of repeats only those within a second are left "
+                f"out, since nothing that streams write is seen: {error}"
+            )
             if text != self._told:
                 self._say(text)
                 self._told = text
@@ -81,14 +95,27 @@ class LearningRequests(Closing):
         for message in messages:
             key, value = message.key() or b"", message.value()
             self._requests.pop(key, None)
+            self._announced.pop(key, None)
             if not value:
                 continue
             try:
                 request = _decode(value)
                 if self._wall_clock() * 1000 < request.learns_until_ms and len(self._requests) < _MOST_STREAMS:
                     self._requests[key] = request
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                if request.events_topic == self._events_topic and len(self._announced) < _MOST_STREAMS:
+                    self._announced[key] = _ticks_of(request)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
+        # Beyond that many some are not kept, so only what changes nothing in any stream is left out.
+        all_kept = len(self._announced) < _MOST_STREAMS
+        self.ticks = Ticks.of(self._announced.values()) if all_kept else MILLISECONDS
+
+
+def _ticks_of(request: LearningRequest) -> tuple[int, int]:
+    if not 1 <= request.ticks <= request.quantum_ms <= _MOST_QUANTUM_MS:
+        msg = f"{request.ticks} ticks in {request.quantum_ms} ms"
+        raise ValueError(msg)
+    return request.quantum_ms, request.ticks
 
 
 def _due_ms(request: LearningRequest) -> int:
@@ -98,26 +125,36 @@ def _due_ms(request: LearningRequest) -> int:
 
 
 def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes the request of a stream, given its id; what can't be written is logged.
+    """Return a function that writes what a stream says under a key; what can't be written is logged.
 
     Args:
-        config: confluent-kafka settings of a user with WRITE on the topic.
+        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
     """
 
-    def write(stream_id: str, request: LearningRequest) -> None:
-        errors: list[str] = []
-
-        def note(error: KafkaError | None, _: Message) -> None:
-            if error is not None:
-                errors.append(error.str())
-
-        # Not idempotent: a stream has no producer id.
-        settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
-        producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
-        producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream_id.encode(), on_delivery=note)
-        if producer.flush(2 * _TIMEOUT_S) or errors:
-            reason = errors[0] if errors else "no answer"
-            text = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
-            _log.warning(text, reason, LEARNING_REQUESTS)
+    def write(key: str, request: LearningRequest) -> None:
+        reason = _write(config, key, request)
+        if reason:
+            _log.warning(_UNANNOUNCED if request.events_topic else _UNREQUESTED, reason, LEARNING_REQUESTS)
 
     return write
+
+
+def _write(config: Mapping[str, str], key: str, request: LearningRequest) -> str:
+    """Write a record; return why it failed, or nothing."""
+    errors: list[str] = []
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            errors.append(error.str())
+
+    try:
+        # A record for a missing topic would wait until it times out.
+        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
+    except BrokerError as error:
+        return str(error)
+    # Not idempotent: a stream has no producer id.
+    settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
+    producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
+    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), key.encode(), on_delivery=note)
+    left = producer.flush(2 * _TIMEOUT_S)
+    return errors[0] if errors else "no answer" if left else ""

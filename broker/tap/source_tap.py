@@ -55,7 +55,7 @@ class SourceTap:
         kafka_config: confluent-kafka settings of a user who may write our topics and read `producer-principals`.
         topic: for the events.
         position_file: keeps the position across runs; by default it is not kept.
-        every_batch: keep duplicates within a second, which change nothing downstream.
+        every_batch: keep repeats within a tick of the streams, which change nothing downstream.
         wait_s: how long a batch waits for its binding.
         learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
         clock: monotonic clock, in seconds.
@@ -91,7 +91,7 @@ class SourceTap:
         self._learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking.of(questions, self._learn_ms, answer_file, wall_clock)
-        self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
+        self._requests = LearningRequests(kafka_config, topic, questions.say, wall_clock)
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._brokers: dict[str, Attribution] = {}
         self._owners: Owners | None = None
@@ -134,6 +134,7 @@ class SourceTap:
             output = TapOutput(self._kafka_config, self._topic)
             try:
                 running = TapRun(owners, topic_of_bindings, output, stop)
+                self._hear_streams(running)
                 self._restore(running)
                 self._follow(running)
                 self._end(running)
@@ -173,9 +174,9 @@ class SourceTap:
         self._commit(run, _ROUND_FLUSH_TIMEOUT_S)
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
+            requested_ms = self._hear_streams(run)
             if self._asking is not None:
-                now = self._clock()
-                self._asking.step(self._brokers, now, run.stop, self._requests.newest_ms(now))
+                self._asking.step(self._brokers, self._clock(), run.stop, requested_ms)
             batches = self._source.read()
             if batches:
                 self._mark_send_limit()
@@ -200,6 +201,14 @@ class SourceTap:
                 self._idle_rounds = 0
             else:
                 run.stop.wait(_POLL_S)
+
+    def _hear_streams(self, run: TapRun) -> int:
+        """Leave out repeats by the streams' ticks; return when the last began to learn that still does, or 0."""
+        if self._asking is None and self._every_batch:
+            return 0
+        requested_ms = self._requests.newest_ms(self._clock())
+        run.owners.repeats.use(self._requests.ticks)
+        return requested_ms
 
     def _end(self, run: TapRun) -> None:
         # Do not leave waiting batches behind: there may be no next run.

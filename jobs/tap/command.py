@@ -56,7 +56,7 @@ def tap(
     ] = False,
     every_batch: Annotated[
         bool,
-        typer.Option("--every-batch", help="Also send repeats of a producer id within a second, which change nothing."),
+        typer.Option("--every-batch", help="Also send a producer id's repeats within a tick, which change nothing."),
     ] = False,
     learn_seconds: Annotated[
         float,

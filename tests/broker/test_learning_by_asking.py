@@ -156,7 +156,7 @@ def test_requests_that_no_stream_can_have_made_are_ignored(
     new_requests("far ahead", LearningRequest(now_ms + 600_000, now_ms + 3_600_000))
     new_requests("ours", LearningRequest(now_ms - 5000, now_ms + 3_600_000))
 
-    with LearningRequests(broker.admin_config()) as requests:
+    with LearningRequests(broker.admin_config(), "events") as requests:
         assert requests.newest_ms(0) == now_ms - 5000
         new_requests("other", LearningRequest(now_ms - 4000, now_ms + 3_600_000))
         wait_until(lambda: requests.newest_ms(1) == now_ms - 4000, "a newer request")
@@ -165,11 +165,13 @@ def test_requests_that_no_stream_can_have_made_are_ignored(
 def test_a_tap_that_may_not_read_requests_says_so_once(broker: LocalBroker) -> None:
     said = list[str]()
     settings = {**broker.client_config("alice"), "sasl.password": "wrong"}
-    with LearningRequests(settings, said.append) as requests:
+    with LearningRequests(settings, "events", said.append) as requests:
         assert [requests.newest_ms(now_s) for now_s in (0.0, 1.0, 61.0)] == [0, 0, 0]
 
     (line,) = said
-    assert line.startswith("streams that forgot producer ids learn by waiting, since no request of theirs is seen: ")
+    assert line.startswith(
+        "streams that forgot producer ids learn by waiting, and of repeats only those within a second "
+    )
 
 
 def asked(broker: LocalBroker, user: str) -> KnownIds:
