@@ -3,7 +3,6 @@
 import atexit
 import logging
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -23,11 +22,14 @@ from tables.errors import first_line
 _PARTITIONS = "spark.sql.shuffle.partitions"
 """Also the number of state partitions, which a checkpoint freezes."""
 _COLLECTOR = "-XX:+UseParallelGC"
-_MOST_PARTITIONS = 4
-"""Each partition costs some 70 ms of CPU per batch, even if idle."""
+DEFAULT_MASTER = "local[*]"
+"""As many tasks at a time as the JVM counts processors: those of this process's affinity and of its container."""
+_LEAST_PARTITIONS, _MOST_PARTITIONS = 2, 8
+"""State partitions, where the cores decide: each costs some 70 ms of CPU per batch, even if idle, so a large host's
+checkpoint stays bearable on a small one; a small host's can use a second core later."""
 
 STREAM_SETTINGS = {
-    _PARTITIONS: str(_MOST_PARTITIONS),
+    _PARTITIONS: "4",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -65,7 +67,7 @@ LOCAL_SETTINGS = {
 
 def stream_session(
     jars: Sequence[str],
-    master: str = "local[2]",
+    master: str = DEFAULT_MASTER,
     py_files: str = "",
     *,
     debug: bool = False,
@@ -88,7 +90,7 @@ def stream_session(
         # Workers must run the same Python with the same packages as the driver.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master).config("spark.jars", ",".join(jars))
-        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS | {_PARTITIONS: str(_partitions(master))}).items():
+        for name, value in (LOCAL_SETTINGS | STREAM_SETTINGS).items():
             builder = builder.config(name, value)
         quiet = [] if debug else [f'"{_log_settings()}"']
         builder = builder.config("spark.driver.defaultJavaOptions", " ".join((_COLLECTOR, *java_options, *quiet)))
@@ -96,7 +98,9 @@ def stream_session(
             silence_the_jvms_end()
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        session.conf.set(_PARTITIONS, _partitions(master, session.sparkContext.defaultParallelism))
+        return session
     session = builder.getOrCreate()
     for name, value in STREAM_SETTINGS.items():
         try:
@@ -127,18 +131,19 @@ def _log_settings() -> str:
     return f"-Dlog4j2.configurationFile={resources.files('jvm').joinpath('log4j2-stream.properties')}"
 
 
-def _partitions(master: str) -> int:
-    """Return the number of state partitions of a new checkpoint: that of concurrent tasks, up to `_MOST_PARTITIONS`.
+def _partitions(master: str, cores: int) -> int:
+    """Return the number of state partitions of a new checkpoint: where tasks run in this process, one for each.
 
     Examples:
-        >>> _partitions("local[2]"), _partitions("spark://127.0.0.1:7077")
-        (2, 4)
+        >>> [_partitions("local[*]", cores) for cores in (1, 6, 64)], _partitions("local[1]", 1)
+        ([2, 6, 8], 1)
+        >>> _partitions("spark://127.0.0.1:7077", 2)
+        4
     """
-    threads = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    if threads is None:
-        return _MOST_PARTITIONS
-    cores = (os.cpu_count() or 1) if threads[1] == "*" else int(threads[1] or 1)
-    return min(cores, _MOST_PARTITIONS)
+    if not master.startswith("local"):
+        return int(STREAM_SETTINGS[_PARTITIONS])
+    least = _LEAST_PARTITIONS if master == DEFAULT_MASTER else 1
+    return min(max(cores, least), _MOST_PARTITIONS)
 
 
 def _importable(archive: str) -> str:

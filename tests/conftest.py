@@ -94,6 +94,6 @@ def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
 @pytest.fixture(scope="session")
 def spark(jars: Path) -> Iterator[SparkSession]:
     """The session of the stream; a test that changes it changes it back."""
-    session = stream_session(spark_jars(jars), java_options=quick_options())
+    session = stream_session(spark_jars(jars), "local[2]", java_options=quick_options())
     yield session
     session.stop()

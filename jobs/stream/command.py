@@ -48,7 +48,10 @@ MaxUnchargedBytes = Annotated[
     int,
     typer.Option(min=1024, help="Limit of a principal's filter of uncharged PIDs; beyond it, no throttle."),
 ]
-Master = Annotated[str, typer.Option(help="Spark master, such as spark://host:7077.")]
+Master = Annotated[
+    str,
+    typer.Option(help="Spark master: local[*] for the cores that this process may use, or spark://host:7077, say."),
+]
 PyFiles = Annotated[str, typer.Option(help="Wheel of pid-quota, for workers that do not have it installed.")]
 
 Sink = Annotated[
@@ -103,7 +106,7 @@ def stream(
     max_uncharged_bytes: MaxUnchargedBytes = QuotaConfig.max_uncharged_bytes,
     new_checkpoint: NewCheckpoint = False,
     new_tables: NewTables = False,
-    master: Master = "local[2]",
+    master: Master = "local[*]",
     py_files: PyFiles = "",
     sink: Sink = None,
     state_buckets: StateBuckets = None,

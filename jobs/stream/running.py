@@ -25,7 +25,7 @@ from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
 from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
-from streaming.session import stream_session
+from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import is_catalog
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
@@ -60,7 +60,7 @@ class Launch:
 
     learn_seconds: int
     new_tables: bool = False
-    master: str = "local[2]"
+    master: str = DEFAULT_MASTER
     py_files: str = ""
     metrics_port: int | None = None
     metrics_host: str = LOOPBACK

@@ -11,6 +11,7 @@ from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tests.stream.stream_kit import START_MS, Stream, event
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 HOUR_MS = 3_600_000
 TABLES = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 
@@ -38,3 +39,31 @@ def test_rows_are_those_of_a_state_for_each_principal(spark: SparkSession, tmp_p
 def rows_of(stream: Stream, table: str) -> list[str]:
     """All rows but the last ones of principals that are forgotten: that may be early or late."""
     return sorted(str(row) for row in stream.rows(table) if row.get("rate") != 0)
+
+
+def test_a_checkpoint_keeps_its_state_partitions_on_a_host_with_other_cores(
+    spark: SparkSession, stream: Stream
+) -> None:
+    # given a checkpoint made with two state partitions
+    set_quota(stream.tables, QuotaEntry(None, 5.0, datetime.fromtimestamp(0, timezone.utc), "test"))
+    stream.batch(*(event(pid, f"User:p{pid % 20}") for pid in range(200)))
+    spark.conf.set(PARTITIONS, 2)
+    stream.run()
+    refused = throttled(stream)
+
+    # when it goes on where a new one would get more
+    try:
+        spark.conf.set(PARTITIONS, 5)
+        stream.batch(*(event(pid, f"User:p{pid % 20}", 1000) for pid in range(200)))
+        stream.run()
+    finally:
+        spark.conf.set(PARTITIONS, 2)
+
+    # then it has found all ledgers, none of whose PIDs is new
+    assert len(refused) == 20
+    assert throttled(stream) == refused
+    assert sorted(each.name for each in (stream.root / "checkpoint" / "state" / "0").glob("[0-9]*")) == ["0", "1"]
+
+
+def throttled(stream: Stream) -> list[str]:
+    return sorted(row["principal"] for row in stream.rows("throttle_decisions") if row["action"] == "THROTTLE")
