@@ -27,6 +27,7 @@ from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
+from streaming.session import local_cores
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
 from wire.learning_request import LearningRequest, announcement, announcement_key
@@ -183,7 +184,10 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
         .option("maxOffsetsPerTrigger", options.most_records)
         .load()
     )
-    return records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
+    rows = records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
+    # Each task costs a round trip to a Python worker. A cluster's cores come and go.
+    cores = local_cores(spark)
+    return rows.coalesce(cores) if cores else rows
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:

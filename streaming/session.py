@@ -112,6 +112,12 @@ def stream_session(
     return session
 
 
+def local_cores(spark: SparkSession) -> int:
+    """Return how many tasks run at a time in the process of the session; 0 if they run elsewhere."""
+    master = spark.conf.get("spark.master", "") or ""
+    return spark.sparkContext.defaultParallelism if master.startswith("local") else 0
+
+
 def silence_the_jvms_end() -> None:
     """Keep Spark and py4j from printing a trace when the JVM ends: our last line says the same."""
     # Their names differ between Spark 4.0 and 4.2.

@@ -67,7 +67,7 @@ StateBuckets = Annotated[
     int | None,
     typer.Option(
         min=0,
-        show_default="64 in a new checkpoint",
+        show_default="24 in a new checkpoint",
         help="Number of state buckets; 0: a state per principal. Fixed per checkpoint.",
     ),
 ]

@@ -76,7 +76,7 @@ class Batch:
 class History:
     rules: Rules
     batches: tuple[Batch, ...]
-    buckets: int = 64
+    buckets: int = 24
     false_positive_rate: float = 1e-9
     workers: int = 2
     salt: int = 11

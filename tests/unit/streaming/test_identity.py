@@ -139,7 +139,7 @@ def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(t
     assert identity_of(each, QuotaConfig(), "cluster", 0, state_buckets=0).state_buckets == 0
 
     assert identity_of(each, QuotaConfig(), "cluster", 0).state_buckets == 0
-    with pytest.raises(CheckpointError, match="made with state_buckets=64, now 0 is asked for"):
+    with pytest.raises(CheckpointError, match="made with state_buckets=24, now 0 is asked for"):
         identity_of(new, QuotaConfig(), "cluster", 0, state_buckets=0)
 
 
