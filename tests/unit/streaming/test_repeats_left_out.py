@@ -22,6 +22,7 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.operator.ledger_group import ledgers_in
 from streaming.operator.rows import Rows, by_kind, unpack_rows
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.group_state_kit import State
 from wire.records import Binding, ProduceEvent, Record
 
@@ -93,7 +94,7 @@ class Stream:
     def take(self, events: list[ProduceEvent]) -> None:
         if not events:
             return
-        rows = list(self.pre_aggregate.events(table(events, self.events)))
+        rows = list(self.pre_aggregate.events(exploded(table(events, self.events))))
         self.events += len(events)
         if rows:
             principals, packed = zip(*rows, strict=True)
