@@ -143,10 +143,9 @@ STEPS = st.tuples(
 )
 
 
-def streams(steps: list[Step], deployment: Deployment, lag_ms: int) -> tuple[Stream, Stream]:
+def streams(steps: list[Step], deployment: Deployment, lag_ms: int, learn_ms: int) -> tuple[Stream, Stream]:
     """What a stream is told, and says, of a history by a tap that leaves out repeats, and by one that does not."""
     found = []
-    learn_ms = 60_000 if deployment.learn_until_ms else 0
     ticks = Ticks.of([(deployment.config.quantum_ms, TICKS_PER_QUANTUM)])
     for every_batch in (False, True):
         with ExitStack() as stack:
@@ -162,8 +161,23 @@ def streams(steps: list[Step], deployment: Deployment, lag_ms: int) -> tuple[Str
     return found[0], found[1]
 
 
-FILL = [("produce", 0, pid, "alice", "app") for pid in range(3)]
-REFUSED: Step = ("produce", 0, 4, "alice", "app")
+def by_alice(what: str, *pids: int) -> list[Step]:
+    return [(what, 0, pid, "alice", "app") for pid in pids]
+
+
+def after(step_ms: int) -> Step:
+    return "batch", step_ms, 0, "", ""
+
+
+LATER_BROKER = [*by_alice("produce 2", 0, 1, 2, 4), *by_alice("produce", 5), *by_alice("produce 2", 4)]
+"""A PID is refused in an older tick, and gets its token there once a broker that is ahead has moved the clock."""
+LEARNED = [*by_alice("produce 2", 7), after(50_000), *by_alice("produce 2", 7), after(20_000)]
+LEARNED += [*by_alice("produce 2", 0, 1, 2, 4), *by_alice("lose 2", 0), *by_alice("produce 2", 4)]
+"""A PID is refused, and then stored, since its broker's log had a gap."""
+LATE = [*by_alice("append", 4), after(40_000), after(900_000), *by_alice("produce", 0, 1, 2, 4), *by_alice("bind", 4)]
+LATE += by_alice("produce", 4)
+"""A PID is refused, known by a late correction, and renewed."""
+NOBODY, TAP, BOTH = (0, 0), (60_000, 0), (60_000, NOW_MS + 600_000)
 
 
 @settings(max_examples=200)
@@ -172,17 +186,18 @@ REFUSED: Step = ("produce", 0, 4, "alice", "app")
     config=st.sampled_from([EVEN, UNEVEN]),
     scope=st.sampled_from(["cluster", "broker"]),
     lag_ms=st.sampled_from([0, 3_000, 30_000, 400_000]),
-    learns=st.booleans(),
+    learns=st.sampled_from([NOBODY, TAP, BOTH]),
 )
-@example([*FILL, REFUSED, ("lose", 0, 0, "", ""), REFUSED, REFUSED], EVEN, "cluster", 0, False)
-@example([*FILL, REFUSED, ("produce 2", 0, 4, "alice", "app"), REFUSED], EVEN, "broker", 400_000, False)
+@example(LATER_BROKER, EVEN, "cluster", 30_000, NOBODY)
+@example(LEARNED, EVEN, "cluster", 0, TAP)
+@example(LATE, EVEN, "cluster", 0, NOBODY)
 def test_a_stream_decides_and_stores_the_same_whether_a_tap_leaves_out_repeats_or_not(
-    steps: list[Step], config: QuotaConfig, scope: Scope, lag_ms: int, learns: bool
+    steps: list[Step], config: QuotaConfig, scope: Scope, lag_ms: int, learns: tuple[int, int]
 ) -> None:
-    learning = (NOW_MS + 600_000, NOW_MS - 60_000) if learns else (0, 0)
-    deployment = Deployment(config, 3, learning[0], scope, learning[1])
+    learn_ms, until_ms = learns
+    deployment = Deployment(config, 3, until_ms, scope, NOW_MS - 60_000 if until_ms else 0)
 
-    less, every = streams(steps, deployment, lag_ms)
+    less, every = streams(steps, deployment, lag_ms, learn_ms)
 
     assert less.ledgers() == every.ledgers()
     assert less.decisions() == every.decisions()
