@@ -25,7 +25,8 @@ from state.ledger import Ledger
 from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.tasks import TaskBatch
 from streaming.commit.sinks import Commit, TableSink
-from streaming.operator.ledger_operator import STATE_SCHEMA, in_order, table_bodies
+from streaming.operator.group_events import in_order
+from streaming.operator.ledger_operator import STATE_SCHEMA, table_bodies
 from streaming.operator.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.pipeline import (
     StreamOptions,

@@ -6,6 +6,7 @@ at once, or in a thousand steps, gives the same bucket.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from quota.config import QuotaConfig
 from quota.timeline import Timeline
@@ -33,10 +34,14 @@ class BucketTerms:
     @classmethod
     def of(cls, producer_ids_rate: float, config: QuotaConfig) -> "BucketTerms":
         """Derive the terms of a quota in PIDs per window."""
-        refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
-        units_per_token = config.window_ms * _UNITS_PER_PID_RATE
-        burst_units = round(refill_per_ms * config.window_ms * config.burst_windows)
-        return cls(refill_per_ms, units_per_token, burst_units)
+        return _terms(producer_ids_rate, config.window_ms, config.burst_windows)
+
+
+@lru_cache(maxsize=4096)
+def _terms(producer_ids_rate: float, window_ms: int, burst_windows: float) -> BucketTerms:
+    refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
+    burst_units = round(refill_per_ms * window_ms * burst_windows)
+    return BucketTerms(refill_per_ms, window_ms * _UNITS_PER_PID_RATE, burst_units)
 
 
 @dataclass(slots=True)

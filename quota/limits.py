@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from quota.errors import InvalidQuotaError
@@ -40,6 +41,12 @@ class Limit:
 
 
 UNLIMITED = Limit(None, "none")
+
+
+@lru_cache(maxsize=4096, typed=True)
+def shared_limit(producer_ids_rate: float | None, source: QuotaSource, updated_at_ms: int | None) -> Limit:
+    """Return the `Limit` of these fields, made once: ledgers ask for theirs in every batch."""
+    return Limit(producer_ids_rate, source, updated_at_ms)
 
 
 def validate_rate(producer_ids_rate: float) -> float:

@@ -5,7 +5,7 @@ import msgspec
 from quota.config import QuotaConfig
 
 
-class Sample(msgspec.Struct, array_like=True):
+class Sample(msgspec.Struct, array_like=True, gc=False):
     """One sample of a rate: what was recorded from `start_ms` on, for one window.
 
     Attributes:

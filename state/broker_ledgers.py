@@ -56,7 +56,13 @@ class BrokerLedgers:
                 batch = batches[broker_id] = self._open(broker_id).batch(limit, events.timestamps_ms[part[0]])
             run = slice(part[0], part[-1] + 1)
             batch.feed(
-                Events(events.pids[run], events.timestamps_ms[run], events.client_ids[run], events.kinds[run]),
+                Events(
+                    events.pids[run],
+                    events.timestamps_ms[run],
+                    events.client_ids[run],
+                    events.kinds[run],
+                    hashes=events.hashes[run],
+                ),
                 self._knows,
             )
         first_ms = events.timestamps_ms[0] if events.pids else 0

@@ -51,7 +51,8 @@ class Budget:
             return True
         if self._bucket is None:
             self._bucket = TokenBucket.full(self._terms, tick)
-        self._bucket.refill(self._terms, tick, self._timeline)
+        if tick != self._bucket.tick or self._bucket.units > self._terms.burst_units:
+            self._bucket.refill(self._terms, tick, self._timeline)
         return self._bucket.take(self._terms)
 
     def tokens(self, tick: int) -> float | None:
@@ -81,4 +82,6 @@ class Budget:
         bucket = self._bucket
         if bucket is None:
             return TokenBucket.full(terms, tick)
+        if tick <= bucket.tick and bucket.units <= terms.burst_units:
+            return bucket
         return TokenBucket(bucket.units_at(terms, tick, self._timeline), tick)

@@ -13,7 +13,7 @@ from quota.episode import Episode
 from quota.limits import QuotaSource
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
-from state.quantum import QuantumState
+from state.quantum import Quantum
 from state.sketch import DistinctPids
 from state.window import IntervalCounts, QuantumCounts
 
@@ -44,7 +44,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     learn_until_ms: int = 0
     bucket: tuple[int, int, int] | None = None
     rate: SampledRate = msgspec.field(default_factory=SampledRate)
-    quanta: list[QuantumState] = msgspec.field(default_factory=list)
+    quanta: list[Quantum] = msgspec.field(default_factory=list)
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)
     episode: Episode | None = None
     episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)

@@ -68,9 +68,13 @@ class Deployment:
         """How much older than the clock an event may be and still be counted, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
+    def is_late(self, tick: int, clock_tick: int) -> bool:
+        """Return whether an event of a tick is older than a ledger's clock by more than the grace."""
+        clock_ms = self.timeline.tick_start_ms(max(0, clock_tick))
+        return tick < self.timeline.tick(max(0, clock_ms - self.late_grace_ms))
 
-@dataclass(frozen=True)
-class Events:
+
+class Events(msgspec.Struct, frozen=True):
     """Produce events of one principal in offset order, as columns of the same length.
 
     Attributes:
@@ -79,13 +83,15 @@ class Events:
         client_ids: Client ids, empty where unknown.
         kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or as `not_held_at` has it.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
+        hashes: Of the PIDs, as of `state.hashing.hash_pids`; empty to have them made.
     """
 
     pids: list[int]
     timestamps_ms: list[int]
     client_ids: list[str]
     kinds: list[int]
-    broker_ids: list[int] = field(default_factory=list)
+    broker_ids: list[int] = msgspec.field(default_factory=list)
+    hashes: list[int] = msgspec.field(default_factory=list)
 
 
 class Unsettled(NamedTuple):
@@ -101,7 +107,7 @@ class Unsettled(NamedTuple):
     kind: int
 
 
-class MetricsRow(msgspec.Struct, frozen=True, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
+class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms": "window_end", "as_of_ms": "as_of"}):
     """The state of a principal at `as_of_ms`; counts are those of the metrics interval that ends at `window_end_ms`.
 
     Rates and counts are in PIDs, `rate`, `new_pids_window` and `quota` per window. Encoded, it has the columns of
@@ -129,8 +135,7 @@ class MetricsRow(msgspec.Struct, frozen=True, rename={"window_end_ms": "window_e
     saturated: bool
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of a batch.
 
     Attributes:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from quota.config import QuotaConfig
-from state.quantum import Layer, Quantum, QuantumState, layer_bytes
+from state.quantum import Layer, Quantum, layer_bytes
 
 if TYPE_CHECKING:
     from rbloom import Bloom
@@ -55,7 +55,7 @@ class LayeredBloomFilter:
         self,
         config: QuotaConfig,
         quantum: int,
-        quanta: list[QuantumState] | None = None,
+        quanta: list[Quantum] | None = None,
         expected_pids: float = 0,
     ) -> None:
         """Open a filter.
@@ -63,31 +63,24 @@ class LayeredBloomFilter:
         Args:
             config: Layer count and false positive rate.
             quantum: The current quantum.
-            quanta: What `state` returned, oldest first.
+            quanta: What `state` returned, oldest first; the filter owns them.
             expected_pids: Capacity hint for the first layer.
         """
         self._first_capacity = min(expected_pids, MAX_FIRST_CAPACITY)
         self._layer_count = config.layer_count
         # Live quanta are `layer_count` old ones and the current: each may use up its share of the rate.
         self._rate_per_quantum = config.false_positive_rate / (config.layer_count + 1)
-        self._bytes_per_pid = _bytes_per_pid(self._layer_count, self._rate_of_layer(8))
-        self._quanta = [
-            Quantum(state.quantum, state.renewed, state.renewals, [Layer(*layer, None) for layer in state.layers])
-            for state in quanta or []
-        ]
+        self._quanta = quanta or []
         self._quantum = quantum
-        self._current: list[Bloom] = []
-        self._before: list[Bloom] = []
-        self._newest_first: list[tuple[Bloom, Quantum]] = []
-        self._size_bytes = 0
         self.advance(quantum)
 
     def advance(self, quantum: int) -> None:
         """Make a later quantum the current one and drop the layers that expired."""
         self._quantum = max(quantum, self._quantum)
         oldest_live = self._quantum - self._layer_count
-        self._quanta = [each for each in self._quanta if each.number >= oldest_live]
-        self._keep_lookups()
+        if self._quanta and self._quanta[0].number < oldest_live:
+            self._quanta = [each for each in self._quanta if each.number >= oldest_live]
+        self._reset_lookups()
 
     def holds_in_current(self, pid_hash: int) -> bool:
         """Return whether the current quantum holds the PID: then another event of it changes nothing."""
@@ -99,6 +92,8 @@ class LayeredBloomFilter:
 
     def holds_before(self, pid_hash: int) -> bool:
         """Return whether an earlier quantum holds the PID."""
+        if self._newest_first is None:
+            self._open_all()
         held = False
         for bloom in self._before:
             held = held or pid_hash in bloom
@@ -106,7 +101,7 @@ class LayeredBloomFilter:
 
     def find(self, pid_hash: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
-        for bloom, quantum in self._newest_first:
+        for bloom, quantum in self._newest_first or self._open_all():
             if pid_hash in bloom:
                 return quantum
         return None
@@ -129,7 +124,7 @@ class LayeredBloomFilter:
         target = self._open(quantum)
         if not self._make_room(target, max_bytes):
             return False
-        target.add(pid_hash)
+        target.layers[-1].add(pid_hash)
         return True
 
     def may_renew(self, quantum: int) -> bool:
@@ -166,26 +161,32 @@ class LayeredBloomFilter:
 
     def active_pids(self) -> int:
         """Return how many distinct PIDs the live layers hold (exact but for false positives)."""
-        return sum(max(0, quantum.entries - quantum.renewed) for quantum in self._quanta)
+        active = 0
+        for quantum in self._quanta:
+            active += max(0, quantum.entries - quantum.renewed)
+        return active
 
     def layers(self) -> int:
         """Return how many layers there are."""
-        return sum(len(quantum.layers) for quantum in self._quanta)
+        count = 0
+        for quantum in self._quanta:
+            count += len(quantum.layers)
+        return count
 
     def size_bytes(self) -> int:
         """Return the bytes of all layers."""
-        return self._size_bytes
+        return sum(layer.size_bytes() for each in self._quanta for layer in each.layers)
 
     def bytes_of(self, pids: float) -> int:
         """Return bytes that are enough to hold so many PIDs that are used all the time: a copy in each live quantum."""
-        return math.ceil(pids * self._bytes_per_pid)
+        return math.ceil(pids * _bytes_per_pid(self._layer_count, self._rate_of_layer(8)))
 
-    def state(self) -> list[QuantumState]:
+    def state(self) -> list[Quantum]:
         """Return the filter as it is stored."""
-        return [
-            QuantumState(each.number, each.renewed, each.renewals, [layer.state() for layer in each.layers])
-            for each in self._quanta
-        ]
+        for quantum in self._quanta:
+            for layer in quantum.layers:
+                layer.seal()
+        return self._quanta
 
     def _open(self, number: int) -> Quantum:
         """Return a quantum; a new one is not kept before it holds something."""
@@ -200,13 +201,13 @@ class LayeredBloomFilter:
         if layers and layers[-1].entries < layers[-1].capacity:
             return True
         capacity, rate = self._next_capacity(quantum), self._rate_of_layer(len(layers))
-        if max_bytes is not None and self._size_bytes + layer_bytes(capacity, rate) > max_bytes:
+        if max_bytes is not None and self.size_bytes() + layer_bytes(capacity, rate) > max_bytes:
             return False
         if not layers:
             # Late PIDs may open a quantum that is not the newest.
             self._quanta = sorted([*self._quanta, quantum], key=lambda each: each.number)
         layers.append(Layer.empty(capacity, rate))
-        self._keep_lookups()
+        self._reset_lookups()
         return True
 
     def _next_capacity(self, quantum: Quantum) -> int:
@@ -225,11 +226,20 @@ class LayeredBloomFilter:
         # 1/1 + 1/4 + 1/9 + ... = pi^2/6: however often a quantum is extended, its rates sum up to its share.
         return self._rate_per_quantum * (1 - FIRST_LAYER_SHARE) * 6 / math.pi**2 / position**2
 
-    def _keep_lookups(self) -> None:
+    def _reset_lookups(self) -> None:
+        """Open the layers of the current quantum; most batches need no others."""
+        self._current: list[Bloom] = []
+        self._before: list[Bloom] = []
+        self._newest_first: list[tuple[Bloom, Quantum]] | None = None
+        for quantum in reversed(self._quanta):
+            if quantum.number <= self._quantum:
+                if quantum.number == self._quantum:
+                    self._current = [layer.bloom for layer in reversed(quantum.layers)]
+                break
+
+    def _open_all(self) -> "list[tuple[Bloom, Quantum]]":
         # The last layer of a quantum is the largest, so it holds most PIDs.
-        self._newest_first = [
-            (layer.bloom(), each) for each in reversed(self._quanta) for layer in reversed(each.layers)
-        ]
-        self._current = [bloom for bloom, each in self._newest_first if each.number == self._quantum]
-        self._before = [bloom for bloom, each in self._newest_first if each.number < self._quantum]
-        self._size_bytes = sum(layer.size_bytes() for each in self._quanta for layer in each.layers)
+        found = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
+        self._newest_first = found
+        self._before = [bloom for bloom, each in found if each.number < self._quantum]
+        return found

@@ -4,11 +4,15 @@ Changes are not tracked. A batch ends with the bytes to store; comparing them wi
 write the ledger and whether a metrics row is due.
 """
 
+from functools import cached_property
+
 from quota.limits import Limit
+from state.codec import LedgerState, decode
 from state.events import Deployment, Events, Outcome
 from state.journal import Journal
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
+from state.settled import changes_nothing
 
 
 class Ledger:
@@ -39,11 +43,19 @@ class Ledger:
         """
         self._principal = principal
         self._broker_id = broker_id
-        self._memory = Memory(deployment, content)
+        self._deployment = deployment
+        self._stored = content
+        self._state = decode(content) if content else LedgerState()
+
+    @cached_property
+    def _memory(self) -> Memory:
+        """The ledger's parts, built when a look at what is stored does not suffice."""
+        self._stored, content = None, self._stored
+        return Memory(self._deployment, self._state, content)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
-        return self._memory.to_bytes()
+        return self._stored or self._memory.to_bytes()
 
     def learn_again(self, until_ms: int) -> None:
         """Store unseen PIDs without charge until an event time, after the state was lost."""
@@ -65,6 +77,8 @@ class Ledger:
             events: The events; repeats of a PID within a tick may be left out.
             limit: The quota in force for the whole batch.
         """
+        if self._stored and events.pids and changes_nothing(self._state, events, limit, self._deployment):
+            return Outcome((), (), self._stored)
         batch = self.batch(limit, events.timestamps_ms[0] if events.pids else 0)
         batch.feed(events)
         return batch.end()

@@ -35,7 +35,6 @@ class LedgerBatch:
         self._refusals = Refusals(memory, journal)
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
-        self._late_before = self._late_bound()
         # What ended earlier ended under the earlier quota, whether the ledger was evicted in between or not.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
@@ -52,7 +51,7 @@ class LedgerBatch:
         """
         seen, refusals, elsewhere, holds_before = self._seen, self._refusals, knows_elsewhere, self._seen.holds_before
         tick = begin_ms = end_ms = -1
-        hashes = hash_pids(events.pids, self._deployment.salt)
+        hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
         columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
         for pid, pid_hash, timestamp_ms, client_id, kind in columns:
             if not begin_ms <= timestamp_ms < end_ms:
@@ -60,7 +59,7 @@ class LedgerBatch:
                 begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
             if tick > self._tick:
                 self._advance(tick)
-            if tick < self._late_before:
+            if tick < self._state.clock_tick and self._deployment.is_late(tick, self._state.clock_tick):
                 self._observe_late(pid_hash, tick)
             elif seen.holds_in_current(pid_hash):
                 # Nothing new.
@@ -118,16 +117,17 @@ class LedgerBatch:
         self._memory.reported = self._memory.to_bytes()
 
     def _pass(self, tick: int) -> None:
-        self._tick = tick
+        self._tick, state = tick, self._state
         interval = tick // self._deployment.interval_ticks
-        if interval > self._state.interval.number:
+        if interval > state.interval.number:
             # Before a new quantum drops layers: the row describes the interval's end.
-            if self._state.interval.number >= 0:
+            if state.interval.number >= 0:
                 self._report_news()
-            self._state.interval = IntervalCounts(interval)
-        if self._timeline.quantum(tick) > self._timeline.quantum(self._state.clock_tick):
+            state.interval = IntervalCounts(interval)
+        if tick // TICKS_PER_QUANTUM > state.clock_tick // TICKS_PER_QUANTUM:
             self._move_clock(tick)
-        self._refusals.end_if_over(tick)
+        if state.episode:
+            self._refusals.end_if_over(tick)
 
     def _observe(self, event: Unsettled, tick: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
@@ -188,13 +188,7 @@ class LedgerBatch:
             return
         before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
         self._refusals.tick = NO_TICK
-        self._late_before = self._late_bound()
         quantum = self._timeline.quantum(tick)
         if quantum > before:
             self._seen.advance(quantum)
             self._window.advance(quantum)
-
-    def _late_bound(self) -> int:
-        """Return the tick before which an event is late."""
-        clock_ms = self._timeline.tick_start_ms(max(0, self._state.clock_tick))
-        return self._timeline.tick(max(0, clock_ms - self._deployment.late_grace_ms))

@@ -1,9 +1,9 @@
 """The decoded state of one ledger."""
 
-from quota.limits import UNLIMITED, Limit
+from quota.limits import UNLIMITED, shared_limit
 from quota.rate import SampledRate
 from state.budget import Budget
-from state.codec import LedgerState, decode, encode
+from state.codec import LedgerState, encode
 from state.events import CHARGED, LEARNING, Deployment
 from state.layers import LayeredBloomFilter
 from state.window import WindowCounts
@@ -22,19 +22,15 @@ class Memory:
         reported: The ledger as of its last metrics row; None before the first.
     """
 
-    def __init__(self, deployment: Deployment, content: bytes | None) -> None:
-        """Decode a ledger.
-
-        Raises:
-            LedgerCodecError: If the bytes are not a ledger that this version can read.
-        """
+    def __init__(self, deployment: Deployment, state: LedgerState, content: bytes | None) -> None:
+        """Open a ledger that was decoded from its content; None for a new one."""
         config, timeline = deployment.config, deployment.timeline
         self.deployment = deployment
-        self.state = decode(content) if content else LedgerState()
+        self.state = state
         self.seen = LayeredBloomFilter(config, timeline.quantum(max(0, self.state.clock_tick)), self.state.quanta)
         self.budget = Budget(config, timeline, self.state.bucket)
         self.window = WindowCounts(self.state.counts, config)
-        self.limit = Limit(*self.state.limit) if self.state.limit else UNLIMITED
+        self.limit = shared_limit(*self.state.limit) if self.state.limit else UNLIMITED
         self.reported = content
         self.budget.apply(self.limit)
 
@@ -68,6 +64,8 @@ class Memory:
     def is_learning(self, tick: int, kind: int = CHARGED) -> bool:
         """Return whether unseen PIDs of a kind are stored without charge at a tick."""
         deployment, own_until_ms = self.deployment, self.state.learn_until_ms
+        if not (own_until_ms or deployment.learn_until_ms):
+            return False
         at_ms, asked_ms = deployment.timeline.tick_start_ms(tick), kind * 1000 if kind > LEARNING else -1
         if at_ms < deployment.learn_until_ms and asked_ms < deployment.learn_from_ms:
             return True

@@ -1,33 +1,14 @@
 """The Bloom filters that are written to during one quantum, open and as they are stored."""
 
 import math
+from functools import cached_property
 from operator import index
-from typing import NamedTuple
 
+import msgspec
 from rbloom import Bloom
 
 _HEADER_BYTES = 8
 """rbloom stores the number of its hash functions in front of the bits."""
-
-
-class LayerState(NamedTuple):
-    """A layer as it is stored: room for `capacity` PIDs, of which `entries` are taken."""
-
-    capacity: int
-    entries: int
-    bits: bytes
-
-
-class QuantumState(NamedTuple):
-    """The layers of one quantum as they are stored.
-
-    `renewed` of its entries were written again in a later quantum, `renewals` of them come from an earlier one.
-    """
-
-    quantum: int
-    renewed: int
-    renewals: int
-    layers: list[LayerState]
 
 
 def layer_bytes(capacity: int, false_positive_rate: float) -> int:
@@ -40,58 +21,66 @@ def layer_bytes(capacity: int, false_positive_rate: float) -> int:
     return _HEADER_BYTES + math.ceil(-capacity * math.log(false_positive_rate) / math.log(2) ** 2 / 8)
 
 
-class Layer:
-    """A Bloom filter with a capacity; its bits are read from bytes only when asked for."""
+class Layer(msgspec.Struct, array_like=True, dict=True):
+    """A Bloom filter with a capacity, as it is stored; opened only when asked for.
 
-    __slots__ = ("_bits", "_bloom", "capacity", "entries")
+    Attributes:
+        capacity: How many PIDs it has room for.
+        entries: How many it holds.
+        bits: Of the filter; empty while the open filter holds more.
+    """
 
-    def __init__(self, capacity: int, entries: int, bits: bytes | None, bloom: Bloom | None) -> None:
-        self.capacity = capacity
-        self.entries = entries
-        self._bits = bits
-        self._bloom = bloom
+    capacity: int
+    entries: int
+    bits: bytes
 
     @classmethod
     def empty(cls, capacity: int, false_positive_rate: float) -> "Layer":
         """Make a layer for so many PIDs."""
-        return cls(capacity, 0, None, Bloom(capacity, false_positive_rate, index))
+        layer = cls(capacity, 0, b"")
+        layer.bloom = Bloom(capacity, false_positive_rate, index)
+        return layer
 
+    @cached_property
     def bloom(self) -> Bloom:
-        """Return the filter to look PIDs up in."""
-        if self._bloom is None:
-            self._bloom = Bloom.load_bytes(self._bits or b"", index)
-        return self._bloom
+        """The filter to look PIDs up in."""
+        return Bloom.load_bytes(self.bits, index)
 
     def add(self, pid_hash: int) -> None:
         """Store a PID."""
-        self.bloom().add(pid_hash)
+        self.bloom.add(pid_hash)
         self.entries += 1
-        self._bits = None
+        self.bits = b""
 
-    def state(self) -> LayerState:
-        """Return the layer as it is stored."""
-        if self._bits is None:
-            self._bits = self.bloom().save_bytes()
-        return LayerState(self.capacity, self.entries, self._bits)
+    def seal(self) -> None:
+        """Bring the stored bits up to date."""
+        if not self.bits:
+            self.bits = self.bloom.save_bytes()
 
     def size_bytes(self) -> int:
         """Return the bytes of its bits."""
-        return len(self._bits) if self._bits is not None else _HEADER_BYTES + self.bloom().size_in_bits // 8
+        return len(self.bits) or _HEADER_BYTES + self.bloom.size_in_bits // 8
 
 
-class Quantum:
-    """The layers written to during one quantum."""
+class Quantum(msgspec.Struct, array_like=True):
+    """The layers written to during one quantum, as they are stored.
 
-    __slots__ = ("entries", "layers", "number", "renewals", "renewed")
+    Attributes:
+        number: Of the quantum.
+        renewed: How many of its entries were written again in a later quantum.
+        renewals: How many of its entries come from an earlier one.
+        layers: Oldest first.
+    """
 
-    def __init__(self, number: int, renewed: int, renewals: int, layers: list[Layer]) -> None:
-        self.number = number
-        self.renewed = renewed
-        self.renewals = renewals
-        self.layers = layers
-        self.entries = sum(layer.entries for layer in layers)
+    number: int
+    renewed: int
+    renewals: int
+    layers: list[Layer]
 
-    def add(self, pid_hash: int) -> None:
-        """Store a PID in the newest layer, which has room."""
-        self.layers[-1].add(pid_hash)
-        self.entries += 1
+    @property
+    def entries(self) -> int:
+        """How many PIDs it holds."""
+        held = 0
+        for layer in self.layers:
+            held += layer.entries
+        return held

@@ -1,12 +1,16 @@
 """Refused PIDs of one principal, and the throttle that they start and renew."""
 
+from typing import TYPE_CHECKING
+
 from quota.decision import Reason
 from quota.episode import Episode
 from state.events import CHARGED, Unsettled
 from state.journal import Journal
 from state.memory import Memory
 from state.sketch import DistinctPids
-from state.window import QuantumCounts
+
+if TYPE_CHECKING:
+    from state.window import QuantumCounts
 
 NO_TICK = -1
 
@@ -25,7 +29,7 @@ class Refusals:
         self._config, self._timeline = memory.deployment.config, memory.deployment.timeline
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
-        self._counts = QuantumCounts(NO_TICK)
+        self._counts: QuantumCounts
         self.tick, self.kind = NO_TICK, CHARGED
 
     def add(self, event: Unsettled, tick: int) -> None:

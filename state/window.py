@@ -115,9 +115,11 @@ class WindowCounts:
 
 def throttle_time_avg_ms(counts: Iterable[QuantumCounts]) -> float | None:
     """Return the KIP's `throttle-time`: the mean over the ticks that were throttled, or None without one."""
-    live = list(counts)
-    ticks = sum(each.throttled_ticks for each in live)
-    return sum(each.throttle_ms_sum for each in live) / ticks if ticks else None
+    ticks = throttle_ms_sum = 0
+    for each in counts:
+        ticks += each.throttled_ticks
+        throttle_ms_sum += each.throttle_ms_sum
+    return throttle_ms_sum / ticks if ticks else None
 
 
 def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: int, timeline: Timeline) -> int:

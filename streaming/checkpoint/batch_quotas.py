@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quota.limits import Limit, resolve
+from quota.limits import Limit, resolve, shared_limit
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.databricks import is_local
@@ -63,8 +63,8 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
         """
         user, default = self.users.get(_name(principal)), self.default
         return resolve(
-            Limit(user.producer_ids_rate, "user", user.updated_at_ms) if user else None,
-            Limit(default.producer_ids_rate, "default", default.updated_at_ms) if default else None,
+            shared_limit(user.producer_ids_rate, "user", user.updated_at_ms) if user else None,
+            shared_limit(default.producer_ids_rate, "default", default.updated_at_ms) if default else None,
         )
 
 

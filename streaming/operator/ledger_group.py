@@ -65,10 +65,9 @@ class LedgerGroup:
         """Until this event time new ledgers of the group learn; 0 if the group was never lost."""
         return self._content.learn_until_ms
 
-    def get(self, principal: str) -> bytes | None:
+    def get(self, principal: str) -> StoredLedger | None:
         """Return a principal's ledger, None if there is none."""
-        held = self._content.ledgers.get(principal)
-        return None if held is None else held.content
+        return self._content.ledgers.get(principal)
 
     def put(self, principal: str, held: StoredLedger | None) -> None:
         """Set a principal's ledger, or remove it with None."""

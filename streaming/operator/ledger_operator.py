@@ -1,15 +1,14 @@
 """The stateful operator: a thin shell that feeds each principal's ledger its events and its quota."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from quota.decision import Decision
-from quota.limits import UNLIMITED
+from quota.limits import UNLIMITED, Limit
 from quota.principals import OVERFLOW_PRINCIPALS
 from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
@@ -18,13 +17,12 @@ from state.ledger import Ledger
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.checkpoint.tasks import TaskBatch, freeze_gc
 from streaming.checkpoint.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
+from streaming.operator.group_events import Arrived, arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.rows import LEARNS_FROM, Rows, pack
 from wire.packed_events import PackedEvents, Quarantined, unpack
 
 STATE_SCHEMA = "ledger BINARY"
-NO_BROKER = -1
-"""The broker id in scope `cluster`, which is not used."""
 OVERFLOW_BYTES = 64 * 1024
 """Filter cap of an overflow entry, which many principals share and which is never enforced."""
 
@@ -55,52 +53,56 @@ class Operator:
             Rows of `streaming.operator.rows.OUTPUT_SCHEMA`.
         """
         freeze_gc()
-        pre_aggregates, bad = ({}, []) if state.hasTimedOut else _read(frames)
+        pre_aggregates, bad = ([], []) if state.hasTimedOut else _read(frames)
+        found = arrived(pre_aggregates, self.deployment.salt)
         times = self.batch.event_times()
         output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
-        group = self._open_group(key[0], pre_aggregates, state, output)
-        for principal, packed in sorted(pre_aggregates.items()):
-            output += self._apply(principal, packed, group)
-        for principal in group.expired(times, pre_aggregates):
+        group = self._open_group(key[0], found, state, output)
+        if found:
+            quotas = self.batch.quotas()
+            for principal in sorted(found):
+                limit = UNLIMITED if principal in self.never_enforced else quotas.limit(principal)
+                output += self._apply(principal, found[principal], limit, group)
+        for principal in group.expired(times, found):
             output += self._forget(principal, group)
-        output += _max_event_times(pre_aggregates, times, self.deployment.config.quantum_ms)
+        output += _max_event_times(found, times, self.deployment.config.quantum_ms)
         group.store(times, self.deployment.config.quantum_ms)
         if output:
             yield pack(output)
 
-    def _open_group(
-        self, name: object, pre_aggregates: dict[str, list[PackedEvents]], state: Any, output: Rows
-    ) -> LedgerGroup:
+    def _open_group(self, name: object, found: Mapping[str, Arrived], state: Any, output: Rows) -> LedgerGroup:
         """Open a group; one that can't be read is quarantined, and its ledgers learn for a window."""
         try:
             return LedgerGroup(state)
         except LedgerCodecError as error:
-            newest_ms = max((each.newest_ms() for packed in pre_aggregates.values() for each in packed), default=0)
+            newest_ms = max((ms for each in found.values() for ms in each.newest_ms.values()), default=0)
             output.append(_lost(f"ledgers of group {name} lost: {error}", newest_ms))
-            if pre_aggregates:
+            if found:
                 output.append((LEARNS_FROM, newest_ms))
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
-    def _apply(self, principal: str, packed: list[PackedEvents], group: LedgerGroup) -> Rows:
+    def _apply(self, principal: str, own: Arrived, limit: Limit, group: LedgerGroup) -> Rows:
         """Apply the events of one principal to its ledger, and return the rows that it produces."""
-        events, stored = in_order(packed), group.get(principal)
+        events, held = own.events, group.get(principal)
+        stored = None if held is None else held.content
         ledger, output = self._open_ledger(principal, stored, events)
         if principal in OVERFLOW_PRINCIPALS:
             output.append((OVERFLOWED, max(events.timestamps_ms)))
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
             self._learn_at_first(ledger, events, group)
-        limit = UNLIMITED if principal in self.never_enforced else self.batch.quotas().limit(principal)
         outcome = ledger.process(events, limit)
+        if held is not None and outcome.content is stored and own.partition() == held.partition:
+            return output
         # A window more than the rules need: where one tap falls behind another, events may be that late.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
-        _, partition = max((each.newest_ms(), each.partition) for each in packed)
-        group.put(principal, StoredLedger(forget_ms, partition, outcome.content))
+        group.put(principal, StoredLedger(forget_ms, own.partition(), outcome.content))
         return output + table_bodies(outcome)
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
         """Evict the ledger of an idle principal, and return its last rows."""
-        stored = group.get(principal) or b""
+        held = group.get(principal)
+        stored = b"" if held is None else held.content
         group.put(principal, None)
         forgotten: Rows = [] if principal in OVERFLOW_PRINCIPALS else [(FORGOTTEN, code_of(principal))]
         try:
@@ -139,15 +141,15 @@ class Operator:
         return replace(self.deployment, config=replace(config, max_uncharged_bytes=most))
 
 
-def _read(frames: Iterator[pd.DataFrame]) -> tuple[dict[str, list[PackedEvents]], list[Quarantined]]:
-    """Return the pre-aggregates of a group by principal, and the quarantined records among them."""
-    pre_aggregates: dict[str, list[PackedEvents]] = {}
+def _read(frames: Iterator[pd.DataFrame]) -> tuple[list[tuple[str, PackedEvents]], list[Quarantined]]:
+    """Return the pre-aggregates of a group with their principals, and the quarantined records among them."""
+    pre_aggregates: list[tuple[str, PackedEvents]] = []
     bad: list[Quarantined] = []
     for frame in frames:
         for principal, packed in zip(frame["principal"].tolist(), frame["packed"].tolist(), strict=True):
             content = unpack(packed)
             if isinstance(content, PackedEvents):
-                pre_aggregates.setdefault(principal, []).append(content)
+                pre_aggregates.append((principal, content))
             else:
                 bad += content.records
     return pre_aggregates, bad
@@ -157,60 +159,19 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _max_event_times(pre_aggregates: dict[str, list[PackedEvents]], times: EventTimes, quantum_ms: int) -> Rows:
+def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, quantum_ms: int) -> Rows:
     """Return the maximum event times, in whole quanta, that are ahead of the committed ones."""
     newest: dict[int, int] = {}
-    for packed in pre_aggregates.values():
-        for each in packed:
-            newest[each.partition] = max(each.newest_ms(), newest.get(each.partition, 0))
+    for each in found.values():
+        for partition, newest_ms in each.newest_ms.items():
+            if newest_ms > newest.get(partition, 0):
+                newest[partition] = newest_ms
     begins = {partition: newest_ms // quantum_ms * quantum_ms for partition, newest_ms in sorted(newest.items())}
     return [
         (MAX_EVENT_TIME, (partition, ms))
         for partition, ms in begins.items()
         if ms > times.max_event_time_ms.get(partition, 0)
     ]
-
-
-def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
-    """Merge the pre-aggregates of a principal into its events in partition and offset order."""
-    if len(pre_aggregates) == 1:
-        return _of_one(pre_aggregates[0])
-    names: list[str] = []
-    columns: list[list[np.ndarray]] = []
-    for part in pre_aggregates:
-        read = [
-            np.frombuffer(column, np.int64)
-            for column in (
-                part.offsets,
-                part.pids,
-                part.timestamps_ms,
-                part.clients,
-                part.kinds,
-            )
-        ]
-        brokers = np.frombuffer(part.brokers, np.int64) if part.brokers else np.full(len(read[0]), NO_BROKER)
-        columns.append([np.full(len(read[0]), part.partition), *read[:3], read[3] + len(names), read[4], brokers])
-        names += part.client_ids
-    partition, offset, pid, timestamp, client, kind, broker = (
-        np.concatenate(parts) for parts in zip(*columns, strict=True)
-    )
-    order = np.lexsort((offset, partition))
-    return Events(
-        pids=pid[order].tolist(),
-        timestamps_ms=timestamp[order].tolist(),
-        client_ids=[names[code] for code in client[order].tolist()],
-        kinds=kind[order].tolist(),
-        broker_ids=broker[order].tolist(),
-    )
-
-
-def _of_one(part: PackedEvents) -> Events:
-    """Return the events of one pre-aggregate, which is in offset order: most principals write to one partition."""
-    pids, timestamps_ms, clients, kinds = (
-        memoryview(column).cast("q").tolist() for column in (part.pids, part.timestamps_ms, part.clients, part.kinds)
-    )
-    broker_ids = memoryview(part.brokers).cast("q").tolist() if part.brokers else [NO_BROKER] * len(pids)
-    return Events(pids, timestamps_ms, [part.client_ids[code] for code in clients], kinds, broker_ids)
 
 
 def _lost(reason: str, now_ms: int, stored: bytes = b"") -> tuple[str, dict[str, Any]]:

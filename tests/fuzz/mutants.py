@@ -13,7 +13,6 @@ from unittest.mock import patch
 import numpy as np
 from typing_extensions import override
 
-import state.ledger_batch as batch_module
 import streaming.decode.forwarded as forwarded_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
@@ -28,6 +27,7 @@ from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
 from streaming.decode import preaggregate
 from streaming.decode.forwarded import Forwarded, PartitionMemory
+from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
 from tests.fuzz.run import run
 
@@ -44,8 +44,8 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
 
     def forgetful(self: LedgerGroup, principal: str, held: Any) -> None:
         before = self.get(principal)
-        if before and held and before[:3] == b"PQL":
-            old, new = decode(before), decode(held.content)
+        if before and held and before.content[:3] == b"PQL":
+            old, new = decode(before.content), decode(held.content)
             if told(old) == told(new):
                 return
         put(self, principal, held)
@@ -54,7 +54,7 @@ def a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored() -> Any:
 
 
 def pids_are_salted_but_not_mixed() -> Any:
-    return patch.object(batch_module, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids])
+    return patch.object(group_events, "hash_pids", lambda pids, salt: [pid ^ salt for pid in pids])
 
 
 def late_pids_pass_the_cap() -> Any:

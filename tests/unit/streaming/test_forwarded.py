@@ -20,7 +20,7 @@ from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
 from streaming.decode import forwarded
 from streaming.decode.forwarded import Attempt, EventColumns, Forwarded, PartitionMemory, WorkerMemory, repeats_in_block
-from streaming.operator.ledger_operator import in_order
+from streaming.operator.group_events import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.packed_kit import unpacked

@@ -16,7 +16,7 @@ from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
 from streaming.decode.preaggregate import ticks_of
-from streaming.operator.ledger_operator import in_order
+from streaming.operator.group_events import in_order
 from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.packed_kit import unpacked

@@ -1,0 +1,40 @@
+"""The look before a ledger is built: most principals send the same PIDs all the time, and nothing changes."""
+
+from quota.config import TICKS_PER_QUANTUM
+from quota.limits import Limit
+from state.codec import LedgerState
+from state.events import Deployment, Events
+from state.hashing import hash_pids
+
+
+def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment: Deployment) -> bool:
+    """Return whether a batch surely leaves a ledger as it is, without a decision or a row.
+
+    It does if the quota is the one in force, no throttle is, all events fall into the ledger's interval and quantum or
+    are behind it but not late, and the current quantum holds all their PIDs (`state.ledger_batch` then does nothing
+    for any of them). False if it takes more than a look to tell.
+
+    Args:
+        state: The ledger, as it was stored.
+        events: The batch.
+        limit: The quota in force.
+        deployment: What all ledgers share.
+    """
+    if state.episode or state.limit != (limit.producer_ids_rate, limit.source, limit.updated_at_ms):
+        return False
+    timeline, current = deployment.timeline, state.clock_tick // TICKS_PER_QUANTUM
+    newest_tick = timeline.tick(max(events.timestamps_ms))
+    if newest_tick // TICKS_PER_QUANTUM > current or newest_tick // deployment.interval_ticks > state.interval.number:
+        return False
+    if not state.quanta or state.quanta[-1].number != current:
+        return False
+    oldest_tick = timeline.tick(min(events.timestamps_ms))
+    if oldest_tick < state.clock_tick and deployment.is_late(oldest_tick, state.clock_tick):
+        return False
+    unknown = events.hashes or hash_pids(events.pids, deployment.salt)
+    for layer in reversed(state.quanta[-1].layers):
+        bloom = layer.bloom
+        unknown = [pid_hash for pid_hash in unknown if pid_hash not in bloom]
+        if not unknown:
+            return True
+    return False
