@@ -83,10 +83,10 @@ $(VENV)/.bench: requirements/bench.txt pyproject.toml
 	$(call install,requirements/bench.txt,$@)
 	@touch $(VENV)/.local
 
-bench: $(VENV)/.bench $(JARS)/.complete ## Measure within 20 minutes: bench/results, docs/performance.md
+bench: $(VENV)/.bench $(JARS)/.complete ## Measure within 20 minutes: dist/bench
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py
 
-bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything at full size, within 2 hours
+bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 2 hours: bench/results, docs/performance.md
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/report.py --full
 
 bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed

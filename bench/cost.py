@@ -17,6 +17,7 @@ from pathlib import Path
 import bench_kit as kit
 import numpy as np
 import throughput
+from loads import ZIPF, Load, loaded_broker
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,18 @@ def main() -> None:
     parser.add_argument("--principals", default="20,200,2000,20000")
     parser.add_argument("--batches", default="25000,100000,250000", help="their sizes in events")
     parser.add_argument("--batches-each", type=int, default=4)
+    parser.add_argument("--per-record", type=int, default=20, help="events, on average; 1: version 1 of the records")
     parser.add_argument("--variant", default="job")
     asked = parser.parse_args()
     spark, sizes, rows = kit.session(), [int(each) for each in asked.batches.split(",")], []
     for principals in map(int, asked.principals.split(",")):
         for batch in sizes:
-            load = kit.Load(batch * (asked.batches_each + 1), principals)
+            load = Load(batch * (asked.batches_each + 1), principals, per_record=asked.per_record)
             with (
                 tempfile.TemporaryDirectory(prefix="pid-quota-cost-") as root,
-                kit.loaded_broker(Path(root), load) as broker,
+                loaded_broker(Path(root), load) as (broker, content),
             ):
-                run = throughput.run(spark, broker, load, batch, asked.variant, Path(root, "run"))
+                run = throughput.run(spark, broker, load, content, batch, asked.variant, Path(root, "run"))
             each = {"principals": principals, "events": round(run.events / run.batches), "batches": run.batches}
             each |= {"active_principals": round(active_principals(principals, run.events / run.batches), 1)}
             each |= {"wall_s": round(run.seconds / run.batches, 3), "cpu_s": round(run.cpu_seconds / run.batches, 3)}
@@ -65,8 +67,8 @@ def main() -> None:
 
 
 def active_principals(principals: int, events: float) -> float:
-    """Return how many principals of a `bench_kit.Load` are to be expected among so many events."""
-    weights = 1 / np.arange(1, principals + 1) ** kit.ZIPF
+    """Return how many principals of a `bench_Load` are to be expected among so many events."""
+    weights = 1 / np.arange(1, principals + 1) ** ZIPF
     return float((1 - (1 - weights / weights.sum()) ** events).sum())
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from loads import round_records, values_of
 from pyarrow import dataset
 
 from broker.cluster.topics import ensure_topics
@@ -30,6 +31,7 @@ from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from tables.delta import create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 100
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--principals", type=int, default=200)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--trigger", default="1 second")
+    parser.add_argument("--events-version", type=int, default=EVENTS_VERSION, help="of the records")
     parser.add_argument("--sink", default="deltalake", choices=["deltalake", "delta-spark"])
     parser.add_argument("--state-buckets", type=int, help="those of a new checkpoint by default")
     asked = parser.parse_args()
@@ -68,17 +71,19 @@ def measured(folder: Path, broker: LocalBroker, asked: argparse.Namespace) -> di
         arguments += ["--state-buckets", str(asked.state_buckets)]
     progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     stop = threading.Event()
-    load = threading.Thread(target=steady, args=(broker, asked.rate, asked.principals, stop), daemon=True)
+    load = threading.Thread(
+        target=steady, args=(broker, asked.rate, asked.principals, asked.events_version, stop), daemon=True
+    )
     with Child("stream", arguments, folder / "stream.log") as stream:
         load.start()
         try:
             for number in range(WARM_UPS):
                 stream.require_alive()
-                provoke(broker, tables, checkpoint, f"User:warm-up-{number}")
+                provoke(broker, tables, checkpoint, f"User:warm-up-{number}", asked.events_version)
             found = []
             for trial in range(asked.trials):
                 stream.require_alive()
-                found.append(provoke(broker, tables, checkpoint, f"User:over-{trial}"))
+                found.append(provoke(broker, tables, checkpoint, f"User:over-{trial}", asked.events_version))
             ends, committed = progress.ends(), progress.committed() or {}
         finally:
             stop.set()
@@ -98,7 +103,7 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {"p50_s": round(cut[49], 2), "p99_s": round(cut[98], 2), "max_s": round(max(seconds), 2)}
 
 
-def steady(broker: LocalBroker, rate: int, principals: int, stop: threading.Event) -> None:
+def steady(broker: LocalBroker, rate: int, principals: int, version: int, stop: threading.Event) -> None:
     """Write events of long-lived PIDs at a steady rate."""
     producer = Producer({**broker.admin_config(), "linger.ms": 20, "queue.buffering.max.messages": 2_000_000})
     random, begin, written = np.random.default_rng(1), time.monotonic(), 0
@@ -106,9 +111,7 @@ def steady(broker: LocalBroker, rate: int, principals: int, stop: threading.Even
         due = int((time.monotonic() - begin) * rate) - written
         owners, pids = random.integers(0, principals, due), random.integers(0, PIDS_EACH, due)
         now_ms = time.time_ns() // 1_000_000
-        for owner, number in zip(owners.tolist(), pids.tolist(), strict=True):
-            name = f"User:app-{owner}"
-            value = f'{{"timestamp_ms":{now_ms},"principal":"{name}","producer_id":{owner * PIDS_EACH + number}}}'
+        for name, value, _ in round_records(owners, owners * PIDS_EACH + pids, np.full(due, now_ms), version):
             producer.produce(PRODUCE_EVENTS, value, name)
         written += due
         producer.poll(0)
@@ -129,13 +132,13 @@ class Taken:
         return self.wait_s + self.batch_s + self.read_s
 
 
-def provoke(broker: LocalBroker, tables: str, checkpoint: Path, principal: str) -> Taken:
+def provoke(broker: LocalBroker, tables: str, checkpoint: Path, principal: str, version: int) -> Taken:
     """Send a principal's quota and two more at a moment of its own, and wait until its decision is found."""
     time.sleep(float(np.random.default_rng().uniform(0, 2)))
     producer = Producer({**broker.admin_config(), "linger.ms": 0})
     first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
-    for number in range(QUOTA + 2):
-        value = f'{{"timestamp_ms":{now_ms},"principal":"{principal}","producer_id":{first + number}}}'
+    pids, times = list(range(first, first + QUOTA + 2)), [now_ms] * (QUOTA + 2)
+    for value, _ in values_of(principal, "c", pids, times, version):
         producer.produce(PRODUCE_EVENTS, value, principal)
     producer.flush(30)
     # By the clock of the file system, as the batch's own times are.

@@ -16,6 +16,8 @@ from pathlib import Path
 import bench_kit as kit
 import core
 import pyspark
+from loads import BenchError
+from rounds import spread
 
 from broker.jars.java import find_java
 from broker.process import run_to_end
@@ -63,7 +65,7 @@ def theirs(cases: list[tuple[int, int]]) -> Timed:
     lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     if code or len(lines) != len(cases):
         msg = f"{PEER.name} ended with exit code {code}: {told.strip()[-400:]}. It needs a JDK, not only a JRE"
-        raise kit.BenchError(msg)
+        raise BenchError(msg)
     return {(line["size"], line["layers"]): (line["lookup_ns"], line["admit_ns"]) for line in lines}
 
 
@@ -72,9 +74,9 @@ def compared(rounds: list[tuple[Timed, Timed]], case: tuple[int, int]) -> dict[s
     figures = {}
     for place, name in enumerate(("lookup", "admit")):
         pairs = [(mine[case][place], other[case][place]) for mine, other in rounds]
-        figures[f"{name}_ns"] = kit.spread(mine for mine, _ in pairs)
-        figures[f"{name}_theirs_ns"] = kit.spread(other for _, other in pairs)
-        figures[f"{name}_ratio"] = kit.spread(mine / other for mine, other in pairs)
+        figures[f"{name}_ns"] = spread(mine for mine, _ in pairs)
+        figures[f"{name}_theirs_ns"] = spread(other for _, other in pairs)
+        figures[f"{name}_ratio"] = spread(mine / other for mine, other in pairs)
     return figures
 
 
@@ -91,7 +93,7 @@ def collections_jar() -> Path:
         found = sorted(JARS.glob(name))
         if not found:
             msg = f"ivy could not fetch {name} into {JARS}: {told.strip()[-400:]}. Check the network or proxy"
-            raise kit.BenchError(msg)
+            raise BenchError(msg)
     return found[-1]
 
 

@@ -3,7 +3,7 @@
 import argparse
 
 import bench_kit as kit
-from peers import PEERS
+from peers import PEERS, start
 
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
@@ -11,9 +11,10 @@ from streaming.pipeline import StreamOptions
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--variant", choices=list(PEERS), required=True)
+    parser.add_argument("--variant", choices=PEERS, required=True)
     for name in ("bootstrap-servers", "topic", "tables", "checkpoint", "trigger"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--events-version", type=int, required=True)
     asked = parser.parse_args()
     options = StreamOptions(
         topic=asked.topic,
@@ -23,7 +24,7 @@ def main() -> None:
         trigger=asked.trigger,
         config=QuotaConfig(),
     )
-    PEERS[asked.variant](kit.session(), options).awaitTermination()
+    start(asked.variant, kit.session(), options, asked.events_version).awaitTermination()
 
 
 if __name__ == "__main__":

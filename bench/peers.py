@@ -38,29 +38,35 @@ from streaming.pipeline import (
 from streaming.triggers import AVAILABLE_NOW
 from wire.packed_events import unpack
 
-EVENT = "timestamp_ms BIGINT, principal STRING, producer_id BIGINT, client_id STRING"
+RECORDS = {
+    1: "timestamp_ms BIGINT, principal STRING, producer_id BIGINT",
+    2: "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>",
+}
+"""What peers need of a record, by its version."""
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
 KAFKA_DEFAULTS = {"kafka.max.poll.records": "500", "kafka.fetch.max.wait.ms": "500"}
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
-def source_only(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The roofline: Kafka's records to nowhere, read as Spark reads them if nobody sets anything."""
-    return source_tuned(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
-
-
-def source_tuned(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The same, read as the job and its peers read them."""
+def source(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """The roofline: Kafka's records to nowhere, read as the job and its peers read them."""
     records = read_records(spark, options)
     writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
-def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+def source_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+    """The same, read as Spark reads them if nobody sets anything: slower."""
+    return source(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
+
+
+def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
     """Exact, in the JVM: Spark's own deduplication of (principal, PID) within the window, then a count per window."""
     window = f"{options.config.window_seconds} seconds"
     unseen = (
-        _decoded(spark, options).withWatermark("at", window).dropDuplicatesWithinWatermark(["principal", "producer_id"])
+        decoded(spark, options, version)
+        .withWatermark("at", window)
+        .dropDuplicatesWithinWatermark(["principal", "producer_id"])
     )
 
     def commit(batch: DataFrame, batch_id: int) -> None:
@@ -74,11 +80,11 @@ def dedup(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     return _started(unseen, options, commit)
 
 
-def approximate(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
+def approximate(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
     """HyperLogLog in the JVM: distinct PIDs per principal and window; knows no PID, so it can admit none."""
     window = f"{options.config.window_seconds} seconds"
     counted = (
-        _decoded(spark, options)
+        decoded(spark, options, version)
         .withWatermark("at", window)
         .groupBy("principal", fn.window("at", window))
         .agg(fn.approx_count_distinct("producer_id").alias("new_pids"), fn.max("at").alias("newest"))
@@ -144,10 +150,20 @@ def _remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState
     yield pd.DataFrame({"principal": [key[0]], "new_pids": [len(seen) - before], "newest_ms": [newest]})
 
 
-def _decoded(spark: SparkSession, options: StreamOptions) -> DataFrame:
-    records = read_records(spark, options)
-    events = records.select(fn.from_json(fn.col("value").cast("STRING"), EVENT).alias("event")).select("event.*")
-    return events.withColumn("at", fn.timestamp_millis("timestamp_ms"))
+def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
+    """Return the events of a topic whose records are all of one version: principal, producer id, and when.
+
+    No more fields are parsed than are used, and no rows made for version 1, whose records are events.
+    """
+    value = fn.col("value").cast("STRING")
+    records = read_records(spark, options).select(fn.from_json(value, RECORDS[version]).alias("event"))
+    events = records.select("event.*")
+    if version == 1:
+        return events.withColumn("at", fn.timestamp_millis("timestamp_ms"))
+    each = events.select(
+        "principal", "timestamp_ms", "after_ms", fn.posexplode("producer_ids").alias("index", "producer_id")
+    )
+    return each.selectExpr("principal", "producer_id", "timestamp_millis(timestamp_ms + after_ms[index]) AS at")
 
 
 def _writer(options: StreamOptions, name: str) -> "WriteCounts":
@@ -192,12 +208,14 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
     return {"principal": row["principal"], "refused_pids": row["new_pids"], **times}
 
 
-PEERS = {
-    "source": source_only,
-    "source-tuned": source_tuned,
-    "dedup": dedup,
-    "approximate": approximate,
-    "set": exact_set,
-    "tws": with_state,
-}
-"""By the names that `bench/throughput.py` and `bench/peer_stream.py` know them by."""
+DECODING = {"dedup": dedup, "approximate": approximate}
+OTHERS = {"source": source, "source-default": source_default, "set": exact_set, "tws": with_state}
+PEERS = (*DECODING, *OTHERS)
+"""The names that `bench/throughput.py` and `bench/peer_stream.py` know them by."""
+
+
+def start(name: str, spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
+    """Start a peer on a topic whose records are all of one version."""
+    if name in DECODING:
+        return DECODING[name](spark, options, version)
+    return OTHERS[name](spark, options)

@@ -14,17 +14,21 @@ from pathlib import Path
 import bench_kit as kit
 import numpy as np
 from confluent_kafka import Producer
+from loads import BenchError, round_records
+from rounds import Run
 
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from wire.event_record import EVENTS_VERSION
 
 JOB_ARGUMENTS = {
     "job": (),
     "job-each": ("--state-buckets", "0"),
     "job-delta-spark": ("--sink", "delta-spark"),
 }
-SLICE_S = 0.02
+SLICE_S = 0.1
+"""Of one of the tap's rounds, whose events of a principal are one record."""
 FLUSH_S = 60
 
 
@@ -36,11 +40,13 @@ class Place:
         broker: The broker.
         topic: Topic of events.
         folder: Its tables, checkpoint and log are below.
+        version: Of the records.
     """
 
     broker: LocalBroker
     topic: str
     folder: Path
+    version: int = EVENTS_VERSION
 
     @property
     def tables(self) -> str:
@@ -62,7 +68,8 @@ class Place:
         common += ["--checkpoint", str(self.checkpoint), "--trigger", trigger]
         if variant in JOB_ARGUMENTS:
             return ["-m", "jobs.stream", *common, "--learn-seconds", "0", *JOB_ARGUMENTS[variant], *more]
-        return [str(kit.BENCH / "peer_stream.py"), "--variant", variant, *common, *more]
+        of_peer = ("--events-version", str(self.version))
+        return [str(kit.BENCH / "peer_stream.py"), "--variant", variant, *of_peer, *common, *more]
 
 
 @dataclass(frozen=True)
@@ -97,13 +104,13 @@ def finished_batches(checkpoint: Path, topic: str) -> list[Batch]:
     return found
 
 
-def run_of(batches: Sequence[Batch]) -> kit.Run:
+def run_of(batches: Sequence[Batch], events_per_record: float) -> Run:
     """Return how fast the batches after the first were."""
     if len(batches) < 2:
         msg = f"{len(batches)} batches say nothing, since everything warms up in the first: give more events"
-        raise kit.BenchError(msg)
-    events = batches[-1].end_offset - batches[0].end_offset
-    return kit.Run(events, sum(each.end_s - each.begin_s for each in batches[1:]), 0, len(batches) - 1)
+        raise BenchError(msg)
+    events = round((batches[-1].end_offset - batches[0].end_offset) * events_per_record)
+    return Run(events, sum(each.end_s - each.begin_s for each in batches[1:]), 0, len(batches) - 1)
 
 
 class Traffic:
@@ -112,10 +119,11 @@ class Traffic:
     Attributes:
         rate: Events per second.
         written: Events so far.
+        records: That hold them.
     """
 
     def __init__(self, place: Place, principals: int, pids_each: int, rate: float = 0) -> None:
-        self.rate, self.written = rate, 0
+        self.rate, self.written, self.records = rate, 0, 0
         self._place, self._principals, self._pids_each = place, principals, pids_each
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -139,16 +147,15 @@ class Traffic:
             owners = random.integers(0, self._principals, size)
             pids = owners * self._pids_each + random.integers(0, self._pids_each, size)
             now_ms = time.time_ns() // 1_000_000
-            for owner, pid in zip(owners.tolist(), pids.tolist(), strict=True):
-                name = f"User:app-{owner}"
-                value = f'{{"timestamp_ms":{now_ms},"principal":"{name}","producer_id":{pid}}}'
+            for name, value, events in round_records(owners, pids, np.full(size, now_ms), self._place.version):
                 try:
                     producer.produce(self._place.topic, value, name)
                 except BufferError:
                     # The brokers are this far behind: the rate is not reached, which whoever asked for it sees.
                     producer.poll(1)
                 else:
-                    self.written += 1
+                    self.written += events
+                    self.records += 1
             producer.poll(0)
         producer.flush(FLUSH_S)
 

@@ -1,38 +1,45 @@
 """Runs the benchmarks, keeps what they found in `bench/results/<date>.json`, and writes `docs/performance.md` from it.
 
-    .venv/bin/python bench/report.py                            # what `make bench` runs, within 20 minutes
     .venv/bin/python bench/report.py --full                     # what `make bench-full` runs, within 2 hours
-    .venv/bin/python bench/report.py --parts latency,core       # some of it; the day's other parts stay as they are
+    .venv/bin/python bench/report.py                            # what `make bench` runs, within 20 minutes: dist/bench
+    .venv/bin/python bench/report.py --full --parts latency,core    # some of it; other parts stay as they were measured
     .venv/bin/python bench/report.py --render-only              # only the page and its plots, from the newest results
 
-Each part runs scripts of this folder as processes of their own. Kept are their commands, the day, and the JSON of their
-last lines.
+Each part runs scripts of this folder as processes of their own, and is ended when its time is up. One that fails leaves
+the others' results as they are. Kept are the commands, the day, and the JSON of their last lines.
 """
 
 import argparse
 import json
+import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import bench_kit as kit
+import old_results
 from headline import headline
+from loads import BenchError
 from page import page
 
 from broker.process import reading
 
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
+QUICK = kit.BENCH.parent / "dist" / "bench"
+"""Where a quick run goes: the page in `docs/` stays that of the last full one."""
+CLEAN_UP_S = 60
 
 Command = tuple[str, ...]
-_PEERS = "source,source-tuned,job,job-each,dedup,approximate,set,tws"
-_MAIN = "source,source-tuned,job,dedup,set,tws"
-"""What the targets at other sizes are about."""
-_FLOOD = ("throughput.py", "--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
+_MAIN = "source,job,dedup,set,tws"
+"""What the targets are about."""
+_OTHERS = "job,job-each,job-delta-spark,approximate"
+_FLOOD = ("--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
 
 @dataclass(frozen=True)
@@ -42,15 +49,19 @@ class Part:
     Attributes:
         quick: Commands of `make bench`; none where it leaves the part out.
         full: Commands of `make bench-full`.
+        quick_minutes: After which `make bench` ends them.
+        full_minutes: The same of `make bench-full`.
     """
 
     quick: tuple[Command, ...]
     full: tuple[Command, ...]
+    quick_minutes: float
+    full_minutes: float
 
 
-def _throughput(principals: str, events: int, batch: int, rounds: int, variants: str = _PEERS) -> Command:
-    sizes = ("--principals", principals, "--events", str(events), "--batch", str(batch))
-    return ("throughput.py", *sizes, "--rounds", str(rounds), "--variants", variants)
+def _throughput(principals: str, events: int, variants: str = _MAIN, *more: str) -> Command:
+    sizes = ("--principals", principals, "--events", str(events), "--batch", str(events // 4))
+    return ("throughput.py", *sizes, "--variants", variants, *more)
 
 
 def _latency(rate: int, principals: int, sink: str, trials: int = 30) -> Command:
@@ -58,94 +69,163 @@ def _latency(rate: int, principals: int, sink: str, trials: int = 30) -> Command
     return ("latency.py", *of_load, "--sink", sink, "--trials", str(trials))
 
 
-def _sustained(trigger_s: int, principals: int) -> Command:
+def _sustained(trigger_s: int, principals: int, first_rate: int) -> Command:
     of_stream = ("--trigger-seconds", str(trigger_s), "--principals", str(principals))
-    search = ("--first-rate", "100000", "--steps", "2", "--trial-seconds", str(20 + 2 * trigger_s))
-    return ("sustained.py", *of_stream, *search, "--confirm-seconds", "300")
+    search = ("--first-rate", str(first_rate), "--steps", "2", "--trial-seconds", str(20 + 2 * trigger_s))
+    return ("sustained.py", *of_stream, *search, "--confirm-seconds", "90")
 
 
 PARTS = {
     "throughput": Part(
-        (_throughput("2000", 1_000_000, 250_000, 3),),
+        (_throughput("2000", 1_000_000, "source,job,dedup"),),
         (
-            _throughput("2000", 2_000_000, 500_000, 3),
-            _throughput("20,200", 1_000_000, 250_000, 2, _MAIN),
-            _throughput("20000", 750_000, 250_000, 2, _MAIN),
+            _throughput("2000", 2_000_000),
+            _throughput("20,200", 1_000_000),
+            _throughput("20000", 1_000_000),
+            _throughput("2000", 1_000_000, "source,source-default,job,dedup", "--per-record", "1"),
+            _throughput("2000", 1_000_000, _OTHERS),
         ),
+        5,
+        38,
     ),
-    "flood": Part((_FLOOD,), (_FLOOD,)),
+    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 6),
     "latency": Part(
-        (_latency(5_000, 200, "deltalake"),),
-        tuple(
-            _latency(rate, principals, sink, trials)
-            for rate, principals, trials in ((5_000, 200, 30), (20_000, 200, 30), (5_000, 2_000, 20))
-            for sink in ("deltalake", "delta-spark")
+        (_latency(5_000, 200, "deltalake", 20),),
+        (
+            _latency(5_000, 200, "deltalake"),
+            _latency(20_000, 200, "deltalake"),
+            _latency(5_000, 2_000, "deltalake"),
+            _latency(5_000, 200, "delta-spark", 20),
         ),
+        3,
+        11,
     ),
-    "sustained": Part((), tuple(_sustained(trigger_s, each) for trigger_s in (1, 5) for each in (200, 2000))),
+    "sustained": Part(
+        (), tuple(_sustained(trigger_s, each, 200_000) for trigger_s in (1, 5) for each in (200, 2000)), 0, 38
+    ),
     "state": Part(
         (("state_size.py", "--batches", "50", "--variants", "job"),),
         (
-            ("state_size.py", "--variants", "job"),
-            ("state_size.py", "--variants", "job-each", "--batches", "50"),
+            ("state_size.py", "--batches", "400", "--variants", "job"),
+            ("state_size.py", "--batches", "50", "--variants", "job-each"),
         ),
+        2,
+        6,
     ),
-    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py",),)),
-    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),)),
-    "cost": Part((), (("cost.py", "--batches", "25000,250000"),)),
-    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),)),
+    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 3),
+    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 7),
+    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
+    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 6),
 }
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all parts at full size")
     parser.add_argument("--parts", help=f"some of {','.join(PARTS)}; all by default")
     parser.add_argument("--render-only", action="store_true")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--docs", type=Path, default=DOCS)
+    parser.add_argument("--results", type=Path, help=f"{RESULTS}; of a quick run {QUICK}")
+    parser.add_argument("--docs", type=Path, help=f"{DOCS}; of a quick run {QUICK}")
     asked = parser.parse_args()
+    is_quick = not (asked.full or asked.render_only)
+    results, docs = asked.results or (QUICK if is_quick else RESULTS), asked.docs or (QUICK if is_quick else DOCS)
+    known = max(results.glob("*.json"), default=None)
+    failures: dict[str, str] = {}
     if asked.render_only:
-        file = max(asked.results.glob("*.json"))
-        result = json.loads(file.read_text(encoding="utf-8"))
+        file = known
     else:
         today = f"{datetime.now(timezone.utc):%Y-%m-%d}"
-        file = asked.results / f"{today}.json"
-        result = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        for name in asked.parts.split(",") if asked.parts else PARTS:
-            part = PARTS[name]
-            commands = part.full if asked.full else part.quick
-            if commands:
-                # Written after each part: an hour's work does not depend on the last minute.
-                result = merged(result, name, [measured(each, today) for each in commands], kit.machine(), today)
-                write(file, result)
-    if not result:
-        msg = f"bench/report.py without --full measures nothing of {asked.parts}: add --full"
-        raise kit.BenchError(msg)
-    render(result, asked.docs, file.name)
+        file = results / f"{today}.json"
+        names = asked.parts.split(",") if asked.parts else list(PARTS)
+        print("\n".join(plan(names, full=asked.full)), flush=True)
+        failures = measure(names, file, {} if known is None else old_results.read(known), today, full=asked.full)
+    if file is None or not file.exists():
+        msg = f"{results} has no results: {failures or 'nothing was measured'}"
+        raise BenchError(msg)
+    found = old_results.read(file)
+    # Today's numbers, of results of any day.
+    render(found | headline(found["parts"]), docs, file.name)
+    for command, reason in failures.items():
+        print(f"{command} failed: {reason}", file=sys.stderr)
+    return 1 if failures else 0
 
 
-def measured(command: Command, date: str) -> dict[str, Any]:
-    """Run one script, show what it says, and return the JSON of its last line."""
-    shown = " ".join(("bench/" + command[0], *command[1:]))
-    print(f"== {shown}", flush=True)
+def plan(names: Iterable[str], *, full: bool) -> list[str]:
+    """Return what will be run, and how long it may take at most."""
+    found = [(name, _commands(name, full=full), _minutes(name, full=full)) for name in names]
+    total = sum(minutes for _, commands, minutes in found if commands)
+    lines = [f"{name:12} {minutes:>4g} min at most, {len(runs)} runs" for name, runs, minutes in found if runs]
+    return [*lines, f"{'all':12} {total:>4g} min at most; leave the machine alone meanwhile"]
+
+
+def measure(names: Iterable[str], file: Path, before: Mapping[str, Any], today: str, *, full: bool) -> dict[str, str]:
+    """Run some parts, and return which commands failed, and why: what was known of them stays.
+
+    The file is written after each part: an hour's work does not depend on the last minute.
+    """
+    result, failures = dict(before), {}
+    for name in names:
+        runs, known = [], {run["command"]: run for run in result.get("parts", {}).get(name, [])}
+        give_up_at = time.monotonic() + _minutes(name, full=full) * 60
+        for command in _commands(name, full=full):
+            try:
+                runs.append(measured(command, today, give_up_at - time.monotonic()))
+            except BenchError as error:
+                failures[shown(command)] = str(error)
+                runs += [known[each] for each in [shown(command)] if each in known]
+        if runs:
+            result = merged(result, name, runs, kit.machine(), today)
+            write(file, result)
+    return failures
+
+
+def shown(command: Command) -> str:
+    """Return a command as the page shows it."""
+    return " ".join(("bench/" + command[0], *command[1:]))
+
+
+def _commands(name: str, *, full: bool) -> tuple[Command, ...]:
+    return PARTS[name].full if full else PARTS[name].quick
+
+
+def _minutes(name: str, *, full: bool) -> float:
+    return PARTS[name].full_minutes if full else PARTS[name].quick_minutes
+
+
+def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
+    """Run one script, show what it says, and return the JSON of its last line.
+
+    Raises:
+        BenchError: If it fails, or takes longer.
+    """
+    if limit_s <= 0:
+        msg = "the time of its part was up"
+        raise BenchError(msg)
+    print(f"== {shown(command)}", flush=True)
     begin, last = time.monotonic(), ""
     with reading([sys.executable, str(kit.BENCH / command[0]), *command[1:]]) as process:
+        # As Ctrl-C does: brokers end and folders are removed.
+        timers = [threading.Timer(limit_s, process.send_signal, [signal.SIGINT])]
+        timers.append(threading.Timer(limit_s + CLEAN_UP_S, process.kill))
+        for timer in timers:
+            timer.start()
         for line in process.stdout or ():
             if line.startswith("{"):
                 last = line
             else:
                 print(line, end="", flush=True)
         code = process.wait()
+        for timer in timers:
+            timer.cancel()
+    took_s = time.monotonic() - begin
     if code or not last:
-        msg = f"{shown} ended with exit code {code}: see above"
-        raise kit.BenchError(msg)
-    took_s = round(time.monotonic() - begin)
-    return {"command": shown, "date": date, "took_s": took_s, "result": json.loads(last)}
+        msg = "the time of its part was up" if took_s >= limit_s else f"it ended with exit code {code}, see above"
+        raise BenchError(msg)
+    return {"command": shown(command), "date": date, "took_s": round(took_s), "result": json.loads(last)}
 
 
 def merged(
-    before: dict[str, Any], name: str, runs: Sequence[dict[str, Any]], machine: dict[str, Any], date: str
+    before: Mapping[str, Any], name: str, runs: Sequence[dict[str, Any]], machine: dict[str, Any], date: str
 ) -> dict[str, Any]:
     """Return results with one part replaced, and the top-level numbers as they follow from all parts."""
     known = before.get("parts", {})
@@ -171,4 +251,4 @@ def render(result: dict[str, Any], docs: Path, source: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

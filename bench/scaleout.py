@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import bench_kit as kit
 import pyspark
+from loads import BenchError, Content, Load, loaded_broker
 from process_kit import Place, finished_batches, python_path, run_of
+from rounds import Run, ratios, spread
 
 from broker.local.local_broker import LocalBroker
 from broker.process import end, run_to_end, start_watched
@@ -42,13 +43,14 @@ def main() -> None:
     parser.add_argument("--principals", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--per-record", type=int, default=20, help="events, on average; 1: version 1 of the records")
     parser.add_argument("--variant", default="job")
     asked = parser.parse_args()
-    load = kit.Load(asked.events, asked.principals)
-    runs: dict[str, list[kit.Run]] = {"1 worker": [], "2 workers": []}
+    load = Load(asked.events, asked.principals, per_record=asked.per_record)
+    runs: dict[str, list[Run]] = {"1 worker": [], "2 workers": []}
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-scaleout-") as folder,
-        kit.loaded_broker(Path(folder), load) as broker,
+        loaded_broker(Path(folder), load) as (broker, content),
         python_path(),
     ):
         os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
@@ -56,23 +58,25 @@ def main() -> None:
             for workers, name in enumerate(runs, start=1):
                 place = Path(folder, f"{number}-{workers}")
                 place.mkdir()
-                runs[name].append(run(place, broker, load, workers, asked))
+                runs[name].append(run(place, broker, load, content, workers, asked))
                 print(f"  {name:12} {runs[name][-1].rate:>10,.0f} events/s", flush=True)
-    speedup = kit.ratios(runs, "2 workers", "1 worker")
-    rates = {name: kit.spread(each.rate for each in found) for name, found in runs.items()}
+    speedup = ratios(runs, "2 workers", "1 worker")
+    rates = {name: spread(each.rate for each in found) for name, found in runs.items()}
     print(json.dumps(vars(asked) | {"speedup": speedup, "events_per_second": rates}))
 
 
-def run(folder: Path, broker: LocalBroker, load: kit.Load, workers: int, asked: argparse.Namespace) -> kit.Run:
+def run(
+    folder: Path, broker: LocalBroker, load: Load, content: Content, workers: int, asked: argparse.Namespace
+) -> Run:
     """Run the job over the load on a fresh cluster."""
     place = Place(broker, load.topic, folder)
     with cluster(folder, workers) as master:
-        more = ("--master", master, "--max-offsets-per-trigger", str(asked.batch))
+        more = ("--master", master, "--max-offsets-per-trigger", str(round(asked.batch / content.events_per_record)))
         code, told = run_to_end([sys.executable, *place.arguments(asked.variant, "available-now", *more)], RUN_S)
     if code:
         msg = f"the job on {workers} workers ended with exit code {code}: {told.strip()[-600:]}"
-        raise kit.BenchError(msg)
-    return run_of(finished_batches(place.checkpoint, place.topic))
+        raise BenchError(msg)
+    return run_of(finished_batches(place.checkpoint, place.topic), content.events_per_record)
 
 
 @contextmanager
@@ -116,7 +120,7 @@ def said(log: Path, pattern: str) -> str:
     while not (found := re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))):
         if time.monotonic() > give_up_at:
             msg = f"{log} did not say {pattern!r} within {START_S:.0f} s"
-            raise kit.BenchError(msg)
+            raise BenchError(msg)
         time.sleep(0.2)
     return found[1]
 

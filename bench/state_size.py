@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import bench_kit as kit
+from loads import Load, loaded_broker
 from pyspark.sql import SparkSession
+from rounds import spread
 
 from quota.config import QuotaConfig
 from quota.limits import Limit
@@ -100,11 +102,14 @@ def bloom_optimum_bytes(pids: int, false_positive_rate: float) -> float:
 
 def stream_sizes(asked: argparse.Namespace) -> dict[str, Any]:
     """Run the job in many small batches, and return what its checkpoint came to."""
-    load = kit.Load(asked.batches * asked.events_per_batch, asked.principals)
+    load = Load(asked.batches * asked.events_per_batch, asked.principals)
     spark, found = kit.session(), {}
-    with tempfile.TemporaryDirectory(prefix="pid-quota-state-") as root, kit.loaded_broker(Path(root), load) as broker:
+    with (
+        tempfile.TemporaryDirectory(prefix="pid-quota-state-") as root,
+        loaded_broker(Path(root), load) as (broker, content),
+    ):
         for name in asked.variants.split(","):
-            options = kit.options(broker, load, Path(root, name), asked.events_per_batch, **VARIANTS[name])
+            options = kit.options(broker, load, content, Path(root, name), asked.events_per_batch, **VARIANTS[name])
             set_quota(options.tables, QuotaEntry(None, kit.QUOTA, datetime.now(timezone.utc), "bench"))
             found[name] = stream_size(spark, options)
             print(f"  {name}: {found[name]}", flush=True)
@@ -125,7 +130,7 @@ def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[st
     written = written_by_version(checkpoint / "state")
     return {
         "batches": done,
-        "state_written_per_batch_bytes": kit.spread(written),
+        "state_written_per_batch_bytes": spread(written),
         "state_bytes": kit.folder_bytes(checkpoint / "state"),
         "checkpoint_bytes": kit.folder_bytes(checkpoint),
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),

@@ -19,13 +19,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import bench_kit as kit
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from loads import PARTITIONS, BenchError
 from process_kit import Batch, Place, Traffic, finished_batches, python_path
 
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
+from wire.event_record import EVENTS_VERSION
 
 PIDS_EACH = 5
 START_S = 600.0
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--variants", default="job,dedup")
     parser.add_argument("--first-rate", type=int, default=10_000, help="events per second to begin with")
     parser.add_argument("--highest-rate", type=int, default=320_000, help="about what the load itself can do")
+    parser.add_argument("--events-version", type=int, default=EVENTS_VERSION, help="of the records")
     parser.add_argument("--steps", type=int, default=3, help="of bisection")
     parser.add_argument("--trial-seconds", type=float, default=40)
     parser.add_argument("--confirm-seconds", type=float, default=120)
@@ -69,8 +71,8 @@ def main() -> None:
         admin = AdminClient(broker.admin_config())
         for name in asked.variants.split(","):
             topic = f"bench-{name}"
-            admin.create_topics([NewTopic(topic, kit.PARTITIONS, 1)])[topic].result()
-            place = Place(broker, topic, Path(folder, name))
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
+            place = Place(broker, topic, Path(folder, name), asked.events_version)
             place.folder.mkdir()
             found[name] = sustained(place, name, asked)
     ratios = {f"{name}/dedup": ratio(found, name, "dedup") for name in found if name != "dedup" and "dedup" in found}
@@ -143,7 +145,9 @@ class Watched:
         return finished_batches(self._place.checkpoint, self._place.topic)
 
     def _behind(self, batches: Sequence[Batch]) -> int:
-        return self._traffic.written - batches[-1].end_offset if batches else self._traffic.written
+        """Return the events of the records that were not read yet, as many as such records have on average."""
+        behind = self._traffic.records - (batches[-1].end_offset if batches else 0)
+        return round(behind * self._traffic.written / max(self._traffic.records, 1))
 
     def _wait(self, holds: Callable[[], bool], limit_s: float) -> None:
         give_up_at = time.monotonic() + limit_s
@@ -152,7 +156,7 @@ class Watched:
             if time.monotonic() > give_up_at:
                 log = self._place.log.read_text(encoding="utf-8", errors="replace").strip()[-400:]
                 msg = f"the stream did not get there within {limit_s:.0f} s; its log ends so: {log}"
-                raise kit.BenchError(msg)
+                raise BenchError(msg)
             time.sleep(SAMPLE_S)
 
 

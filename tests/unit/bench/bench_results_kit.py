@@ -24,14 +24,19 @@ def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
         "principals": principals,
         "flood_pids": flood_pids,
         "batch": 250_000,
+        "version": 2,
+        "events_per_record": 20.5,
+        "bytes_per_event": 18.1,
+        "disturbed_rounds": 1,
         "variants": {"job": variant(4000, 2000), "dedup": variant(2000, 100_000)},
         "ratios": {
             "job/source": spread(0.42, 0.4, 0.45),
-            "job/source-tuned": spread(0.33, 0.3, 0.35),
+            "job/source-default": spread(0.33, 0.3, 0.35),
             "job/dedup": spread(2.0 + flood_pids),
             "job/tws": spread(3.0),
             "job/set": spread(0.9),
         },
+        "cpu_ratios": {"job/dedup": spread(1.9)},
     }
 
 
@@ -81,5 +86,5 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
             speedup=spread(1.7, 1.6, 1.8), events_per_second={"1 worker": spread(10), "2 workers": spread(17)}
         ),
         "cost": run(runs=[cost], fits={"wall": fitted, "cpu": fitted}),
-        "guard": run(guard_roofline_ratio=spread(0.3)),
+        "guard": run(guard_vs_dedup=spread(1.3)) + run(guard_vs_dedup=spread(1.2)) + run(guard_vs_dedup=spread(1.5)),
     }

@@ -1,10 +1,19 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import old_results
+import pytest
 import report
 from headline import MEANINGS, headline, meets
+from loads import BenchError
 from page import NOT_MEASURED, page
 
 from tests.unit.bench.bench_results_kit import every_part, load, run
 
 ASKED_FOR = {
+    "events_per_second",
+    "bytes_per_event",
     "roofline_ratio",
     "vs_dedup",
     "vs_tws",
@@ -24,8 +33,9 @@ MACHINE = {"cpu": "a cpu", "cores": 2}
 
 def test_the_top_level_numbers_are_those_of_the_parts() -> None:
     assert headline(every_part()) == {
+        "events_per_second": 4000,
+        "bytes_per_event": 18.1,
         "roofline_ratio": 0.42,
-        "roofline_ratio_tuned": 0.33,
         "vs_dedup": 2.0,
         "vs_tws": 3.0,
         "vs_exact_set": 0.9,
@@ -39,7 +49,8 @@ def test_the_top_level_numbers_are_those_of_the_parts() -> None:
         "lookup_ns": 250.0,
         "admit_ns": 9000.0,
         "scaleout_speedup": 1.7,
-        "guard_roofline_ratio": 0.3,
+        "vs_default_source": 0.33,
+        "guard_vs_dedup": 1.3,
     }
 
 
@@ -65,8 +76,8 @@ def test_a_part_measured_later_joins_the_days_others() -> None:
 
 
 def test_targets_are_met_or_missed_or_unknown() -> None:
-    assert meets("roofline_ratio", 0.4) is True
-    assert meets("vs_dedup", 1.0) is False
+    assert meets("roofline_ratio", 0.45) is True
+    assert meets("vs_dedup", 1.4) is False
     assert meets("latency_p99_s", 3.1) is False
     assert meets("lookup_ns", 250.0) is None
     assert meets("scaleout_speedup", None) is None
@@ -78,17 +89,18 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
 
     text = page(result, "2026-01-01.json", ["throughput"])
 
-    assert (
-        "| `roofline_ratio` | the whole job's rate as a share of the bare Kafka source's | 0.42 | >= 0.4 | yes |"
-        in text
-    )
-    assert "| `vs_exact_set` | times as fast as an exact Python set per principal | 0.9 | > 1.0 | **no** |" in text
+    assert "a share of the bare Kafka source's, read as the job reads it | 0.42 | >= 0.45 | **no** |" in text
+    assert "| `vs_exact_set` | times as fast as an exact Python set per principal | 0.9 | >= 1.2 | **no** |" in text
     assert "| job | 4,000 (3,990 to 4,010) | 0.42 (0.40 to 0.45) |" in text
+    assert "| dedup | 2.00 | 1.90 | >= 1.5 | yes |" in text
+    assert "20.5 a record, 18.1 bytes each, 3 (1 of them disturbed by other load) rounds" in text
     assert "img/perf-throughput.svg" in text
     assert "img/perf-latency.svg" not in text
-    assert text.count("Measured on 2026-01-01.") == len(parts) - 1
+    assert text.count("Measured on 2026-01-01, in") == len(parts) - 1
     # Every part but the guard has a section, which begins with its command.
-    assert text.count("    .venv/bin/python bench/some.py --asked") == sum(map(len, parts.values())) - 1
+    assert text.count("    .venv/bin/python bench/some.py --asked") == sum(map(len, parts.values())) - len(
+        parts["guard"]
+    )
 
 
 def test_a_page_of_one_part_says_what_was_not_measured() -> None:
@@ -96,7 +108,7 @@ def test_a_page_of_one_part_says_what_was_not_measured() -> None:
 
     text = page(result, "2026-01-01.json")
 
-    assert text.count(NOT_MEASURED) == len(MEANINGS) - 5
+    assert text.count(NOT_MEASURED) == len(MEANINGS) - 7
     assert "Highest steady rate" not in text
 
 
@@ -104,3 +116,65 @@ def test_quick_and_full_measure_what_they_promise() -> None:
     assert all(part.full for part in report.PARTS.values())
     assert any("--principals 2000 --events 1000000" in " ".join(each) for each in report.PARTS["throughput"].quick)
     assert any("--principals 2000 --events 2000000" in " ".join(each) for each in report.PARTS["throughput"].full)
+    assert sum(part.full_minutes for part in report.PARTS.values()) < 120
+    assert sum(part.quick_minutes for part in report.PARTS.values()) <= 20
+
+
+def test_the_plan_says_how_long_it_may_take() -> None:
+    assert report.plan(["scaleout", "core"], full=False) == [
+        "core            2 min at most, 1 runs",
+        "all             2 min at most; leave the machine alone meanwhile",
+    ]
+
+
+def test_a_run_that_fails_keeps_what_was_known_of_it_and_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given a part of two commands, both measured yesterday
+    commands = (("first.py",), ("second.py",))
+    monkeypatch.setitem(report.PARTS, "core", report.Part((), commands, 0, 1))
+    monkeypatch.setattr(report.kit, "machine", lambda: MACHINE)
+    of_core = every_part()["core"][0]
+    known = [of_core | {"command": report.shown(each), "date": "2026-01-01"} for each in commands]
+    before = {"parts": {"core": known, "flood": run(loads=[load(20, flood_pids=1)])}}
+
+    # when one fails today
+    def fails_second(command: report.Command, date: str, limit_s: float) -> dict[str, Any]:
+        if command == commands[1]:
+            msg = "the time of its part was up"
+            raise BenchError(msg)
+        return of_core | {"command": report.shown(command), "date": date}
+
+    monkeypatch.setattr(report, "measured", fails_second)
+    failures = report.measure(["core"], tmp_path / "2026-01-02.json", before, "2026-01-02", full=True)
+
+    # then its figures are yesterday's
+    found = old_results.read(tmp_path / "2026-01-02.json")
+    assert failures == {"bench/second.py": "the time of its part was up"}
+    assert [each["date"] for each in found["parts"]["core"]] == ["2026-01-02", "2026-01-01"]
+    assert found["flood_throughput_ratio"] == 3.0
+
+
+def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(600)")
+    monkeypatch.setattr(report.kit, "BENCH", tmp_path)
+
+    with pytest.raises(BenchError, match="time of its part was up"):
+        report.measured(("slow.py",), "2026-01-01", 0.2)
+
+
+def test_results_of_old_days_are_read_by_todays_names(tmp_path: Path) -> None:
+    # given results of when `source` was the one that nobody had tuned
+    old = {"variants": {"source": 1, "source-tuned": 2, "job": 3}, "ratios": {"job/source": 4, "job/source-tuned": 5}}
+    file = tmp_path / "2026-01-01.json"
+    file.write_text(json.dumps({"parts": {"throughput": [{"result": {"loads": [old]}}]}}))
+
+    (found,) = old_results.read(file)["parts"]["throughput"]
+
+    assert found["result"]["loads"] == [
+        {
+            "variants": {"source-default": 1, "source": 2, "job": 3},
+            "ratios": {"job/source-default": 4, "job/source": 5},
+        }
+    ]
+    assert found["date"] == "2026-01-01"

@@ -1,0 +1,182 @@
+"""Loads of the benchmarks: events of principals by Zipf's law, as records that a tap would send, in a topic."""
+
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from broker.local.local_broker import LocalBroker
+from wire.event_record import EVENTS_VERSION, MAX_EVENTS, EventGroup, EventRecord
+from wire.records import ProduceEvent
+
+TOPIC = "bench-events"
+PARTITIONS = 4
+ZIPF = 1.1
+PIDS_EACH = 20
+HOUR_MS = 3_600_000
+LONGEST_ROUND = 100_000
+"""Events of one of the tap's rounds, at most."""
+FLOOD = -1
+"""Who makes the PIDs of a flood."""
+BROKER, ORDERS, ORDERS_PARTITIONS = 1, "orders", 12
+"""Where all events were appended."""
+
+
+class BenchError(Exception):
+    """A measurement that says nothing, and what to change."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Events of a benchmark: principals by Zipf's law, each with a few PIDs that come again and again.
+
+    Attributes:
+        events: How many.
+        principals: How many.
+        flood_pids: So many of the events are of one principal more, each with a PID of its own.
+        per_record: 1: an event a record, in version 1. Above: the tap's rounds are so long that a record has so many
+            events on average, if `LONGEST_ROUND` allows it; one of a large principal has more, of a small one fewer.
+        seed: Of the random numbers.
+    """
+
+    events: int
+    principals: int
+    flood_pids: int = 0
+    per_record: int = 1
+    seed: int = 1
+
+    @property
+    def topic(self) -> str:
+        """A topic that holds these events."""
+        return f"{TOPIC}-{self.events}-{self.principals}-{self.flood_pids}-{self.per_record}"
+
+    @property
+    def version(self) -> int:
+        """Of its records."""
+        return 1 if self.per_record == 1 else EVENTS_VERSION
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a topic holds.
+
+    Attributes:
+        events_before: By partition: the events before each offset, up to the end.
+        value_bytes: Of all records.
+    """
+
+    events_before: tuple[np.ndarray, ...]
+    value_bytes: int
+
+    def events_to(self, offsets: Mapping[str, int]) -> int:
+        """Return the events before some offsets, by partition."""
+        return sum(int(self.events_before[int(partition)][offset]) for partition, offset in offsets.items())
+
+    @property
+    def events_per_record(self) -> float:
+        """Of all records, on average."""
+        return self._events / sum(len(each) - 1 for each in self.events_before)
+
+    @property
+    def bytes_per_event(self) -> float:
+        """Of the records' values, uncompressed."""
+        return self.value_bytes / self._events
+
+    @property
+    def _events(self) -> int:
+        return sum(int(each[-1]) for each in self.events_before)
+
+
+@contextmanager
+def loaded_broker(folder: Path, load: Load) -> Iterator[tuple[LocalBroker, Content]]:
+    """A broker that holds the events of a load."""
+    with LocalBroker(folder / "kafka") as broker:
+        yield broker, fill(broker, load)
+
+
+def fill(broker: LocalBroker, load: Load) -> Content:
+    """Write a load's events, and return what its topic holds then."""
+    admin = AdminClient(broker.admin_config())
+    admin.create_topics([NewTopic(load.topic, PARTITIONS, 1)])[load.topic].result()
+    settings = {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
+    # One request at a time: a record's place tells how many events are before it.
+    producer = Producer(broker.admin_config() | settings | {"max.in.flight": 1})
+    sizes: list[list[int]] = [[0] for _ in range(PARTITIONS)]
+    value_bytes = 0
+    for number, (name, value, size) in enumerate(records_of(load)):
+        # Where librdkafka would put it, too.
+        partition = zlib.crc32(name.encode()) % PARTITIONS
+        producer.produce(load.topic, value, name, partition)
+        sizes[partition].append(size)
+        value_bytes += len(value)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(300):
+        msg = f"not all {load.events:,} events reached the broker within 300 s: is the disk full?"
+        raise BenchError(msg)
+    return Content(tuple(np.cumsum(each) for each in sizes), value_bytes)
+
+
+def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
+    """Yield a load's records: principal, value and number of events."""
+    random = np.random.default_rng(load.seed)
+    weights = 1 / np.arange(1, load.principals + 1) ** ZIPF
+    owners = random.choice(load.principals, load.events, p=weights / weights.sum())
+    pids = owners * PIDS_EACH + random.integers(0, PIDS_EACH, load.events)
+    if load.flood_pids:
+        flood = random.choice(load.events, load.flood_pids, replace=False)
+        owners[flood] = FLOOD
+        pids[flood] = 1_000_000_000 + np.arange(load.flood_pids)
+    times = time.time_ns() // 1_000_000 - HOUR_MS + np.arange(load.events) * 600_000 // load.events
+    size = round_size(owners, load.per_record)
+    for begin in range(0, load.events, size):
+        part = slice(begin, begin + size)
+        yield from round_records(owners[part], pids[part], times[part], load.version)
+
+
+def round_size(owners: np.ndarray, per_record: int) -> int:
+    """Return how many events a round needs, so that an owner has so many of them on average."""
+    size = LONGEST_ROUND if per_record == 1 else per_record
+    while size < min(LONGEST_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
+        size = min(size * 5 // 4 + 1, LONGEST_ROUND)
+    return size
+
+
+def round_records(
+    owners: np.ndarray, pids: np.ndarray, times: np.ndarray, version: int
+) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the records of a round, as a tap would: principal, value and number of events."""
+    order = np.arange(len(owners)) if version == 1 else np.argsort(owners, kind="stable")
+    cuts = order[1:] if version == 1 else np.flatnonzero(np.diff(owners[order])) + 1
+    for group in sorted(filter(len, np.split(order, cuts)), key=lambda each: int(each[0])):
+        owner = int(owners[group[0]])
+        name = "User:flood" if owner == FLOOD else f"User:app-{owner}"
+        for value, size in values_of(name, f"c{owner % 7}", pids[group].tolist(), times[group].tolist(), version):
+            yield name, value, size
+
+
+def values_of(
+    principal: str, client_id: str, pids: list[int], times: list[int], version: int
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the values of the records of a principal's events, with the number of events of each."""
+    most = 1 if version == 1 else MAX_EVENTS
+    for begin in range(0, len(pids), most):
+        part, at_ms = pids[begin : begin + most], times[begin : begin + most]
+        partitions = [pid % ORDERS_PARTITIONS for pid in part]
+        record: ProduceEvent | EventRecord
+        if len(part) == 1:
+            record = ProduceEvent(at_ms[0], principal, part[0], 0, BROKER, ORDERS, partitions[0], client_id)
+        else:
+            more: dict[str, Any] = {"broker_id": BROKER, "groups": [EventGroup(ORDERS, client_id)]}
+            after_ms = [each - at_ms[0] for each in at_ms]
+            record = EventRecord(EVENTS_VERSION, at_ms[0], principal, after_ms, part, **more, partitions=partitions)
+        yield msgspec.json.encode(record), len(part)

@@ -1,0 +1,128 @@
+"""What the machine did while something was measured: CPU time of ours, of others, and what the hypervisor took."""
+
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+SAMPLE_S = 0.5
+MOST_STEAL = 0.02
+MOST_OTHERS = 0.10
+"""Shares of all cores beyond which a measurement is disturbed."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Shares of the time of all cores.
+
+    Attributes:
+        steal: That the hypervisor gave to others.
+        others: That programs took which are neither this one nor started by it.
+        load: The machine's load average at the end, ours included.
+    """
+
+    steal: float = 0.0
+    others: float = 0.0
+    load: float = 0.0
+
+    @property
+    def disturbance(self) -> float:
+        """How much there is of what may be: a measurement above 1 is disturbed."""
+        return max(self.steal / MOST_STEAL, self.others / MOST_OTHERS)
+
+
+QUIET = Noise()
+
+
+@dataclass
+class Process:
+    """CPU time of a process, in ticks: when it was first seen, and last."""
+
+    first: int
+    last: int
+    is_spark: bool
+
+
+@dataclass
+class Meter:
+    """Measures the CPU time of this process and of all below it, until the context is left.
+
+    It looks at processes while they run: the time of a Python worker that Spark ends is lost to its parent, which
+    ignores SIGCHLD.
+    """
+
+    seen: dict[tuple[int, str], Process] = field(default_factory=dict)
+    noise: Noise = QUIET
+
+    def __enter__(self) -> "Meter":
+        self._stop, self._before = threading.Event(), machine_ticks()
+        self._scan(begin=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _e: BaseException | None, _t: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._scan()
+        busy, steal, total = (now - then for now, then in zip(machine_ticks(), self._before, strict=True))
+        ours, total = sum(each.last - each.first for each in self.seen.values()), max(total, 1)
+        shares = (round(steal / total, 4), round(max(busy - ours, 0) / total, 4))
+        self.noise = Noise(*shares, round(os.getloadavg()[0], 2))
+
+    @property
+    def spark_seconds(self) -> float:
+        """CPU time of the JVM that this process has started for Spark, and of all below it."""
+        return sum(each.last - each.first for each in self.seen.values() if each.is_spark) / TICKS_PER_S
+
+    def _sample(self) -> None:
+        while not self._stop.wait(SAMPLE_S):
+            self._scan()
+
+    def _scan(self, *, begin: bool = False) -> None:
+        stats = process_stats()
+        ours = below({os.getpid()}, stats)
+        spark = below({pid for pid in ours if stats[pid][0] == os.getpid() and "SparkSubmit" in command(pid)}, stats)
+        for pid in ours:
+            _, born, ticks = stats[pid]
+            known = self.seen.setdefault((pid, born), Process(ticks if begin else 0, ticks, pid in spark))
+            known.last = ticks
+
+
+def process_stats() -> dict[int, tuple[int, str, int]]:
+    """Return of each process its parent, when it began, and its own CPU time in ticks."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(entry.name)] = (int(fields[1]), fields[19], int(fields[11]) + int(fields[12]))
+    return found
+
+
+def below(roots: set[int], stats: dict[int, tuple[int, str, int]]) -> set[int]:
+    """Return some processes and all that descend from them."""
+    found = roots & set(stats)
+    while more := {pid for pid, (parent, *_) in stats.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def command(pid: int) -> str:
+    """Return a process's command line, empty if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def machine_ticks() -> tuple[int, int, int]:
+    """Return the machine's time in ticks since it began: busy, stolen, all."""
+    user, nice, system, idle, iowait, irq, softirq, steal = map(
+        int, Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
+    )
+    busy = user + nice + system + irq + softirq
+    return busy, steal, busy + steal + idle + iowait

@@ -1,0 +1,209 @@
+"""Variants that take turns, and what they were against one another."""
+
+import math
+import shutil
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from noise import QUIET, Noise
+
+LEAST_ROUNDS = 5
+WARM_UPS = 3
+"""At most."""
+STABLE = 1.05
+"""So much faster than in the round before, at the median of the variants, is still warming up."""
+MORE_ROUNDS = 0.5
+"""Of those asked for, in place of disturbed ones."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One query over a load, without its first batch, in which everything warms up, and without what is left over.
+
+    Batches don't divide a load evenly: a last one of a few records would only tell what any batch costs.
+
+    Attributes:
+        events: Of the other batches.
+        seconds: They took.
+        state_bytes: Of the state at the end, on disk, with the versions that are kept to go back to.
+        batches: How many.
+        cpu_seconds: What Spark's JVM and its Python workers spent on them.
+        state_rows: Rows of the state at the end.
+        noise: What else the machine did meanwhile.
+    """
+
+    events: int
+    seconds: float
+    state_bytes: int
+    batches: int
+    cpu_seconds: float = 0.0
+    state_rows: int = 0
+    noise: Noise = QUIET
+
+    @property
+    def rate(self) -> float:
+        """Events per second."""
+        return self.events / self.seconds
+
+
+@dataclass(frozen=True)
+class Round:
+    """A run of each variant, in the order in which they ran."""
+
+    runs: dict[str, Run]
+
+    @property
+    def disturbance(self) -> float:
+        """That of the run which met most of it; above 1 the round is disturbed."""
+        return max(each.noise.disturbance for each in self.runs.values())
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What was run.
+
+    Attributes:
+        warm_ups: That don't count.
+        measured: All others.
+        asked: How many of them are to count.
+    """
+
+    warm_ups: Sequence[Round]
+    measured: Sequence[Round]
+    asked: int
+
+    @property
+    def counted(self) -> list[Round]:
+        """Those that count: quiet ones, and as many of the least disturbed as are missing."""
+        best = sorted(self.measured, key=lambda each: max(each.disturbance, 1.0))[: self.asked]
+        return [each for each in self.measured if any(each is one for one in best)]
+
+    @property
+    def runs(self) -> dict[str, list[Run]]:
+        """By variant: its runs in the rounds that count."""
+        return {name: [each.runs[name] for each in self.counted] for name in self.warm_ups[0].runs}
+
+    def told(self) -> list[dict[str, Any]]:
+        """Return of each round its kind, order, rates and noise."""
+        counted = self.counted
+        kinds = [("warm-up", each) for each in self.warm_ups]
+        kinds += [("counted" if any(each is one for one in counted) else "left out", each) for each in self.measured]
+        return [
+            {
+                "kind": kind,
+                "disturbed": each.disturbance > 1,
+                "events_per_second": {name: round(run.rate) for name, run in each.runs.items()},
+                "noise": {name: asdict(run.noise) for name, run in each.runs.items()},
+            }
+            for kind, each in kinds
+        ]
+
+
+def interleaved(
+    variants: Mapping[str, Callable[[Path], Run]],
+    rounds: int,
+    folder: Path,
+    settle: Callable[[], None] = lambda: None,
+) -> Rounds:
+    """Run all variants in turn, several times over, so that a noisy machine meets them alike.
+
+    Rounds come first that don't count, until they are no faster than the one before: the JVM that variants share takes
+    several runs until it is as fast as it will be. Each round begins with another variant, every second one runs
+    backwards, so that none always follows the same one. Disturbed rounds are repeated, if few.
+
+    Args:
+        variants: By name: runs in a folder of its own.
+        rounds: That are to count.
+        folder: Below which they run.
+        settle: Called before each run, to collect garbage that others have left.
+    """
+    done: list[Round] = []
+    warm = 0
+    most = math.ceil(rounds * (1 + MORE_ROUNDS))
+    while warm == 0 or sum(each.disturbance <= 1 for each in done[warm:]) < rounds:
+        if warm and len(done) - warm >= most:
+            break
+        done.append(_round(variants, len(done), folder, settle))
+        note = f"disturbed: {done[-1].disturbance:.1f}" if done[-1].disturbance > 1 else "quiet"
+        if not warm and len(done) > 1 and (_speed_up(done[-1], done[-2]) <= STABLE or len(done) > WARM_UPS):
+            warm = len(done) - 1
+        print(f"  round {len(done)} ({note}{'' if warm else ', warming up'})", flush=True)
+    return Rounds(done[:warm], done[warm:], rounds)
+
+
+def order_of(names: Sequence[str], number: int) -> list[str]:
+    """Return the order of a round."""
+    begin = number % len(names)
+    turned = [*names[begin:], *names[:begin]]
+    return turned[::-1] if number % 2 else turned
+
+
+def _round(
+    variants: Mapping[str, Callable[[Path], Run]], number: int, folder: Path, settle: Callable[[], None]
+) -> Round:
+    runs = {}
+    for name in order_of(list(variants), number):
+        place = folder / f"{name}-{number}"
+        settle()
+        runs[name] = found = variants[name](place)
+        shutil.rmtree(place, ignore_errors=True)
+        noise = f"steal {found.noise.steal:.1%}, others {found.noise.others:.0%}, load {found.noise.load:.1f}"
+        print(f"  {name:28} {found.rate:>10,.0f} events/s  {noise}", flush=True)
+    return Round(runs)
+
+
+def _speed_up(now: Round, before: Round) -> float:
+    return statistics.median(now.runs[name].rate / before.runs[name].rate for name in now.runs)
+
+
+def ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
+    """Return how many times as fast one variant was as another in the same round: median, least and most."""
+    return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
+
+
+def cpu_ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
+    """Return how many times as much CPU an event of the other one took in the same round."""
+    pairs = zip(runs[name], runs[base], strict=True)
+    return spread((b.cpu_seconds / b.events) / (a.cpu_seconds / a.events) for a, b in pairs if a.cpu_seconds)
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Return median, least and most of some figures, to four digits."""
+    found = sorted(values)
+    return {
+        name: float(f"{value:.4g}")
+        for name, value in (("median", statistics.median(found)), ("min", found[0]), ("max", found[-1]))
+    }
+
+
+def summary(rounds: Rounds, bases: Iterable[str]) -> dict[str, Any]:
+    """Return what an interleaved run has shown: each variant's figures, its ratios to some of them, and all rounds."""
+    runs = rounds.runs
+    variants = {
+        name: {
+            "events_per_second": spread(each.rate for each in found),
+            "cpu_us_per_event": spread(each.cpu_seconds / each.events * 1e6 for each in found),
+            "state_bytes": spread(each.state_bytes for each in found),
+            "state_rows": found[-1].state_rows,
+            "batches": found[-1].batches,
+            "rounds": len(found),
+        }
+        for name, found in runs.items()
+    }
+    pairs = [
+        (name, base)
+        for base in bases
+        if base in runs
+        for name in runs
+        if name != base and not name.startswith("source")
+    ]
+    return {
+        "variants": variants,
+        "ratios": {f"{name}/{base}": ratios(runs, name, base) for name, base in pairs},
+        "cpu_ratios": {f"{name}/{base}": cpu_ratios(runs, name, base) for name, base in pairs},
+        "disturbed_rounds": sum(each.disturbance > 1 for each in rounds.counted),
+        "rounds": rounds.told(),
+    }

@@ -1,0 +1,58 @@
+"""Loads: the same events as records of either version."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+from loads import Content, Load, records_of, round_records, values_of
+
+from wire.event_record import MAX_EVENTS, events_of
+
+Seen = dict[str, list[tuple[int, int]]]
+
+
+def pids_and_times(load: Load) -> Seen:
+    """By principal, in order: its PIDs, and ms since the first event of all."""
+    found: dict[str, list[Any]] = defaultdict(list)
+    for name, value, size in records_of(load):
+        events = events_of(value)
+        assert len(events) == size
+        assert {each.principal for each in events} == {name}
+        found[name] += events
+    begin_ms = min(each.timestamp_ms for events in found.values() for each in events)
+    return {
+        name: [(each.producer_id, each.timestamp_ms - begin_ms) for each in events] for name, events in found.items()
+    }
+
+
+@pytest.mark.parametrize("flood_pids", [0, 1500])
+def test_a_principal_has_the_same_events_in_the_same_order_in_both_versions(flood_pids: int) -> None:
+    one, many = (Load(3000, 20, flood_pids, per_record) for per_record in (1, 20))
+
+    assert pids_and_times(many) == pids_and_times(one)
+
+
+def test_records_have_so_many_events_on_average() -> None:
+    records = list(records_of(Load(50_000, 200, per_record=20)))
+
+    assert 20 <= sum(size for *_, size in records) / len(records) < 30
+
+
+def test_no_record_is_longer_than_the_contract_allows() -> None:
+    size = MAX_EVENTS + 1
+    sizes = [size for *_, size in round_records(np.zeros(size, int), np.arange(size), np.zeros(size, int), 2)]
+
+    assert sizes == [MAX_EVENTS, 1]
+
+
+def test_an_event_alone_is_a_record_of_version_1() -> None:
+    assert list(values_of("User:a", "c", [7], [9], 2)) == list(values_of("User:a", "c", [7], [9], 1))
+
+
+def test_events_are_counted_by_the_offsets_of_their_records() -> None:
+    # given two records of 2 and 3 events on one partition, one of 4 on the other
+    content = Content((np.array([0, 2, 5]), np.array([0, 4])), value_bytes=180)
+
+    assert content.events_to({"0": 1, "1": 1}) == 6
+    assert (content.events_per_record, content.bytes_per_event) == (3, 20)
