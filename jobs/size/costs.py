@@ -1,0 +1,75 @@
+"""The measured costs that the model computes with: each with its unit, and the command that measures it again."""
+
+from dataclasses import dataclass
+
+_TAP = "bench/size_tap.py"
+_PARTS = "bench/size_parts.py"
+_STREAM = "bench/size_stream.py"
+_COST = "bench/cost.py --batches 25000,250000"
+_LATENCY = "bench/latency.py --rate 5000 --principals 200 --sink deltalake"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured figure.
+
+    Attributes:
+        value: The median.
+        unit: `us`, `ms`, `bytes`, `MiB`, `events` or `share`; times are CPU time unless `what` says wall time.
+        what: What it is the cost of.
+        command: Measures it.
+    """
+
+    value: float
+    unit: str
+    what: str
+    command: str
+
+
+COSTS = {
+    "request_line": Measured(3.3, "us", "tap: a PRODUCE line", _TAP),
+    "batch_line": Measured(12.9, "us", "tap: the line of a client's batch, with its request parsed", _TAP),
+    "replica_line": Measured(3.9, "us", "tap: the line of a batch that is replicated", _TAP),
+    "tap_event": Measured(17.8, "us", "tap: an event, sent as a record of its own", _TAP),
+    "request_line_bytes": Measured(421, "bytes", "a PRODUCE line of one partition", _TAP),
+    "batch_line_bytes": Measured(388, "bytes", "the line of a batch", _TAP),
+    "event_bytes": Measured(177, "bytes", "an event in its record, before compression", _STREAM),
+    "event_disk_bytes": Measured(44, "bytes", "an event on a broker's disk, in large lz4 batches", _STREAM),
+    "batch": Measured(962, "ms", "Spark: a batch, whatever is in it", _COST),
+    "principal": Measured(98.8, "us", "Spark: a principal with something new in a batch", _COST),
+    "event": Measured(3.34, "us", "Spark: an event, read, decoded and pre-aggregated", _COST),
+    "new_pid": Measured(10.3, "us", "Spark: a PID that its ledger does not hold yet", _PARTS),
+    "batch_wall": Measured(606, "ms", "wall time of a batch, whatever is in it, on two cores", _COST),
+    "busy": Measured(
+        0.70, "share", "of the cores that a batch keeps busy: CPU time over wall time of two cores", _COST
+    ),
+    "row": Measured(10.5, "us", "driver: a metrics row, decoded and appended", _PARTS),
+    "row_collected_bytes": Measured(317, "bytes", "driver: a metrics row as it is collected", _PARTS),
+    "row_table_bytes": Measured(42, "bytes", "a metrics row in its table", _STREAM),
+    "roster_change": Measured(0.14, "us", "driver: a tracked principal, in a batch that adds or forgets one", _PARTS),
+    "roster_look": Measured(1.1, "us", "a task: a principal looked up in the roster", _PARTS),
+    "roster_bytes": Measured(8, "bytes", "a tracked principal in the roster's file", _PARTS),
+    "ledger_bytes": Measured(311, "bytes", "a ledger without its PIDs", _PARTS),
+    "ledger_pid_bytes": Measured(13.6, "bytes", "a PID that is used all the time, in all layers of the filter", _PARTS),
+    "reading_wall": Measured(80, "ms", "wall time until a reader sees an appended decision", _LATENCY),
+}
+
+
+def seconds(name: str) -> float:
+    """Return a cost in seconds.
+
+    Examples:
+        >>> seconds("batch_wall")
+        0.606
+    """
+    cost = COSTS[name]
+    return cost.value / {"us": 1e6, "ms": 1e3}[cost.unit]
+
+
+def amount(name: str) -> float:
+    """Return a figure that is no time, in its own unit."""
+    return COSTS[name].value
+
+
+ERROR = "within a third"
+"""Of the model, where it was checked."""
