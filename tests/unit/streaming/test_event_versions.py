@@ -15,7 +15,7 @@ from state.broker_ledgers import BrokerLedgers
 from state.events import Deployment, Scope
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
-from streaming.operator.ledger_operator import in_order
+from streaming.operator.group_events import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.exploded_kit import table_of
 from wire.event_record import EventRecord, pack_events
