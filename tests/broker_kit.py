@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -20,6 +21,7 @@ from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
 from broker.tap.source_tap import SourceTap
 from tests.broker.local_cluster import LocalCluster
+from wire.event_record import EVENTS_VERSION, events_of
 
 # Only a limit for what went wrong; a healthy run waits for milliseconds.
 LIMIT_S = 180.0
@@ -76,17 +78,20 @@ def end_offset(broker: LocalBroker | LocalCluster, topic: str) -> int:
 
 
 def read_events(broker: LocalBroker | LocalCluster, topic: str) -> list[tuple[str, dict[str, Any]]]:
-    """All that a topic holds now: key and JSON value."""
+    """All that a topic holds now: key and JSON value, of each produce event in a record of several."""
     expected = end_offset(broker, topic)
     consumer = Consumer({**broker.admin_config(), "group.id": f"test-{uuid.uuid4()}", "auto.offset.reset": "earliest"})
     partitions = consumer.list_topics(topic, LIMIT_S).topics[topic].partitions
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     events: list[tuple[str, dict[str, Any]]] = []
-    while len(events) < expected:
+    for _ in range(expected):
         message = consumer.poll(LIMIT_S)
-        assert message is not None, f"{len(events)} of {expected} events came"
+        assert message is not None, f"{expected} records did not all come"
         assert message.error() is None
-        events.append(((message.key() or b"").decode(), json.loads(message.value() or b"")))
+        key, value = (message.key() or b"").decode(), json.loads(message.value() or b"")
+        is_several = isinstance(value, dict) and value.get("version") == EVENTS_VERSION
+        several = msgspec.to_builtins(events_of(message.value() or b"")) if is_several else [value]
+        events += [(key, each) for each in several]
     consumer.close()
     return events
 

@@ -5,7 +5,6 @@ hold both. `docs/events.md` is the contract.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
@@ -146,76 +145,50 @@ def events_of(value: bytes) -> list[ProduceEvent]:
 
 
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
-    """Yield as few records as hold events of one principal and broker, in order.
+    """Yield few records that hold events of one principal and broker, in order.
 
-    One event alone is a record of version 1, which is shorter. So is one whose numbers are beyond int64, since readers
-    refuse its whole record.
+    One event alone is a record of version 1, which is shorter. So are those beside one whose numbers are beyond int64,
+    since readers refuse its whole record.
     """
-    part = _Part()
-    for event in events:
-        if not part.takes(event):
-            yield part.record()
-            part = _Part()
-        part.add(event)
-    if part.events:
-        yield part.record()
+    every = list(events)
+    for begin in range(0, len(every), MAX_EVENTS):
+        yield from _pack(every[begin : begin + MAX_EVENTS])
 
 
-class _Part:
-    """Events that go into one record."""
-
-    def __init__(self) -> None:
-        self.events: list[ProduceEvent] = []
-        self._numbers: dict[tuple[Any, ...], int] = {}
-        self._group: list[int] = []
-        self._bytes = 0
-
-    def takes(self, event: ProduceEvent) -> bool:
-        """Whether there is room for an event."""
-        if not self.events:
-            return True
-        full = len(self.events) >= MAX_EVENTS or self._bytes >= MAX_RECORD_BYTES
-        return not full and _fits(event) and _fits(self.events[-1])
-
-    def add(self, event: ProduceEvent) -> None:
-        """Add an event."""
-        shared = (
-            event.topic,
-            event.client_id,
-            event.transactional_id,
-            event.correction,
-            event.repeated,
-            event.learning,
-            event.asked_at_ms,
+def _pack(events: list[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
+    times, pids = [each.timestamp_ms for each in events], [each.producer_id for each in events]
+    if len(events) == 1 or not -_FIT <= min(*times, *pids) <= max(*times, *pids) < _FIT:
+        yield from events
+        return
+    shared = [
+        (
+            each.topic,
+            each.client_id,
+            each.transactional_id,
+            each.correction,
+            each.repeated,
+            each.learning,
+            each.asked_at_ms,
         )
-        number = self._numbers.get(shared)
-        if number is None:
-            number = self._numbers[shared] = len(self._numbers)
-            self._bytes += _BYTES_OF_A_GROUP + sum(len(text) for text in shared[:3] if text)
-        self._group.append(number)
-        self.events.append(event)
-        self._bytes += _BYTES_OF_AN_EVENT
-
-    def record(self) -> ProduceEvent | EventRecord:
-        """Return the record; there is an event at least."""
-        events, first = self.events, self.events[0]
-        if len(events) == 1:
-            return first
-        epochs = [each.producer_epoch for each in events]
-        return EventRecord(
-            EVENTS_VERSION,
-            first.timestamp_ms,
-            first.principal,
-            [each.timestamp_ms - first.timestamp_ms for each in events],
-            [each.producer_id for each in events],
-            first.broker_id,
-            [EventGroup(*shared) for shared in self._numbers],
-            self._group if len(self._numbers) > 1 else None,
-            epochs if any(epochs) else None,
-            [each.partition for each in events],
-        )
-
-
-def _fits(event: ProduceEvent) -> bool:
-    """Whether all numbers, and the differences of times, are int64."""
-    return -_FIT <= event.timestamp_ms < _FIT and -_FIT <= event.producer_id < _FIT
+        for each in events
+    ]
+    groups = {each: number for number, each in enumerate(dict.fromkeys(shared))}
+    texts = sum(len(text) for each in groups for text in each[:3] if text)
+    if _BYTES_OF_AN_EVENT * len(events) + _BYTES_OF_A_GROUP * len(groups) + texts > MAX_RECORD_BYTES:
+        middle = len(events) // 2
+        yield from _pack(events[:middle])
+        yield from _pack(events[middle:])
+        return
+    first, epochs = events[0], [each.producer_epoch for each in events]
+    yield EventRecord(
+        EVENTS_VERSION,
+        first.timestamp_ms,
+        first.principal,
+        [each - first.timestamp_ms for each in times],
+        pids,
+        first.broker_id,
+        [EventGroup(*each) for each in groups],
+        [groups[each] for each in shared] if len(groups) > 1 else None,
+        epochs if any(epochs) else None,
+        [each.partition for each in events],
+    )

@@ -20,8 +20,10 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
+from broker.tap.gathered_events import GatheredEvents
 from broker.tap.poll_placing import Placement, PollOwners
 from broker.tap.tap_output import PRODUCER_SETTINGS
+from wire.event_record import EVENTS_VERSION, EventRecord
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS, is_own_topic
 
@@ -85,6 +87,7 @@ class ProducerPoll:
         report: called with the counts of each round.
         report_placement: called with how many have an owner in each round, if ACLs tell owners.
         topic: for the events.
+        events_version: of their records.
         partitions_per_request: size of a request.
         requests_per_second: rate limit over all brokers.
         clock: seconds since the epoch, for the time of events.
@@ -99,6 +102,7 @@ class ProducerPoll:
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         report_placement: Callable[[Placement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
+        events_version: int = EVENTS_VERSION,
         partitions_per_request: int = PARTITIONS_PER_REQUEST,
         requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
@@ -113,6 +117,7 @@ class ProducerPoll:
         self._pause_seconds = 1 / requests_per_second
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
+        self._events = GatheredEvents(events_version)
         self._seen: dict[int, _Sighting] = {}
         # What a partition holds at its first answer is old, if it has been there since an earlier round.
         self._answered: set[tuple[str, int]] = set()
@@ -183,7 +188,9 @@ class ProducerPoll:
             self._report_placement(placement)
         for each in self._news(latest, late):
             name = named.get(each.producer_id)
-            self._tell(producer, each, name, owners.of(each.topic, name).principal)
+            self._tell(each, name, owners.of(each.topic, name).principal)
+        for record in self._events.take():
+            self._send(producer, record)
         self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
 
     def _ask_all(self, admin: ClusterAdmin, stop: threading.Event) -> tuple[list[ActiveProducer], bool] | None:
@@ -245,9 +252,7 @@ class ProducerPoll:
                 seen.last_timestamp_ms, seen.told_at = each.last_timestamp_ms, now
                 yield each
 
-    def _tell(
-        self, producer: Producer, seen: ActiveProducer, transactional_id: str | None, principal: str | None
-    ) -> None:
+    def _tell(self, seen: ActiveProducer, transactional_id: str | None, principal: str | None) -> None:
         if principal is None:
             self.counters.unowned += 1
             return
@@ -261,15 +266,18 @@ class ProducerPoll:
             partition=seen.partition,
             transactional_id=transactional_id,
         )
-        value = self._encoder.encode(event)
+        self._events.add(event)
+        self.counters.events += 1
+
+    def _send(self, producer: Producer, record: ProduceEvent | EventRecord) -> None:
+        value = self._encoder.encode(record)
         try:
-            producer.produce(self._topic, value=value, key=event.key())
+            producer.produce(self._topic, value=value, key=record.key())
         except BufferError:
             self._check_delivery(producer.flush(_FLUSH_TIMEOUT_S))
-            producer.produce(self._topic, value=value, key=event.key())
+            producer.produce(self._topic, value=value, key=record.key())
         except KafkaException as error:
             raise TapDeliveryError(self._undelivered(error.args[0].str())) from error
-        self.counters.events += 1
 
     def _check_delivery(self, left: int) -> None:
         if self._failure is not None or left:

@@ -34,6 +34,7 @@ from broker.tap.tap_counters import TapCounters
 from broker.tap.tap_output import TapOutput
 from broker.tap.tap_run import TapRun
 from quota.principals import UNKNOWN_PRINCIPAL
+from wire.event_record import EVENTS_VERSION
 from wire.heartbeat import TapHeartbeat
 from wire.records import ProduceEvent, Record
 from wire.topics import PRODUCE_EVENTS, PRODUCER_PRINCIPALS, TAP_STATUS
@@ -55,10 +56,10 @@ class SourceTap:
         kafka_config: confluent-kafka settings of a user who may write our topics and read `producer-principals`.
         topic: for the events.
         position_file: keeps the position across runs; by default it is not kept.
+        events_version: of the records of events; 1 for streams of an earlier release.
         every_batch: keep repeats within a tick of the streams, which change nothing downstream.
         wait_s: how long a batch waits for its binding.
         learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
-        clock: monotonic clock, in seconds.
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
         questions: what it may ask the brokers.
@@ -70,11 +71,11 @@ class SourceTap:
         kafka_config: Mapping[str, str],
         *,
         topic: str = PRODUCE_EVENTS,
+        events_version: int = EVENTS_VERSION,
         position_file: Path | None = None,
         every_batch: bool = False,
         wait_s: float = WAIT_S,
         learn_seconds: float = 0,
-        clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         questions: Questions = NO_QUESTIONS,
@@ -84,10 +85,11 @@ class SourceTap:
         self._source = source
         self._kafka_config = dict(kafka_config)
         self._topic = topic
+        self._events_version = events_version
         self._position_file = position_file
         self._every_batch = every_batch
         self._wait_s = wait_s
-        self._clock = clock
+        self._clock = time.monotonic
         self._learn_ms = round(learn_seconds * 1000)
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking.of(questions, self._learn_ms, answer_file, wall_clock)
@@ -131,7 +133,7 @@ class SourceTap:
         with Bindings(folder) as bindings:
             self._owners = owners = Owners(bindings, wait_s=self._wait_s)
             topic_of_bindings = BindingTopic(self._kafka_config, owners)
-            output = TapOutput(self._kafka_config, self._topic)
+            output = TapOutput(self._kafka_config, self._topic, self._events_version)
             try:
                 running = TapRun(owners, topic_of_bindings, output, stop)
                 self._hear_streams(running)
@@ -187,6 +189,7 @@ class SourceTap:
                 self._send(run, attribution.expire(now))
             self._send(run, run.bindings.poll())
             self._send(run, run.owners.expire(now))
+            run.output.send_events(run.stop.is_set)
             run.output.check()
             if now - told_at >= HEARTBEAT_S:
                 self._probe_silent_brokers(now)
@@ -287,6 +290,7 @@ class SourceTap:
 
     def _commit(self, run: TapRun, timeout_s: float) -> int:
         """Deliver everything read, then save the position; return how many records are undelivered."""
+        run.output.send_events(run.stop.is_set)
         left = run.output.flush(timeout_s)
         position = self._source.position
         if left or self._position_file is None or position is None:

@@ -6,7 +6,9 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
+from broker.tap.gathered_events import GatheredEvents
 from quota.words import plural
+from wire.event_record import EVENTS_VERSION, EventRecord
 from wire.records import Binding, ProduceEvent, ProduceFailure, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
 
@@ -33,34 +35,49 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
 class TapOutput:
     """One producer for all topics."""
 
-    def __init__(self, config: Mapping[str, str], events_topic: str) -> None:
+    def __init__(self, config: Mapping[str, str], events_topic: str, events_version: int = EVENTS_VERSION) -> None:
         """Connect on the first record.
 
         Args:
             config: confluent-kafka settings of a user who may write our topics.
             events_topic: for produce events.
+            events_version: of their records.
         """
         self._servers = config["bootstrap.servers"]
         self._producer = Producer({**config, **PRODUCER_SETTINGS}, on_delivery=self._on_delivery)
         self._topics: dict[type[msgspec.Struct], str] = {
             ProduceEvent: events_topic,
+            EventRecord: events_topic,
             Binding: PRODUCER_PRINCIPALS,
             ProducerInit: PRODUCER_INITS,
             ProducerIdBlock: PRODUCER_ID_BLOCKS,
             ProduceFailure: PRODUCE_FAILURES,
         }
+        self._events = GatheredEvents(events_version)
         self._encode = msgspec.json.Encoder().encode
         self._error: KafkaError | None = None
         self._refused_by: str | None = None
         self._unsettled = False
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Produce a record; blocks while Kafka is slower than the log.
+        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower than the log.
 
         Raises:
             TapDeliveryError: a record was refused, or `stopped` became true while waiting.
         """
-        self._send(self._topics[type(record)], record.key(), self._encode(record), stopped)
+        if record.__class__ is ProduceEvent:
+            self._events.add(record)
+        else:
+            self._produce(record, stopped)
+
+    def send_events(self, stopped: Callable[[], bool]) -> None:
+        """Produce the events gathered since the last call.
+
+        Raises:
+            TapDeliveryError: as `send`.
+        """
+        for record in self._events.take():
+            self._produce(record, stopped)
 
     def send_status(self, key: bytes, heartbeat: msgspec.Struct) -> None:
         """Produce a heartbeat; drop it if the queue is full."""
@@ -114,11 +131,12 @@ class TapOutput:
         """The error to raise if the tap stops with that many records undelivered."""
         was = "was" if left == 1 else "were"
         return TapDeliveryError(
-            f"{plural(left, 'event')} {was} not delivered to {self._servers} before the tap stopped: "
+            f"{plural(left, 'record')} {was} not delivered to {self._servers} before the tap stopped: "
             f"check the brokers and start the tap again, which resends them"
         )
 
-    def _send(self, topic: str, key: bytes, value: bytes, stopped: Callable[[], bool]) -> None:
+    def _produce(self, record: Record | EventRecord, stopped: Callable[[], bool]) -> None:
+        topic, key, value = self._topics[type(record)], record.key(), self._encode(record)
         while True:
             try:
                 self._producer.produce(topic, value=value, key=key)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from confluent_kafka import Message
 
@@ -15,6 +16,7 @@ from jobs.human import human, time_of
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from tables.times import to_ms, to_time
+from wire.event_record import EVENTS_VERSION, events_of
 from wire.topics import PRODUCE_EVENTS
 
 _WAIT_S = 0.5
@@ -52,11 +54,15 @@ def _decoded(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
     for message in messages:
         value = message.value() or b""
         try:
-            event = json.loads(value)
+            record = json.loads(value)
+            if isinstance(record, dict):
+                several = record.get("version") == EVENTS_VERSION
+                yield from msgspec.to_builtins(events_of(value)) if several else [record]
+                continue
         except (ValueError, RecursionError):
-            event = None
+            pass
         # The stream quarantines such a record.
-        yield event if isinstance(event, dict) else {"no_event": value.decode(errors="backslashreplace")}
+        yield {"no_event": value.decode(errors="backslashreplace")}
 
 
 def _line(event: dict[str, Any]) -> str:

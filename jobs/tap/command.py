@@ -22,9 +22,10 @@ from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption
 from jobs.tap.broker_logging import disable_logging, enable_logging
-from jobs.tap.poll import poll_producers
+from jobs.tap.poll import EventsVersion, poll_producers
 from jobs.tap.status import status
 from jobs.terminal import output
+from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
@@ -47,6 +48,7 @@ def tap(
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    events_version: EventsVersion = EVENTS_VERSION,
     kafka_config: KafkaConfigFile = None,
     position_file: Annotated[
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
@@ -88,6 +90,7 @@ def tap(
         source,
         settings,
         topic=topic,
+        events_version=events_version,
         position_file=position_file,
         every_batch=every_batch,
         learn_seconds=learn_seconds,

@@ -19,8 +19,12 @@ from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from quota.words import plural
+from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
+EventsVersion = Annotated[
+    int, typer.Option(min=1, max=EVENTS_VERSION, help="Version of their records; 1 for a stream of an earlier version.")
+]
 _REASONS = {
     Reason.NO_ACL: "no ACL",
     Reason.EVERYBODY: "everybody may write",
@@ -42,6 +46,7 @@ def poll_producers(
         typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
     ] = False,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
+    events_version: EventsVersion = EVENTS_VERSION,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -59,6 +64,7 @@ def poll_producers(
         seconds,
         owners=PollOwners(patterns, from_acls=owners_from_acls) if patterns or owners_from_acls else None,
         topic=topic,
+        events_version=events_version,
         report=lambda counts: _show(counts, as_json),
         report_placement=lambda placement: _show_placement(placement, as_json),
     )

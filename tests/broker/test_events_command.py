@@ -11,6 +11,7 @@ from broker.local.local_broker import LocalBroker
 from jobs.cli import run
 from tests.broker_kit import new_topic
 from tests.following_kit import Following
+from wire.event_record import pack_events
 from wire.records import ProduceEvent
 
 NOW_MS = round(time.time() * 1000)
@@ -49,6 +50,23 @@ def test_without_following_it_shows_those_since_a_time_and_ends(
     assert run([*options, "--since", "2h", "--json", "--principal", "old"]) == 0
     (old,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (old["principal"], old["producer_id"]) == ("User:old", 6)
+
+
+def test_a_record_of_several_events_is_shown_as_so_many_lines(
+    broker: LocalBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = new_topic(broker, "events", partitions=1)
+    events = [msgspec.json.decode(event("User:alice", pid), type=ProduceEvent) for pid in (7, 8)]
+    (value,) = map(msgspec.json.encode, pack_events(events))
+    odd = value.replace(b'"producer_ids":[7,8]', b'"producer_ids":[7]')
+    send(broker, topic, value, odd, event("User:alice", 9))
+
+    assert run(["events", "--bootstrap-server", broker.admin_servers, "--topic", topic]) == 0
+
+    lines = [line[20:] for line in capsys.readouterr().out.splitlines()]
+    shown = [f"  User:alice  pid {pid}  orders-3  broker 1  client app" for pid in (7, 8, 9)]
+    assert [*lines[:2], lines[3]] == shown
+    assert '"producer_ids":[7]' in lines[2]
 
 
 def test_it_follows_and_ends_by_ctrl_c(broker: LocalBroker, topic: str) -> None:

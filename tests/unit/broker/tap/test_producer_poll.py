@@ -4,7 +4,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
 import pytest
 
 from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
@@ -14,6 +13,7 @@ from broker.tap import producer_poll
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners
 from broker.tap.producer_poll import ProducerPoll
+from wire.event_record import events_of
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS
 
@@ -76,10 +76,14 @@ class Cluster(ClusterAdmin):
 class Events(list[ProduceEvent]):
     """A producer that keeps what it is given."""
 
+    records = 0
+
     def produce(self, topic: str, *, value: bytes, key: bytes) -> None:
         assert topic == PRODUCE_EVENTS
-        self.append(msgspec.json.decode(value, type=ProduceEvent))
-        assert self[-1].key() == key
+        events = events_of(value)
+        self += events
+        assert {each.key() for each in events} == {key}
+        self.records += 1
 
     def flush(self, _timeout_s: float) -> int:
         return 0
