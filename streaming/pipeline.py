@@ -58,7 +58,8 @@ class StreamOptions:
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time only PIDs that a tap knows to be new are charged.
         learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
-        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger.
+        max_offsets_per_trigger: Maximum records of a micro-batch; None to derive it from the trigger and the next.
+        events_per_record: Mean of the topic when the stream starts.
         max_principals: Maximum number of tracked principals; others share entries that are never enforced.
         max_clock_skew_ms: How far an event may be ahead of its record's own time.
         never_enforced: Principals whose quota is never applied.
@@ -81,6 +82,7 @@ class StreamOptions:
     learn_until_ms: int = 0
     learn_from_ms: int = 0
     max_offsets_per_trigger: int | None = None
+    events_per_record: float = 1.0
     max_principals: int = 50_000
     max_clock_skew_ms: int = 300_000
     never_enforced: frozenset[str] = NEVER_ENFORCED
@@ -96,7 +98,7 @@ class StreamOptions:
     @property
     def most_records(self) -> int:
         """Most records of a micro-batch."""
-        return self.max_offsets_per_trigger or records_of_a_batch(self.trigger)
+        return self.max_offsets_per_trigger or records_of_a_batch(self.trigger, self.events_per_record)
 
     @property
     def of_checkpoint(self) -> CheckpointOptions:

@@ -124,7 +124,12 @@ class _EventOfVersion1(msgspec.Struct):
     asked_at_ms: int | None = None
 
 
+class _Counted(msgspec.Struct):
+    producer_ids: list[int] = []
+
+
 _version = msgspec.json.Decoder(_EitherVersion)
+_counted = msgspec.json.Decoder(_Counted)
 _version_1 = msgspec.json.Decoder(_EventOfVersion1)
 _version_2 = msgspec.json.Decoder(EventRecord)
 
@@ -142,6 +147,14 @@ def events_of(value: bytes) -> list[ProduceEvent]:
         return list(_version_2.decode(value).events())
     msg = f"version is {version}, not 1 or {EVENTS_VERSION}"
     raise msgspec.ValidationError(msg)
+
+
+def count_events(value: bytes) -> int:
+    """Return how many events a record of either version holds; 1 if it can't be read."""
+    try:
+        return len(_counted.decode(value).producer_ids) or 1
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 1
 
 
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:

@@ -15,7 +15,7 @@ from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
-from streaming.triggers import LEAST_RECORDS, MOST_RECORDS, RECORDS_PER_SECOND
+from streaming.triggers import EVENTS_PER_SECOND, LEAST_EVENTS, MOST_EVENTS
 from tables.delta import SinkName
 from wire.topics import PRODUCE_EVENTS
 
@@ -75,7 +75,7 @@ MaxOffsets = Annotated[
     int | None,
     typer.Option(
         min=1,
-        show_default=f"{RECORDS_PER_SECOND} per second of the trigger, {LEAST_RECORDS} to {MOST_RECORDS}",
+        show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {LEAST_EVENTS} to {MOST_EVENTS}",
         help="Limit of records per micro-batch.",
     ),
 ]

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from broker.cluster.events_per_record import events_per_record
 from broker.cluster.offsets import oldest_record
 from broker.cluster.topics import require_topic
 from broker.errors import TopicMissingError
@@ -83,6 +84,7 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         learn_from_ms=learn_from_ms,
         learn_until_ms=learn_until_ms,
         request_learning=request_writer(kafka.client()),
+        events_per_record=events_per_record(kafka.client(), options.topic),
     )
     reports = [topic for topic in (TAP_STATUS, PRODUCER_INITS, PRODUCER_ID_BLOCKS) if _has_topic(kafka, topic)]
     if options.trigger != AVAILABLE_NOW:

@@ -198,10 +198,14 @@ def blocks(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterator[pa.Tab
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= max_bytes:
-            yield pa.Table.from_batches(held)
-            held, held_bytes = [], 0
+        # Of large records a single batch may be many blocks.
+        rows = max(1, batch.num_rows * max_bytes // max(1, batch.nbytes))
+        for begin in range(0, batch.num_rows, rows):
+            part = batch.slice(begin, rows)
+            held.append(part)
+            held_bytes += part.nbytes
+            if held_bytes >= max_bytes:
+                yield pa.Table.from_batches(held)
+                held, held_bytes = [], 0
     if held:
         yield pa.Table.from_batches(held)

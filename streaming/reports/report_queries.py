@@ -4,7 +4,7 @@ Each has its own checkpoint below the stream's, and affects no decision.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
         .option("startingOffsets", "earliest")
         # No decision depends on these reports, so records that retention deleted are skipped.
         .option("failOnDataLoss", "false")
-        .option("maxOffsetsPerTrigger", options.most_records)
+        .option("maxOffsetsPerTrigger", replace(options, events_per_record=1).most_records)
         .load()
     )
     writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))

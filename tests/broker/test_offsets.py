@@ -5,6 +5,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from broker.cluster.events_per_record import events_per_record
 from broker.cluster.offsets import OldestRecord, oldest_record
 from broker.errors import BrokerUnreachableError
 from broker.local.local_broker import LocalBroker
@@ -28,6 +29,21 @@ def test_the_oldest_record_of_all_partitions_tells_where_a_topic_begins(broker: 
     assert oldest_record(broker.admin_config(), "begins") == OldestRecord(oldest_ms + 30_000, is_first=False)
 
 
+def test_the_newest_records_tell_how_many_events_a_record_holds(broker: LocalBroker) -> None:
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
+    admin.create_topics([NewTopic("several", num_partitions=3)])["several"].result()
+    assert events_per_record(broker.admin_config(), "several") == 1
+
+    producer = Producer(broker.admin_config())
+    for partition, value in ((0, b'{"producer_ids":[1,2,3,4]}'), (0, b'{"producer_id":1}'), (2, b"broken")):
+        producer.produce("several", value, partition=partition)
+    producer.flush()
+
+    assert events_per_record(broker.admin_config(), "several") == 2
+
+
 def test_an_unreachable_broker_is_said_in_one_line() -> None:
     with pytest.raises(BrokerUnreachableError, match="can't read the first records"):
         oldest_record({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins", timeout_s=1)
+    with pytest.raises(BrokerUnreachableError, match="can't read the newest records"):
+        events_per_record({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, "begins", timeout_s=1)
