@@ -195,7 +195,8 @@ def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, lis
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     first = np.repeat(starts, np.diff(starts, append=len(pairs)))
     local = np.repeat(number - first[number], np.diff(runs, append=len(owner)))
-    return local, [each.tolist() for each in np.split(clients, starts[1:])]
+    codes, begins = clients.tolist(), starts.tolist()
+    return local, [codes[begin:end] for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True)]
 
 
 def _kinds(groups: pa.Table) -> np.ndarray:
