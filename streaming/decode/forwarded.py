@@ -139,7 +139,7 @@ def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:
     by_owner = np.argsort(owner, kind="stable")
     late = np.empty(len(seen), np.int64)
     late[by_owner] = np.cumsum((tick <= newest - late_ticks)[by_owner])
-    by_pid = np.lexsort((np.arange(len(pid)), pid, owner))
+    by_pid = np.lexsort((pid, owner))
     here, before = by_pid[1:], by_pid[:-1]
     repeats = np.zeros(len(seen), dtype=bool)
     repeats[here] = (

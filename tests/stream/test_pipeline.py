@@ -1,3 +1,4 @@
+import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -97,6 +98,20 @@ def test_bad_records_are_quarantined_with_their_place_and_the_good_ones_go_on(st
     }
     (row,) = stream.rows("producer_id_metrics")
     assert row["admitted_pids"] == 2
+
+
+def test_records_of_one_event_and_of_several_count_alike_in_one_topic(stream: Stream) -> None:
+    several = [
+        {"version": 2, "timestamp_ms": START_MS, "principal": "User:mallory", "after_ms": [0, 1], "producer_ids": pids}
+        for pids in ([1, 2], [3, -7], [1, 4])
+    ]
+    stream.batch(event(1), *[json.dumps(each).encode() for each in several], event(5))
+
+    stream.run()
+
+    ((place, reason),) = [(row["offset"], row["reason"]) for row in stream.rows("quarantined_events")]
+    assert (place, reason) == (2, "1 of 2 events: producer_id is below -1")
+    assert [row["admitted_pids"] for row in stream.rows("producer_id_metrics")] == [5]
 
 
 def test_producers_without_a_pid_cost_nothing_and_are_not_bad(stream: Stream) -> None:

@@ -67,6 +67,18 @@ def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
     )
 
 
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 3), st.one_of(st.integers(0, 5), st.integers(0, 2**63 - 1))), max_size=20)
+)
+def test_the_pid_just_before_is_found_however_large_pids_are(rows: list[tuple[int, int]]) -> None:
+    owner, pid = (np.array([row[column] for row in rows], np.int64) for column in (0, 1))
+    same = np.zeros(len(rows), np.int64)
+
+    repeats = repeats_in_block(EventColumns(owner, pid, same, same), late_ticks=10)
+
+    assert repeats.tolist() == [row in rows[:number] for number, row in enumerate(rows)]
+
+
 def final(rows: Iterable[MetricsRow]) -> dict[int, MetricsRow]:
     return {row.window_end_ms: replace(row, late_pids=0) for row in sorted(rows, key=lambda row: row.as_of_ms)}
 
