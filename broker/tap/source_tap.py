@@ -56,10 +56,10 @@ class SourceTap:
         kafka_config: confluent-kafka settings of a user who may write our topics and read `producer-principals`.
         topic: for the events.
         position_file: keeps the position across runs; by default it is not kept.
-        events_version: of the records of events; 1 for streams of an earlier release.
         every_batch: keep repeats within a tick of the streams, which change nothing downstream.
         wait_s: how long a batch waits for its binding.
         learn_seconds: how long ids of a newly watched broker are marked `learning`; 0 disables it.
+        events_version: of their records; 1 for streams of an earlier version.
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
         questions: what it may ask the brokers.
@@ -71,11 +71,11 @@ class SourceTap:
         kafka_config: Mapping[str, str],
         *,
         topic: str = PRODUCE_EVENTS,
-        events_version: int = EVENTS_VERSION,
         position_file: Path | None = None,
         every_batch: bool = False,
         wait_s: float = WAIT_S,
         learn_seconds: float = 0,
+        events_version: int = EVENTS_VERSION,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         questions: Questions = NO_QUESTIONS,
