@@ -52,16 +52,21 @@ class SampledRate(msgspec.Struct, array_like=True):
 
     def measure(self, config: QuotaConfig, now_ms: int) -> float:
         """Return the rate in PIDs per window, without changing the samples."""
-        expire_ms = config.window_num * config.window_ms
-        live = [sample for sample in self.samples if now_ms - sample.last_event_ms < expire_ms]
-        if not live:
+        window_num, window_ms = config.window_num, config.window_ms
+        oldest: Sample | None = None
+        value = 0
+        for sample in self.samples:
+            if now_ms - sample.last_event_ms < window_num * window_ms:
+                oldest = oldest or sample
+                value += sample.value
+        if oldest is None:
             return 0.0
-        elapsed_ms = now_ms - live[0].start_ms
+        elapsed_ms = now_ms - oldest.start_ms
         # Kafka measures a young sensor as if all but one of its samples had elapsed.
-        missing = config.window_num - 1 - _quotient(elapsed_ms, config.window_ms)
+        missing = window_num - 1 - _quotient(elapsed_ms, window_ms)
         if missing > 0:
-            elapsed_ms += missing * config.window_ms
-        return sum(sample.value for sample in live) * config.window_ms / max(1, elapsed_ms)
+            elapsed_ms += missing * window_ms
+        return value * window_ms / max(1, elapsed_ms)
 
 
 def _quotient(dividend: int, divisor: int) -> int:

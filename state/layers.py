@@ -121,7 +121,8 @@ class LayeredBloomFilter:
         Returns:
             False if there was no room and nothing was written.
         """
-        target = self._open(quantum)
+        quanta = self._quanta
+        target = quanta[-1] if quanta and quanta[-1].number == quantum else self._open(quantum)
         if not self._make_room(target, max_bytes):
             return False
         target.layers[-1].add(pid_hash)

@@ -35,10 +35,12 @@ class LedgerBatch:
         self._refusals = Refusals(memory, journal)
         self._uncharged = Uncharged(memory, self._refusals)
         self._tick = memory.state.clock_tick
+        self._may_have_news = False
         # What ended earlier ended under the earlier quota, whether the ledger was evicted in between or not.
         first_tick = self._timeline.tick(first_ms)
         if first_tick > self._tick:
             self._advance(first_tick)
+        self._may_have_news = True
         self._put_in_force(limit, max(first_tick, memory.state.clock_tick), first_ms)
 
     def feed(self, events: Events, knows_elsewhere: Callable[[int, int], bool] | None = None) -> None:
@@ -49,31 +51,36 @@ class LedgerBatch:
             knows_elsewhere: Returns whether a PID (hash) is known elsewhere at a time in milliseconds: then it is
                 not charged.
         """
-        seen, refusals, elsewhere, holds_before = self._seen, self._refusals, knows_elsewhere, self._seen.holds_before
+        state, timeline, refusals, elsewhere = self._state, self._timeline, self._refusals, knows_elsewhere
+        holds_in_current, holds_before = self._seen.holds_in_current, self._seen.holds_before
         tick = begin_ms = end_ms = -1
+        is_late = False
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
         columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
         for pid, pid_hash, timestamp_ms, client_id, kind in columns:
             if not begin_ms <= timestamp_ms < end_ms:
-                tick = self._timeline.tick(timestamp_ms)
-                begin_ms, end_ms = self._timeline.tick_start_ms(tick), self._timeline.tick_start_ms(tick + 1)
-            if tick > self._tick:
-                self._advance(tick)
-            if tick < self._state.clock_tick and self._deployment.is_late(tick, self._state.clock_tick):
+                tick = timeline.tick(timestamp_ms)
+                begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
+                # Holds for all events of the tick: they move neither it nor the clock beyond it.
+                if tick > self._tick:
+                    self._advance(tick)
+                is_late = tick < state.clock_tick and self._deployment.is_late(tick, state.clock_tick)
+            if is_late:
                 self._observe_late(pid_hash, tick)
-            elif seen.holds_in_current(pid_hash):
+            elif holds_in_current(pid_hash):
                 # Nothing new.
                 continue
             elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or holds_before(pid_hash)):
                 refusals.add_again(pid, pid_hash, client_id)
             else:
-                now_tick = max(tick, self._state.clock_tick)
-                now_ms = max(timestamp_ms, self._timeline.tick_start_ms(now_tick))
+                is_behind = tick < state.clock_tick
+                now_tick = state.clock_tick if is_behind else tick
+                now_ms = timeline.tick_start_ms(now_tick) if is_behind else timestamp_ms
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
                 event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
                 # It may have started a throttle that is over by the time of later events of known PIDs.
-                self._tick = self._state.clock_tick
+                self._tick = state.clock_tick
 
     def end(self) -> Outcome:
         """End the batch and return what it did."""
@@ -121,7 +128,8 @@ class LedgerBatch:
         interval = tick // self._deployment.interval_ticks
         if interval > state.interval.number:
             # Before a new quantum drops layers: the row describes the interval's end.
-            if state.interval.number >= 0:
+            # A ledger that was only just opened is as it was reported.
+            if self._may_have_news and state.interval.number >= 0:
                 self._report_news()
             state.interval = IntervalCounts(interval)
         if tick // TICKS_PER_QUANTUM > state.clock_tick // TICKS_PER_QUANTUM:
@@ -132,8 +140,9 @@ class LedgerBatch:
     def _observe(self, event: Unsettled, tick: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
         pid_hash = event.pid_hash
-        source, quantum = self._seen.find(pid_hash), self._timeline.quantum(tick)
-        self._move_clock(tick)
+        source, quantum = self._seen.find(pid_hash), tick // TICKS_PER_QUANTUM
+        if tick > self._state.clock_tick:
+            self._move_clock(tick)
         if source is not None:
             self._uncharged.renew(pid_hash, source, quantum, quantum)
         elif event.kind in (CORRECTION, LEARNING) or self._memory.is_learning(tick, event.kind):
@@ -184,8 +193,7 @@ class LedgerBatch:
         self._journal.report(tick, state_bytes=len(content))
 
     def _move_clock(self, tick: int) -> None:
-        if tick <= self._state.clock_tick:
-            return
+        """Move the clock to a later tick."""
         before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
         self._refusals.tick = NO_TICK
         quantum = self._timeline.quantum(tick)

@@ -105,7 +105,7 @@ class WindowCounts:
 
     def is_saturated(self) -> bool:
         """Return whether PIDs were left out in a live quantum: an unseen PID may be one of them."""
-        return any(each.saturated for each in self._counts)
+        return bool([each for each in self._counts if each.saturated])
 
     def excuse_nobody(self) -> None:
         """Clear the saturation by PIDs without a quota: from now on, an unseen PID is new."""
@@ -143,5 +143,9 @@ def new_pids_in_window(counts: Iterable[QuantumCounts], now_ms: int, window_ms: 
 
 
 def _new_pids(counts: list[QuantumCounts]) -> float:
-    sketches = [each.unstored for each in counts if each.unstored]
-    return sum(each.admitted for each in counts) + (estimate_union(sketches) if sketches else 0.0)
+    admitted, sketches = 0, []
+    for each in counts:
+        admitted += each.admitted
+        if each.unstored:
+            sketches.append(each.unstored)
+    return admitted + (estimate_union(sketches) if sketches else 0.0)
