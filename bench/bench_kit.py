@@ -87,7 +87,7 @@ def measure(query: StreamingQuery, checkpoint: Path, content: Content) -> Run:
         seconds=sum(each.durationMs["triggerExecution"] for each, _ in found) / 1000,
         state_bytes=folder_bytes(checkpoint / "state"),
         batches=len(found),
-        cpu_seconds=round(meter.spark_seconds, 2),
+        cpu_seconds=round(meter.seconds("spark"), 2),
         state_rows=sum(each.numRowsTotal for each in found[-1][0].stateOperators),
         noise=meter.noise,
     )

@@ -25,8 +25,8 @@ from rounds import LEAST_ROUNDS, interleaved, ratios
 FIGURE = "guard_vs_dedup"
 TOLERANCE = 0.25
 """Such a share may be lost: medians of five rounds on a shared 2-core machine differ by less."""
-LOAD = Load(events=600_000, principals=200, per_record=20)
-BATCH = 120_000
+LOAD = Load(events=2_000_000, principals=200, per_record=20)
+BATCH = 500_000
 
 
 def main() -> int:

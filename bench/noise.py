@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -38,11 +39,11 @@ QUIET = Noise()
 
 @dataclass
 class Process:
-    """CPU time of a process, in ticks: when it was first seen, and last."""
+    """CPU time of a process, in ticks: when it was first seen, and last; and the group that it belongs to."""
 
     first: int
     last: int
-    is_spark: bool
+    group: str
 
 
 @dataclass
@@ -51,8 +52,14 @@ class Meter:
 
     It looks at processes while they run: the time of a Python worker that Spark ends is lost to its parent, which
     ignores SIGCHLD.
+
+    Attributes:
+        groups: By name: a text in the command line of those that belong to it, as does all that they start.
+        seen: Of each process what it took.
+        noise: Of the machine meanwhile.
     """
 
+    groups: Mapping[str, str] = field(default_factory=lambda: {"spark": "SparkSubmit"})
     seen: dict[tuple[int, str], Process] = field(default_factory=dict)
     noise: Noise = QUIET
 
@@ -72,10 +79,10 @@ class Meter:
         shares = (round(steal / total, 4), round(max(busy - ours, 0) / total, 4))
         self.noise = Noise(*shares, round(os.getloadavg()[0], 2))
 
-    @property
-    def spark_seconds(self) -> float:
-        """CPU time of the JVM that this process has started for Spark, and of all below it."""
-        return sum(each.last - each.first for each in self.seen.values() if each.is_spark) / TICKS_PER_S
+    def seconds(self, group: str | None = None) -> float:
+        """Return the CPU time of a group, or of all, this process among them."""
+        found = (each for each in self.seen.values() if group in (None, each.group))
+        return sum(each.last - each.first for each in found) / TICKS_PER_S
 
     def _sample(self) -> None:
         while not self._stop.wait(SAMPLE_S):
@@ -83,12 +90,12 @@ class Meter:
 
     def _scan(self, *, begin: bool = False) -> None:
         stats = process_stats()
-        ours = below({os.getpid()}, stats)
-        spark = below({pid for pid in ours if stats[pid][0] == os.getpid() and "SparkSubmit" in command(pid)}, stats)
-        for pid in ours:
+        groups = grouped(os.getpid(), stats, self.groups)
+        for pid, group in groups.items():
             _, born, ticks = stats[pid]
-            known = self.seen.setdefault((pid, born), Process(ticks if begin else 0, ticks, pid in spark))
-            known.last = ticks
+            known = self.seen.setdefault((pid, born), Process(ticks if begin else 0, ticks, group))
+            # Its command line may not have been its own yet.
+            known.last, known.group = ticks, group
 
 
 def process_stats() -> dict[int, tuple[int, str, int]]:
@@ -103,20 +110,36 @@ def process_stats() -> dict[int, tuple[int, str, int]]:
     return found
 
 
-def below(roots: set[int], stats: dict[int, tuple[int, str, int]]) -> set[int]:
-    """Return some processes and all that descend from them."""
-    found = roots & set(stats)
-    while more := {pid for pid, (parent, *_) in stats.items() if parent in found} - found:
-        found |= more
-    return found
-
-
 def command(pid: int) -> str:
     """Return a process's command line, empty if it is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+def grouped(
+    root: int,
+    stats: Mapping[int, tuple[int, str, int]],
+    groups: Mapping[str, str],
+    told: Callable[[int], str] = command,
+) -> dict[int, str]:
+    """Return the group of a process and of all that descend from it: their own, else their parent's, else none.
+
+    Args:
+        root: The process.
+        stats: Of all processes.
+        groups: As those of `Meter`.
+        told: Gives the command line of a process.
+    """
+    found, new = {root: ""}, {root}
+    while new:
+        new = {pid for pid, (parent, *_) in stats.items() if parent in found} - set(found)
+        for pid in new:
+            line = told(pid)
+            own = next((name for name, text in groups.items() if text in line), None)
+            found[pid] = found[stats[pid][0]] if own is None else own
+    return {pid: group for pid, group in found.items() if pid in stats}
 
 
 def machine_ticks() -> tuple[int, int, int]:

@@ -183,6 +183,11 @@ def _scaleout(parts: Parts) -> Iterable[str]:
     for each in results(parts, "scaleout"):
         rows = [[name, _spread(found, "{:,.0f}")] for name, found in each["events_per_second"].items()]
         yield _table(["", "events/s"], [*rows, ["speed-up (target: 1.6)", _spread(each["speedup"], "{:.2f}")]])
+        if "used" in each:
+            heads = ["", "workers, CPU us/event", "driver, CPU us/event", "cores in use"]
+            rows = [[name, *(_spread(used[of], "{:.2f}") for of in _USED)] for name, used in each["used"].items()]
+            yield _table(heads, rows)
+            yield _AMDAHL.format(**each)
 
 
 def _cost(parts: Parts) -> Iterable[str]:
@@ -202,6 +207,10 @@ def _cost(parts: Parts) -> Iterable[str]:
         )
 
 
+_USED = ("workers", "driver", "cores")
+_AMDAHL = """Of a batch of {batch_s} s with one worker at most {serial_s} s are serial, so that 4 and 8 workers would be
+{speedup_of_4} and {speedup_of_8} times as fast as one; where workers wait for a core, as two do here, this is too much.
+"""
 _SECTIONS = {
     "throughput": ("Throughput against source and peers", _throughput),
     "flood": ("Under a flood of PIDs", _flood),

@@ -1,10 +1,12 @@
-"""How much faster is the job with two workers than with one? A standalone Spark cluster of single-core workers.
+"""What does the job gain by a second worker? A standalone Spark cluster of single-core workers.
 
     .venv/bin/python bench/scaleout.py
 
 The workers take turns: one, two, one, two, on the same load. A worker has one task at a time, and with all its
 processes (executor, Python workers) may use one core only, each another. Driver and broker run beside them on this
-machine: with two cores the second worker shares its core with both. The last line is JSON.
+machine: with two cores the second worker shares its core with both, and rates say little. So CPU time is shown, too: of
+workers per event, which a second one should not raise, and of the driver, which stays one whatever their number. The
+last line is JSON.
 """
 
 import argparse
@@ -12,25 +14,32 @@ import json
 import os
 import re
 import shutil
+import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 from loads import BenchError, Content, Load, loaded_broker
+from noise import Meter
 from process_kit import Place, finished_batches, python_path, run_of
 from rounds import Run, ratios, spread
 
 from broker.local.local_broker import LocalBroker
-from broker.process import end, run_to_end, start_watched
+from broker.process import end, reading, start_watched
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"
 START_S = 300.0
 STOP_S = 20.0
+GROUPS = {"workers": "deploy.worker.Worker", "driver": "jobs.stream"}
+"""Of whose CPU time is told; executors belong to the worker that starts them."""
+POLL_S = 0.05
 RUN_S = 1800
 """A job that takes longer is stuck."""
 AT_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
@@ -39,15 +48,16 @@ AT_LOOPBACK = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=2_500_000)
+    parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--principals", type=int, default=2000)
-    parser.add_argument("--batch", type=int, default=500_000)
+    parser.add_argument("--batch", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--per-record", type=int, default=20, help="events, on average; 1: version 1 of the records")
     parser.add_argument("--variant", default="job")
     asked = parser.parse_args()
     load = Load(asked.events, asked.principals, per_record=asked.per_record)
     runs: dict[str, list[Run]] = {"1 worker": [], "2 workers": []}
+    meters: dict[str, list[Meter]] = {"1 worker": [], "2 workers": []}
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-scaleout-") as folder,
         loaded_broker(Path(folder), load) as (broker, content),
@@ -58,25 +68,67 @@ def main() -> None:
             for workers, name in enumerate(runs, start=1):
                 place = Path(folder, f"{number}-{workers}")
                 place.mkdir()
-                runs[name].append(run(place, broker, load, content, workers, asked))
-                print(f"  {name:12} {runs[name][-1].rate:>10,.0f} events/s", flush=True)
+                found, meter = run(place, broker, load, content, workers, asked)
+                runs[name].append(found)
+                meters[name].append(meter)
+                print(f"  {name:12} {found.rate:>10,.0f} events/s, {cpu(found, meter)}", flush=True)
     speedup = ratios(runs, "2 workers", "1 worker")
+    one, two = (statistics.median(each.seconds / each.batches for each in found) for found in runs.values())
     rates = {name: spread(each.rate for each in found) for name, found in runs.items()}
-    print(json.dumps(vars(asked) | {"speedup": speedup, "events_per_second": rates}))
+    used = {
+        name: used_of([cpu(*each) for each in zip(found, meters[name], strict=True)]) for name, found in runs.items()
+    }
+    print(
+        json.dumps(vars(asked) | {"speedup": speedup, "events_per_second": rates} | {"used": used} | amdahl(one, two))
+    )
+
+
+def amdahl(one_s: float, two_s: float) -> dict[str, float]:
+    """Return what of a batch is serial if a second worker takes half of the rest, and what four and eight would give.
+
+    Args:
+        one_s: Seconds of a batch with one worker.
+        two_s: The same with two. Where they wait for a core, too, what is serial comes out too large.
+    """
+    serial_s = min(max(2 * two_s - one_s, 0.0), one_s)
+    speedups = {f"speedup_of_{n}": round(one_s / (serial_s + (one_s - serial_s) / n), 2) for n in (2, 4, 8)}
+    return {"batch_s": round(one_s, 3), "serial_s": round(serial_s, 3), **speedups}
+
+
+def cpu(run: Run, meter: Meter) -> dict[str, float]:
+    """Return CPU time of workers and driver in us per event, and how many cores all took, the broker among them."""
+    us = {group: round(meter.seconds(group) / run.events * 1e6, 2) for group in GROUPS}
+    return us | {"cores": round(meter.seconds() / run.seconds, 2)}
+
+
+def used_of(found: Sequence[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the spread of each figure."""
+    return {name: spread(each[name] for each in found) for name in found[0]}
 
 
 def run(
     folder: Path, broker: LocalBroker, load: Load, content: Content, workers: int, asked: argparse.Namespace
-) -> Run:
-    """Run the job over the load on a fresh cluster."""
-    place = Place(broker, load.topic, folder)
+) -> tuple[Run, Meter]:
+    """Run the job over the load on a fresh cluster; measured is what comes after the first batch."""
+    place, told = Place(broker, load.topic, folder, load.version), deque[str](maxlen=20)
     with cluster(folder, workers) as master:
         more = ("--master", master, "--max-offsets-per-trigger", str(round(asked.batch / content.events_per_record)))
-        code, told = run_to_end([sys.executable, *place.arguments(asked.variant, "available-now", *more)], RUN_S)
+        command = [sys.executable, *place.arguments(asked.variant, "available-now", *more)]
+        with reading(command) as process:
+            limit = threading.Timer(RUN_S, process.kill)
+            limit.start()
+            reader = threading.Thread(target=told.extend, args=[process.stdout or ()], daemon=True)
+            reader.start()
+            while process.poll() is None and not (place.checkpoint / "commits" / "0").exists():
+                time.sleep(POLL_S)
+            with Meter(GROUPS) as meter:
+                code = process.wait()
+            limit.cancel()
+            reader.join()
     if code:
-        msg = f"the job on {workers} workers ended with exit code {code}: {told.strip()[-600:]}"
+        msg = f"the job on {workers} workers ended with exit code {code}: {''.join(told)[-600:]}"
         raise BenchError(msg)
-    return run_of(finished_batches(place.checkpoint, place.topic), content.events_per_record)
+    return run_of(finished_batches(place.checkpoint, place.topic), content.events_per_record), meter
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--principals", type=int, default=200)
     parser.add_argument("--variants", default="job,dedup")
     parser.add_argument("--first-rate", type=int, default=10_000, help="events per second to begin with")
-    parser.add_argument("--highest-rate", type=int, default=320_000, help="about what the load itself can do")
+    parser.add_argument("--highest-rate", type=int, default=640_000, help="about what the load itself can do")
     parser.add_argument("--events-version", type=int, default=EVENTS_VERSION, help="of the records")
     parser.add_argument("--steps", type=int, default=3, help="of bisection")
     parser.add_argument("--trial-seconds", type=float, default=40)

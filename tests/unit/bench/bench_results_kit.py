@@ -83,7 +83,13 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
             lookup_ns=250.0, admit_ns=9000.0, cases={"100_pids_4_layers": {name: spread(7) for name in of_core}}
         ),
         "scaleout": run(
-            speedup=spread(1.7, 1.6, 1.8), events_per_second={"1 worker": spread(10), "2 workers": spread(17)}
+            speedup=spread(1.7, 1.6, 1.8),
+            events_per_second={"1 worker": spread(10), "2 workers": spread(17)},
+            used={"1 worker": {"workers": spread(3.5), "driver": spread(0.5), "cores": spread(1.2)}},
+            batch_s=2.0,
+            serial_s=0.4,
+            speedup_of_4=2.5,
+            speedup_of_8=3.3,
         ),
         "cost": run(runs=[cost], fits={"wall": fitted, "cpu": fitted}),
         "guard": run(guard_vs_dedup=spread(1.3)) + run(guard_vs_dedup=spread(1.2)) + run(guard_vs_dedup=spread(1.5)),

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import time
 
-from noise import Meter, below
+from noise import Meter, grouped
 
 BURN = "import time\nend = time.process_time() + {}\nwhile time.process_time() < end: pass"
 
@@ -13,9 +13,8 @@ def test_a_child_that_has_ended_was_ours() -> None:
     with Meter() as meter:
         subprocess.run([sys.executable, "-c", BURN.format(1.5)], check=True)
 
-    ticks = sum(each.last - each.first for each in meter.seen.values())
-    assert ticks >= 50
-    assert meter.spark_seconds == 0
+    assert meter.seconds() >= 0.5
+    assert meter.seconds("spark") == 0
 
 
 def test_what_was_spent_before_does_not_count() -> None:
@@ -25,10 +24,14 @@ def test_what_was_spent_before_does_not_count() -> None:
     with Meter() as meter:
         pass
 
-    assert sum(each.last - each.first for each in meter.seen.values()) < 50
+    assert meter.seconds() < 0.5
 
 
-def test_descendants_are_found_whatever_their_order() -> None:
-    stats = {1: (0, "", 0), 5: (1, "", 0), 3: (5, "", 0), 4: (1, "", 0), 9: (3, "", 0)}
+def test_a_process_belongs_to_the_group_of_whoever_started_it() -> None:
+    # given a driver (5) with its JVM (3), a worker (4) with an executor (9), and a stranger (7)
+    stats = {each: (parent, "", 0) for each, parent in {1: 0, 5: 1, 3: 5, 9: 4, 4: 1, 7: 0}.items()}
+    lines = {5: "python -m jobs.stream", 4: "java Worker"}
 
-    assert below({5}, stats) == {5, 3, 9}
+    found = grouped(1, stats, {"driver": "jobs.stream", "workers": "Worker"}, lambda pid: lines.get(pid, ""))
+
+    assert found == {1: "", 5: "driver", 3: "driver", 4: "workers", 9: "workers"}

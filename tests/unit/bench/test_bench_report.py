@@ -94,6 +94,8 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
     assert "| job | 4,000 (3,990 to 4,010) | 0.42 (0.40 to 0.45) |" in text
     assert "| dedup | 2.00 | 1.90 | >= 1.5 | yes |" in text
     assert "20.5 a record, 18.1 bytes each, 3 (1 of them disturbed by other load) rounds" in text
+    assert "| 1 worker | 3.50 | 0.50 | 1.20 |" in text
+    assert "at most 0.4 s are serial, so that 4 and 8 workers would be\n2.5 and 3.3 times as fast" in text
     assert "img/perf-throughput.svg" in text
     assert "img/perf-latency.svg" not in text
     assert text.count("Measured on 2026-01-01, in") == len(parts) - 1
@@ -114,8 +116,8 @@ def test_a_page_of_one_part_says_what_was_not_measured() -> None:
 
 def test_quick_and_full_measure_what_they_promise() -> None:
     assert all(part.full for part in report.PARTS.values())
-    assert any("--principals 2000 --events 1000000" in " ".join(each) for each in report.PARTS["throughput"].quick)
-    assert any("--principals 2000 --events 2000000" in " ".join(each) for each in report.PARTS["throughput"].full)
+    assert any("--principals 2000 --events 4000000" in " ".join(each) for each in report.PARTS["throughput"].quick)
+    assert any("--principals 2000 --events 8000000" in " ".join(each) for each in report.PARTS["throughput"].full)
     assert sum(part.full_minutes for part in report.PARTS.values()) < 120
     assert sum(part.quick_minutes for part in report.PARTS.values()) <= 20
 
