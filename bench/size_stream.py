@@ -10,12 +10,12 @@ line is JSON: CPU, state, tables, memory of driver and workers, and what the mod
 
 import argparse
 import json
-import os
+import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,49 +29,25 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from process_kit import Place, finished_batches, python_path
+from size_processes import Sample, sample
 
 from broker.local.local_broker import LocalBroker
 from broker.process import end, start_watched
 from broker.tap.tap_output import PRODUCER_SETTINGS
+from jobs.size import model
+from jobs.size.costs import amount
+from jobs.size.costs import seconds as cost_s
+from quota.config import QuotaConfig
 
 TOPIC = "produce-events"
 POLL_S = 0.1
 STOP_S = 20.0
 MIB = 1024 * 1024
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SLICE_MS = 100
 """What is made at a time: a round of the taps."""
 FLUSH_S = 600
 RUN_S = 1200
 COUNTED = ("producer_id_metrics", "throttle_decisions")
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """The cluster that is simulated.
-
-    Attributes:
-        brokers: How many.
-        principals: How many; the share of each in PIDs follows Zipf's law.
-        pids: All of them are in use all the time.
-        skew: Zipf's exponent.
-        brokers_per_pid: Brokers that each PID writes to.
-        produce_requests: Requests per second of all of them, of a batch each.
-        repeats_s: The taps leave out a PID's repeats for so long.
-    """
-
-    brokers: int
-    principals: int
-    pids: int
-    skew: float
-    brokers_per_pid: int
-    produce_requests: float
-    repeats_s: float
-
-    @property
-    def seen(self) -> float:
-        """Share of the pairs of PID and broker that are seen in each interval of repeats."""
-        return float(-np.expm1(-self.produce_requests / (self.pids * self.brokers_per_pid) * self.repeats_s))
 
 
 def main() -> None:
@@ -88,14 +64,14 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--events-version", type=int, choices=(1, 2), default=1)
     asked = parser.parse_args()
-    cluster = Cluster(
-        asked.brokers,
-        asked.principals,
-        asked.pids,
-        asked.skew,
-        asked.brokers_per_pid,
-        asked.produce_requests,
-        asked.repeats_seconds,
+    cluster = model.Cluster(
+        brokers=asked.brokers,
+        produce_requests=asked.produce_requests,
+        principals=asked.principals,
+        pids=asked.pids,
+        brokers_per_pid=asked.brokers_per_pid,
+        skew=asked.skew,
+        repeats_s=asked.repeats_seconds,
     )
     with tempfile.TemporaryDirectory(prefix="pid-quota-size-") as root, LocalBroker(Path(root, "kafka")) as broker:
         topic = fill(broker, cluster, asked)
@@ -104,13 +80,15 @@ def main() -> None:
         place = Place(broker, TOPIC, Path(root, "stream"))
         place.folder.mkdir()
         found = run(place, asked.batch)
+    found |= checked(cluster, topic, found)
+    print(f"  {found['checked']}", flush=True)
     print(json.dumps(vars(asked) | {"topic": topic} | found))
 
 
 # The events
 
 
-def fill(broker: LocalBroker, cluster: Cluster, asked: argparse.Namespace) -> dict[str, float]:
+def fill(broker: LocalBroker, cluster: model.Cluster, asked: argparse.Namespace) -> dict[str, Any]:
     """Write the events of all taps, in the order of time, and return how many they were."""
     admin = AdminClient({**broker.admin_config()})
     admin.create_topics([NewTopic(TOPIC, asked.partitions, 1)])[TOPIC].result()
@@ -134,26 +112,33 @@ def fill(broker: LocalBroker, cluster: Cluster, asked: argparse.Namespace) -> di
     if producer.flush(FLUSH_S):
         msg = f"not all records reached the broker within {FLUSH_S} s: is the disk full?"
         raise kit.BenchError(msg)
-    return {"events": events, "records": records, "value_bytes": size}
+    return {
+        "events": events,
+        "records": records,
+        "value_bytes": size,
+        "seconds": asked.seconds,
+        "partitions": asked.partitions,
+    }
 
 
-def rounds(cluster: Cluster, seconds: float) -> Iterator[tuple[Any, Any, Any, Any]]:
+def rounds(cluster: model.Cluster, seconds: float) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield times, principals, PIDs and brokers of the events of each round of the taps."""
     random = np.random.default_rng(1)
-    weights = 1 / np.arange(1, cluster.principals + 1) ** cluster.skew
     # Each principal has a PID at least.
     owner = np.concatenate(
         (
             np.arange(cluster.principals),
-            random.choice(cluster.principals, cluster.pids - cluster.principals, p=weights / weights.sum()),
+            random.choice(cluster.principals, cluster.pids - cluster.principals, p=cluster.shares),
         )
     ).astype(np.int32)
     pairs = np.repeat(np.arange(cluster.pids, dtype=np.int32), cluster.brokers_per_pid)
     first = random.integers(0, cluster.brokers, cluster.pids, dtype=np.int32)
     place = (first[pairs] + np.tile(np.arange(cluster.brokers_per_pid, dtype=np.int32), cluster.pids)) % cluster.brokers
     span_ms = round(cluster.repeats_s * 1000)
+    # Each pair produces at random times, and is seen once in an interval.
+    seen = -np.expm1(-cluster.batches_per_s / len(pairs) * cluster.repeats_s)
     for begin_ms in range(0, round(seconds * 1000), span_ms):
-        chosen = np.flatnonzero(random.random(len(pairs), dtype=np.float32) < cluster.seen).astype(np.int32)
+        chosen = np.flatnonzero(random.random(len(pairs), dtype=np.float32) < seen).astype(np.int32)
         times = random.integers(0, span_ms, len(chosen), dtype=np.int32)
         order = np.argsort(times, kind="stable")
         chosen, times = chosen[order], times[order]
@@ -200,25 +185,6 @@ def version_2(begin_ms: int, at_ms: Any, owners: Any, pids: Any, brokers: Any) -
 # The stream
 
 
-@dataclass
-class Sample:
-    """Processes of the stream at a moment; sizes in bytes.
-
-    Attributes:
-        cpu_s: CPU time of all of them so far.
-        driver_python: Resident memory of the driver's Python.
-        jvm: Of Spark's JVM, in which driver and executor are one here.
-        workers: Of all Python workers.
-        largest_worker: Of the largest one.
-    """
-
-    cpu_s: float = 0.0
-    driver_python: int = 0
-    jvm: int = 0
-    workers: int = 0
-    largest_worker: int = 0
-
-
 def run(place: Place, batch: int) -> dict[str, Any]:
     """Run the stream to the end of the topic, and return what it took."""
     more = ("--max-offsets-per-trigger", str(batch), "--learn-seconds", "3600")
@@ -234,11 +200,12 @@ def run(place: Place, batch: int) -> dict[str, Any]:
                 msg = f"the stream is not through after {RUN_S} s"
                 raise kit.BenchError(msg)
             now = sample(process.pid)
-            for name in ("driver_python", "jvm", "workers", "largest_worker"):
+            for name in asdict(peak):
                 setattr(peak, name, max(getattr(peak, name), getattr(now, name)))
             done = [int(file.name) for file in place.checkpoint.glob("commits/*") if file.name.isdecimal()]
             if done and max(done) not in commits:
-                commits[max(done)] = (time.monotonic(), now.cpu_s)
+                # The last batch is seen when processes have ended already.
+                commits[max(done)] = (time.monotonic(), peak.cpu_s)
             time.sleep(POLL_S)
     finally:
         end(process, STOP_S)
@@ -273,39 +240,33 @@ def told(place: Place, commits: dict[int, tuple[float, float]], peak: Sample) ->
     }
 
 
-def sample(root: int) -> Sample:
-    """Return the processes below one, and what they have spent."""
-    stats: dict[int, tuple[int, float]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        # User and system time of its own, and of the children that have ended.
-        stats[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / kit.CLOCK_TICKS
-    found = {root}
-    while more := {pid for pid, (parent, _) in stats.items() if parent in found} - found:
-        found |= more
-    now = Sample(cpu_s=sum(stats[pid][1] for pid in found if pid in stats))
-    for pid in found:
-        command, rss = command_and_rss(pid)
-        if pid == root:
-            now.driver_python = rss
-        elif "SparkSubmit" in command:
-            now.jvm = max(now.jvm, rss)
-        elif "pyspark.daemon" in command:
-            now.workers += rss
-            now.largest_worker = max(now.largest_worker, rss)
-    return now
-
-
-def command_and_rss(pid: int) -> tuple[str, int]:
-    """Return a process's command and its resident memory in bytes; nothing once it has ended."""
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        return command, int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1]) * PAGE_BYTES
-    except OSError:
-        return "", 0
+def checked(cluster: model.Cluster, topic: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """Return what the model expects of the same, and its error."""
+    # Warm, and with all PIDs known.
+    later = found["batches"][len(found["batches"]) // 2 :]
+    later = [each for each in later if each["records"] >= later[0]["records"] * kit.REMAINDER_SHARE]
+    per_s = model.taps(cluster).events_per_s
+    records = statistics.median(each["records"] for each in later)
+    # A batch of as many events as the model's.
+    seconds = records / per_s * topic["events"] / topic["records"]
+    batch = model.batch(replace(cluster, trigger_s=seconds), topic["partitions"])
+    ledgers = found["ledger_bytes"]
+    # The run ends within a quantum: one layer holds what five will.
+    of_pids = ledgers["active_pids"] * amount("ledger_pid_bytes") / (QuotaConfig().layer_count + 1)
+    pairs = {
+        "events_per_s": (per_s, topic["events"] / topic["seconds"]),
+        "cpu_s": (batch.cpu_s, statistics.median(each["cpu_s"] for each in later)),
+        "ledger_bytes": (ledgers["principals"] * amount("ledger_bytes") + of_pids, ledgers["bytes"]),
+    }
+    # What is left of a batch for the PIDs that are new to their tick.
+    left_s = pairs["cpu_s"][1] - batch.cpu_s + batch.tick_pids * cost_s("tick_pid")
+    return {
+        "tick_pid_us": round(left_s / batch.tick_pids * 1e6, 2),
+        "checked": {
+            name: {"model": round(of_model, 2), "measured": round(real, 2), "error": round(of_model / real - 1, 3)}
+            for name, (of_model, real) in pairs.items()
+        },
+    }
 
 
 def ledger_bytes(tables: str) -> dict[str, int]:

@@ -135,7 +135,13 @@ def of_stream(streamed: Stream, executor_cores: int) -> Iterator[Row]:
         f"so that a batch takes {HEADROOM:.0%} of its trigger; the driver's besides",
     )
     yield "stream", "executors", executors, "executors", f"of {executor_cores} cores"
-    yield "stream", "topic partitions", streamed.partitions, "partitions", "of produce-events: two tasks a core"
+    yield (
+        "stream",
+        "topic partitions",
+        streamed.partitions,
+        "partitions",
+        "of produce-events: two tasks a core, 250,000 PIDs each at most",
+    )
     yield "stream", "state partitions", streamed.state_partitions, "partitions", "frozen in the checkpoint"
     yield "stream", "records of a batch", batch.events, "records", "see --max-offsets-per-trigger"
     yield "stream", "active principals", batch.active_principals, "principals", "of a batch, with a PID new to its tick"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 _TAP = "bench/size_tap.py"
 _PARTS = "bench/size_parts.py"
 _STREAM = "bench/size_stream.py"
+_TICK_PIDS = f"{_STREAM} --principals 2000 --pids 200000 --brokers 10 --brokers-per-pid 1 --batch 100000 --seconds 60"
 _COST = "bench/cost.py --batches 25000,250000"
 _LATENCY = "bench/latency.py --rate 5000 --principals 200 --sink deltalake"
 
@@ -33,11 +34,12 @@ COSTS = {
     "tap_event": Measured(17.8, "us", "tap: an event, sent as a record of its own", _TAP),
     "request_line_bytes": Measured(421, "bytes", "a PRODUCE line of one partition", _TAP),
     "batch_line_bytes": Measured(388, "bytes", "the line of a batch", _TAP),
-    "event_bytes": Measured(177, "bytes", "an event in its record, before compression", _STREAM),
+    "event_bytes": Measured(166, "bytes", "an event in its record, before compression", _STREAM),
     "event_disk_bytes": Measured(44, "bytes", "an event on a broker's disk, in large lz4 batches", _STREAM),
     "batch": Measured(962, "ms", "Spark: a batch, whatever is in it", _COST),
     "principal": Measured(98.8, "us", "Spark: a principal with something new in a batch", _COST),
     "event": Measured(3.34, "us", "Spark: an event, read, decoded and pre-aggregated", _COST),
+    "tick_pid": Measured(11.0, "us", "Spark: a PID that its tick has not had yet, after the shuffle", _TICK_PIDS),
     "new_pid": Measured(10.3, "us", "Spark: a PID that its ledger does not hold yet", _PARTS),
     "batch_wall": Measured(606, "ms", "wall time of a batch, whatever is in it, on two cores", _COST),
     "busy": Measured(
@@ -45,7 +47,7 @@ COSTS = {
     ),
     "row": Measured(10.5, "us", "driver: a metrics row, decoded and appended", _PARTS),
     "row_collected_bytes": Measured(317, "bytes", "driver: a metrics row as it is collected", _PARTS),
-    "row_table_bytes": Measured(42, "bytes", "a metrics row in its table", _STREAM),
+    "row_table_bytes": Measured(12, "bytes", "a metrics row in its table, in files of thousands", _PARTS),
     "roster_change": Measured(0.14, "us", "driver: a tracked principal, in a batch that adds or forgets one", _PARTS),
     "roster_look": Measured(1.1, "us", "a task: a principal looked up in the roster", _PARTS),
     "roster_bytes": Measured(8, "bytes", "a tracked principal in the roster's file", _PARTS),

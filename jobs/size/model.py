@@ -13,6 +13,8 @@ from jobs.size.costs import amount, seconds
 
 DAY_S = 86_400
 MOST_CORES = 4096
+REMEMBERED_PIDS = 500_000
+"""PIDs that a worker remembers per topic partition (`streaming/decode/forwarded.py`); beyond it, it forgets them."""
 HEADROOM = 0.7
 """Share of the trigger that a batch may take: what is left catches up after an outage."""
 TAP_ROUND_S = 0.1
@@ -121,42 +123,53 @@ class Batch:
 
     Attributes:
         events: It reads.
-        active_principals: Of these, with a PID that its tick has not had yet.
+        active_principals: Those with a PID that its tick has not had yet.
+        tick_pids: These PIDs: all other events end before the shuffle.
         cpu_s: CPU time in all.
         reading_s: Of that, to read and pre-aggregate its events.
-        rules_s: Of that, for principals and new PIDs.
+        rules_s: Of that, for principals and their PIDs.
         largest_share: Of its events, those of the largest principal, all in one partition.
+        least_partitions: Of the topic, so that workers remember the PIDs of a tick.
     """
 
     events: float
     active_principals: float
+    tick_pids: float
     cpu_s: float
     reading_s: float
     rules_s: float
     largest_share: float
+    least_partitions: int
 
     def wall_s(self, cores: int) -> float:
         """Return the expected wall time; no number of cores makes it shorter than its largest partition takes."""
-        partitions = partitions_for(cores)
+        partitions = max(self.least_partitions, 2 * cores)
         share = self.largest_share + (1 - self.largest_share) / partitions
         reading_s = self.reading_s * max(share, 1 / (cores * amount("busy")))
         return seconds("batch_wall") + reading_s + self.rules_s / (cores * amount("busy"))
 
 
-def partitions_for(cores: int) -> int:
-    """Return the topic's partitions for so many cores: two tasks a core even out partitions that differ."""
-    return max(4, 2 * cores)
+def batch(cluster: Cluster, partitions: int | None = None) -> Batch:
+    """Return a batch in steady state.
 
-
-def batch(cluster: Cluster) -> Batch:
-    """Return a batch in steady state."""
+    Args:
+        cluster: Its source.
+        partitions: Of the topic; None for as many as the PIDs need.
+    """
+    least = max(4, math.ceil(2 * cluster.pids / REMEMBERED_PIDS))
     events = taps(cluster).events_per_s * cluster.trigger_s
     new_pids = cluster.new_pids_per_s * cluster.trigger_s
-    news = _distinct(cluster.pids, cluster.batches_per_s, cluster.tick_s) * cluster.trigger_s + new_pids
+    if cluster.pids / (partitions or least) < REMEMBERED_PIDS:
+        news = _distinct(cluster.pids, cluster.batches_per_s, cluster.tick_s) * cluster.trigger_s
+    else:
+        # Forgotten between batches: within one each PID counts once.
+        news = _distinct(cluster.pids, events / cluster.trigger_s, cluster.trigger_s) * cluster.trigger_s
+    news += new_pids
     active = sum(-math.expm1(-news * share) for share in cluster.shares)
     reading_s = events * seconds("event")
-    rules_s = active * seconds("principal") + new_pids * seconds("new_pid")
-    return Batch(events, active, seconds("batch") + reading_s + rules_s, reading_s, rules_s, cluster.shares[0])
+    rules_s = active * seconds("principal") + news * seconds("tick_pid") + new_pids * seconds("new_pid")
+    cpu_s = seconds("batch") + reading_s + rules_s
+    return Batch(events, active, news, cpu_s, reading_s, rules_s, cluster.shares[0], least)
 
 
 @dataclass(frozen=True)
@@ -165,7 +178,7 @@ class Stream:
 
     Attributes:
         cores: Of all executors, so that a batch takes its share of the trigger; None if no number is enough.
-        partitions: Of the topic.
+        partitions: Of the topic: two tasks a core even out partitions that differ, more remember more PIDs.
         state_partitions: Of a new checkpoint.
         batch: In steady state.
         batch_wall_s: With these cores.
@@ -194,7 +207,7 @@ def stream(cluster: Cluster, buckets: int) -> Stream:
     known_s = TAP_ROUND_S / 2 + _TAP_LINGER_S + wall_s + seconds("reading_wall")
     state_partitions = min(buckets, tasks)
     delays = (known_s + waits_s / 2, known_s + waits_s)
-    return Stream(cores, partitions_for(tasks), state_partitions, of_batch, wall_s, *delays)
+    return Stream(cores, max(of_batch.least_partitions, 2 * tasks), state_partitions, of_batch, wall_s, *delays)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,10 @@ def test_rare_producers_send_an_event_per_batch() -> None:
 def test_a_batch_is_the_sum_of_its_parts() -> None:
     found = batch(SMALL)
     assert found.cpu_s == pytest.approx(
-        seconds("batch") + found.events * seconds("event") + found.active_principals * seconds("principal")
+        seconds("batch")
+        + found.events * seconds("event")
+        + found.active_principals * seconds("principal")
+        + found.tick_pids * seconds("tick_pid")
     )
 
 
