@@ -25,19 +25,24 @@ How = tuple[str, int | None, bool, int | None]
 class _Piece:
     """What was sent in a piece of time, by principal and producer id."""
 
+    __slots__ = ("_kinds", "_left", "begin_ms", "end_ms", "sent")
+
     def __init__(self, begin_ms: int = 0, end_ms: int = 0) -> None:
         self.begin_ms, self.end_ms = begin_ms, end_ms
         self.sent: dict[str, dict[int, How]] = {}
         self._kinds: dict[How, How] = {}
-        self._remembered = 0
+        self._left = MAX_REMEMBERED
 
     def add(self, principal: str, producer_id: int, how: How) -> None:
-        if self._remembered >= MAX_REMEMBERED:
+        if not self._left:
             self.sent.clear()
             self._kinds.clear()
-            self._remembered = 0
-        self._remembered += 1
-        self.sent.setdefault(principal, {})[producer_id] = self._kinds.setdefault(how, how)
+            self._left = MAX_REMEMBERED
+        self._left -= 1
+        sent = self.sent.get(principal)
+        if sent is None:
+            sent = self.sent[principal] = {}
+        sent[producer_id] = self._kinds.setdefault(how, how)
 
 
 class Deduplicator:
@@ -64,7 +69,8 @@ class Deduplicator:
         if sent is not None and sent.get(producer_id) == how:
             return True
         now.add(principal, producer_id, how)
-        self._before.sent.pop(principal, None)
+        if principal in self._before.sent:
+            del self._before.sent[principal]
         return False
 
     def forget(self, principal: str) -> None:
