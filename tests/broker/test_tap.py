@@ -1,8 +1,10 @@
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from broker.attribution.learning import LearningTime
 from broker.cluster.topics import ensure_topics
@@ -10,9 +12,11 @@ from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissing
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
 from broker.tap.asking import Questions
+from broker.tap.learning_requests import request_writer
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import (
+    LIMIT_S,
     end_offset,
     file_tap,
     new_topic,
@@ -25,7 +29,8 @@ from tests.broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from wire.topics import PRODUCE_EVENTS
+from wire.learning_request import announcement
+from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS
 
 if TYPE_CHECKING:
     from wire.heartbeat import TapHeartbeat
@@ -120,6 +125,34 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
     assert [(key, event["client_id"]) for key, event in read_events(broker, events_topic)] == [
         ("User:mallory", client_id)
     ]
+
+
+def test_a_tap_leaves_out_repeats_by_the_ticks_of_a_stream_that_has_started(
+    broker: LocalBroker, events_topic: str
+) -> None:
+    topic, say = new_topic(broker, "orders"), request_writer(broker.admin_config())
+    try:
+        # As long as a tick may be, so that few begin in this test.
+        say("stream/ticks", announcement(events_topic, 2**53, 1))
+        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
+        with running(tap):
+            wait_until_idle(tap)
+            steady = Producer({**broker.client_config("alice"), "enable.idempotence": True, "log_level": 3})
+            begin_s = time.time()
+            while time.time() < begin_s + 3:
+                steady.produce(topic, b"value")
+                assert steady.flush(LIMIT_S) == 0
+            minutes = int(time.time() // 60) - int(begin_s // 60) + 1
+            wait_until_idle(tap)
+    finally:
+        # Other tests have streams of their own.
+        writer = Producer({**broker.admin_config()})
+        writer.produce(LEARNING_REQUESTS, None, b"stream/ticks")
+        assert writer.flush(LIMIT_S) == 0
+
+    events = [event for _, event in read_events(broker, events_topic)]
+    assert 1 <= len(events) <= minutes
+    assert tap.counters.repeats > len(events)
 
 
 def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
