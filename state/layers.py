@@ -90,14 +90,14 @@ class LayeredBloomFilter:
             held = held or pid_hash in bloom
         return held
 
-    def holds_before(self, pid_hash: int) -> bool:
-        """Return whether an earlier quantum holds the PID."""
+    def find_before(self, pid_hash: int) -> Quantum | None:
+        """Return the newest quantum before the current one that holds the PID, or None."""
         if self._newest_first is None:
             self._open_all()
-        held = False
-        for bloom in self._before:
-            held = held or pid_hash in bloom
-        return held
+        for bloom, quantum in self._before:
+            if pid_hash in bloom:
+                return quantum
+        return None
 
     def find(self, pid_hash: int) -> Quantum | None:
         """Return the newest quantum that holds the PID, or None if it is unseen."""
@@ -230,7 +230,7 @@ class LayeredBloomFilter:
     def _reset_lookups(self) -> None:
         """Open the layers of the current quantum; most batches need no others."""
         self._current: list[Bloom] = []
-        self._before: list[Bloom] = []
+        self._before: list[tuple[Bloom, Quantum]] = []
         self._newest_first: list[tuple[Bloom, Quantum]] | None = None
         for quantum in reversed(self._quanta):
             if quantum.number <= self._quantum:
@@ -242,5 +242,5 @@ class LayeredBloomFilter:
         # The last layer of a quantum is the largest, so it holds most PIDs.
         found = [(layer.bloom, each) for each in reversed(self._quanta) for layer in reversed(each.layers)]
         self._newest_first = found
-        self._before = [bloom for bloom, each in found if each.number < self._quantum]
+        self._before = [(bloom, each) for bloom, each in found if each.number < self._quantum]
         return found

@@ -52,7 +52,7 @@ class LedgerBatch:
                 not charged.
         """
         state, timeline, refusals, elsewhere = self._state, self._timeline, self._refusals, knows_elsewhere
-        holds_in_current, holds_before = self._seen.holds_in_current, self._seen.holds_before
+        holds_in_current, find_before = self._seen.holds_in_current, self._seen.find_before
         tick = begin_ms = end_ms = -1
         is_late = False
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
@@ -70,7 +70,7 @@ class LedgerBatch:
             elif holds_in_current(pid_hash):
                 # Nothing new.
                 continue
-            elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or holds_before(pid_hash)):
+            elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or find_before(pid_hash)):
                 refusals.add_again(pid, pid_hash, client_id)
             else:
                 is_behind = tick < state.clock_tick
@@ -140,7 +140,7 @@ class LedgerBatch:
     def _observe(self, event: Unsettled, tick: int) -> None:
         """Apply an event whose PID is not in the current quantum."""
         pid_hash = event.pid_hash
-        source, quantum = self._seen.find(pid_hash), tick // TICKS_PER_QUANTUM
+        source, quantum = self._seen.find_before(pid_hash), tick // TICKS_PER_QUANTUM
         if tick > self._state.clock_tick:
             self._move_clock(tick)
         if source is not None:
