@@ -42,7 +42,9 @@ def _throughput(axes: Axes, parts: Parts) -> None:
         axes.bar(places, middle, 0.8 / len(names), yerr=errors, label=name, error_kw={"lw": 0.8})
     axes.set_yscale("log")
     axes.set_ylabel("events per second")
-    axes.set_xticks(range(len(found)), [f"{load['principals']:,} principals" for load in found])
+    more = {1: "\nan event a record"}
+    labels = [f"{load['principals']:,} principals{more.get(load.get('version', 1), '')}" for load in found]
+    axes.set_xticks(range(len(found)), labels)
     axes.legend(ncols=2, frameon=False)
 
 

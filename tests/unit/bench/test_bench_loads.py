@@ -1,8 +1,11 @@
 """Loads: the same events as records of either version."""
 
+import json
 from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
+import bench_kit as kit
 import numpy as np
 import pytest
 from loads import Content, Load, records_of, round_records, values_of
@@ -50,9 +53,17 @@ def test_an_event_alone_is_a_record_of_version_1() -> None:
     assert list(values_of("User:a", "c", [7], [9], 2)) == list(values_of("User:a", "c", [7], [9], 1))
 
 
+def batch(begin: dict[str, int] | None, end: dict[str, int]) -> SimpleNamespace:
+    """What Spark tells of a batch between two places."""
+    places = [json.dumps(None if each is None else {"topic": each}) for each in (begin, end)]
+    return SimpleNamespace(sources=[SimpleNamespace(startOffset=places[0], endOffset=places[1])])
+
+
 def test_events_are_counted_by_the_offsets_of_their_records() -> None:
     # given two records of 2 and 3 events on one partition, one of 4 on the other
     content = Content((np.array([0, 2, 5]), np.array([0, 4])), value_bytes=180)
 
     assert content.events_to({"0": 1, "1": 1}) == 6
+    assert kit.events_of(batch(None, {"0": 1}), content) == 2
+    assert kit.events_of(batch({"0": 1, "1": 0}, {"0": 2, "1": 1}), content) == 7
     assert (content.events_per_record, content.bytes_per_event) == (3, 20)
