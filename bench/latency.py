@@ -35,6 +35,8 @@ from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 100
+OVER = 10
+"""PIDs above the quota: one in a thousand principals has a false positive, which takes no token."""
 PIDS_EACH = 5
 LIMIT_S = 300.0
 WARM_UPS = 10
@@ -133,11 +135,11 @@ class Taken:
 
 
 def provoke(broker: LocalBroker, tables: str, checkpoint: Path, principal: str, version: int) -> Taken:
-    """Send a principal's quota and two more at a moment of its own, and wait until its decision is found."""
+    """Send a principal's quota and some more at a moment of its own, and wait until its decision is found."""
     time.sleep(float(np.random.default_rng().uniform(0, 2)))
     producer = Producer({**broker.admin_config(), "linger.ms": 0})
     first, now_ms = time.time_ns() // 1000, time.time_ns() // 1_000_000
-    pids, times = list(range(first, first + QUOTA + 2)), [now_ms] * (QUOTA + 2)
+    pids, times = list(range(first, first + QUOTA + OVER)), [now_ms] * (QUOTA + OVER)
     for value, _ in values_of(principal, "c", pids, times, version):
         producer.produce(PRODUCE_EVENTS, value, principal)
     producer.flush(30)
