@@ -160,10 +160,10 @@ def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFr
     events = records.select("event.*")
     if version == 1:
         return events.withColumn("at", fn.timestamp_millis("timestamp_ms"))
-    each = events.select(
-        "principal", "timestamp_ms", "after_ms", fn.posexplode("producer_ids").alias("index", "producer_id")
+    each = events.selectExpr("principal", "timestamp_ms", "inline(arrays_zip(after_ms, producer_ids))")
+    return each.selectExpr(
+        "principal", "producer_ids AS producer_id", "timestamp_millis(timestamp_ms + after_ms) AS at"
     )
-    return each.selectExpr("principal", "producer_id", "timestamp_millis(timestamp_ms + after_ms[index]) AS at")
 
 
 def _writer(options: StreamOptions, name: str) -> "WriteCounts":
