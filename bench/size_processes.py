@@ -4,9 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import bench_kit as kit
-
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+class SizeError(Exception):
+    """A run that says nothing, and why."""
 
 
 @dataclass
@@ -28,20 +31,27 @@ class Sample:
     largest_worker: int = 0
 
 
-def sample(root: int) -> Sample:
-    """Return the processes below one, and what they have spent."""
+def sample(root: int, spent: dict[int, float]) -> Sample:
+    """Return the processes below one, and what they have spent.
+
+    Args:
+        root: The process at the top.
+        spent: CPU time by process, kept from sample to sample: Spark's daemon does not collect that of workers that
+            have ended.
+    """
     stats: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue
-        # User and system time of its own, and of the children that have ended.
-        stats[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / kit.CLOCK_TICKS
+        # User and system time.
+        stats[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:13])) / TICKS_PER_S
     found = {root}
     while more := {pid for pid, (parent, _) in stats.items() if parent in found} - found:
         found |= more
-    now = Sample(cpu_s=sum(stats[pid][1] for pid in found if pid in stats))
+    spent |= {pid: stats[pid][1] for pid in found if pid in stats}
+    now = Sample(cpu_s=sum(spent.values()))
     for pid in found:
         command, rss = command_and_rss(pid)
         if pid == root:

@@ -29,7 +29,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from process_kit import Place, finished_batches, python_path
-from size_processes import Sample, sample
+from size_processes import Sample, SizeError, sample
 
 from broker.local.local_broker import LocalBroker
 from broker.process import end, start_watched
@@ -41,6 +41,7 @@ from quota.config import QuotaConfig
 
 TOPIC = "produce-events"
 POLL_S = 0.1
+HOUR_MS = 3_600_000
 STOP_S = 20.0
 MIB = 1024 * 1024
 SLICE_MS = 100
@@ -94,7 +95,7 @@ def fill(broker: LocalBroker, cluster: model.Cluster, asked: argparse.Namespace)
     admin.create_topics([NewTopic(TOPIC, asked.partitions, 1)])[TOPIC].result()
     settings = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 1_000_000}
     producer = Producer(broker.admin_config() | PRODUCER_SETTINGS | settings)
-    begin_ms = time.time_ns() // 1_000_000 - kit.HOUR_MS
+    begin_ms = time.time_ns() // 1_000_000 - HOUR_MS
     events = records = size = 0
     for at_ms, owners, pids, brokers in rounds(cluster, asked.seconds):
         events += len(owners)
@@ -111,7 +112,7 @@ def fill(broker: LocalBroker, cluster: model.Cluster, asked: argparse.Namespace)
         producer.poll(0)
     if producer.flush(FLUSH_S):
         msg = f"not all records reached the broker within {FLUSH_S} s: is the disk full?"
-        raise kit.BenchError(msg)
+        raise SizeError(msg)
     return {
         "events": events,
         "records": records,
@@ -192,36 +193,36 @@ def run(place: Place, batch: int) -> dict[str, Any]:
     # The last of two equal options counts: the kit's streams don't learn.
     with python_path():
         process = start_watched([sys.executable, *command], place.log)
-    commits: dict[int, tuple[float, float]] = {}
+    commits: dict[int, float] = {}
+    spent: dict[int, float] = {}
     peak, begin = Sample(), time.monotonic()
     try:
         while process.poll() is None:
             if time.monotonic() - begin > RUN_S:
                 msg = f"the stream is not through after {RUN_S} s"
-                raise kit.BenchError(msg)
-            now = sample(process.pid)
+                raise SizeError(msg)
+            now = sample(process.pid, spent)
             for name in asdict(peak):
                 setattr(peak, name, max(getattr(peak, name), getattr(now, name)))
             done = [int(file.name) for file in place.checkpoint.glob("commits/*") if file.name.isdecimal()]
             if done and max(done) not in commits:
-                # The last batch is seen when processes have ended already.
-                commits[max(done)] = (time.monotonic(), peak.cpu_s)
+                commits[max(done)] = now.cpu_s
             time.sleep(POLL_S)
     finally:
         end(process, STOP_S)
     if process.returncode:
         msg = f"the stream ended with exit code {process.returncode}: {place.log.read_text()[-800:]}"
-        raise kit.BenchError(msg)
+        raise SizeError(msg)
     return told(place, commits, peak)
 
 
-def told(place: Place, commits: dict[int, tuple[float, float]], peak: Sample) -> dict[str, Any]:
+def told(place: Place, commits: dict[int, float], peak: Sample) -> dict[str, Any]:
     """Return the figures of a run."""
     batches = finished_batches(place.checkpoint, place.topic)
     rows = []
     for before, this in pairwise(batches):
         if before.number in commits and this.number in commits:
-            cpu_s = commits[this.number][1] - commits[before.number][1]
+            cpu_s = commits[this.number] - commits[before.number]
             wall_s = this.end_s - this.begin_s
             records = this.end_offset - before.end_offset
             rows.append(
@@ -245,16 +246,15 @@ def checked(cluster: model.Cluster, topic: dict[str, Any], found: dict[str, Any]
     # Warm, and with all PIDs known.
     later = found["batches"][len(found["batches"]) // 2 :]
     later = [each for each in later if each["records"] >= later[0]["records"] * kit.REMAINDER_SHARE]
-    per_s = model.taps(cluster).events_per_s
     records = statistics.median(each["records"] for each in later)
-    # A batch of as many events as the model's.
-    seconds = records / per_s * topic["events"] / topic["records"]
+    # A batch of as many records as the model's.
+    seconds = records / topic["records"] * topic["seconds"]
     batch = model.batch(replace(cluster, trigger_s=seconds), topic["partitions"])
     ledgers = found["ledger_bytes"]
     # The run ends within a quantum: one layer holds what five will.
     of_pids = ledgers["active_pids"] * amount("ledger_pid_bytes") / (QuotaConfig().layer_count + 1)
     pairs = {
-        "events_per_s": (per_s, topic["events"] / topic["seconds"]),
+        "events_per_s": (model.taps(cluster).events_per_s, topic["events"] / topic["seconds"]),
         "cpu_s": (batch.cpu_s, statistics.median(each["cpu_s"] for each in later)),
         "ledger_bytes": (ledgers["principals"] * amount("ledger_bytes") + of_pids, ledgers["bytes"]),
     }

@@ -9,14 +9,15 @@ takes. The last line is JSON.
 
 import argparse
 import json
+import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import bench_kit as kit
 from confluent_kafka import Consumer, TopicPartition
+from size_processes import SizeError
 
 from broker.cluster.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
@@ -63,7 +64,7 @@ def main() -> None:
     pairs, costs = asked.lines // 2, {}
     for name, found in spent.items():
         net = [each - empty for each, empty in zip(found[1:], spent["empty"][1:], strict=True)]
-        costs[name] = kit.spread(each / (asked.lines if name in PER_LINE else pairs) * 1e6 for each in net)
+        costs[name] = spread([each / (asked.lines if name in PER_LINE else pairs) * 1e6 for each in net])
         print(f"  {name:22} {costs[name]['median']:>8.2f} us  {records[name]:>8} records")
     print(json.dumps(vars(asked) | {"us": costs, "records": records, "figures": figures(costs, records, sizes, asked)}))
 
@@ -91,6 +92,12 @@ def figures(
     return {name: round(value, 3) for name, value in found.items()}
 
 
+def spread(values: list[float]) -> dict[str, float]:
+    """Return median, least and most."""
+    found = {"median": statistics.median(values), "min": min(values), "max": max(values)}
+    return {name: round(value, 2) for name, value in found.items()}
+
+
 def cpu_seconds(broker: LocalBroker, log: Path) -> float:
     """Return the CPU time of this process while a tap reads a log to its end and delivers what it made of it."""
     source, stop, size = FileSource(log, 1), threading.Event(), log.stat().st_size
@@ -101,7 +108,7 @@ def cpu_seconds(broker: LocalBroker, log: Path) -> float:
     while (source.position.offset if source.position else -1) < size:
         if not thread.is_alive() or time.monotonic() > give_up_at:
             msg = f"the tap stopped before the end of {log.name}, after {tap.counters}"
-            raise kit.BenchError(msg)
+            raise SizeError(msg)
         time.sleep(POLL_S)
     stop.set()
     thread.join()

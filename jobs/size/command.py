@@ -13,7 +13,6 @@ from jobs.size.model import HEADROOM, Cluster, Storage, Stream, Taps, storage, s
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from jobs.terminal import output
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
-from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from streaming.triggers import records_of_a_batch
 from tables.catalog.answer import Answer
 
@@ -62,7 +61,6 @@ def size(
     max_uncharged_bytes: Annotated[
         int, typer.Option(min=1024, help="As the stream's option.")
     ] = _DEFAULT.max_uncharged_bytes,
-    state_buckets: Annotated[int, typer.Option(min=1, help="As the stream's option.")] = DEFAULT_STATE_BUCKETS,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
@@ -89,18 +87,17 @@ def size(
         metrics_interval_s=metrics_interval_seconds,
         retention_h=retention_hours,
     )
+    tapped, streamed = taps(cluster), stream(cluster)
     settings = Settings(
         max_offsets_per_trigger or records_of_a_batch(f"{trigger_seconds} seconds"),
         max_principals,
         max_uncharged_bytes,
-        state_buckets,
         _MAX_RESULT_BYTES,
         partitions,
         PARTITIONS_PER_REQUEST,
         REQUESTS_PER_SECOND,
         window_seconds,
     )
-    tapped, streamed = taps(cluster), stream(cluster, state_buckets)
     reached = limits(cluster, tapped, streamed, settings)
     figures = [*of_taps(cluster, tapped), *of_stream(streamed, executor_cores), *of_storage(storage(cluster))]
     if wanted != "table":
@@ -121,6 +118,13 @@ def of_taps(cluster: Cluster, tapped: Taps) -> Iterator[Row]:
     yield "taps", "cores", tapped.cores, "cores", f"of {cluster.brokers} taps"
     yield "taps", "a tap", tapped.core_of_one, "cores", "of one, since it has one thread"
     yield "taps", "events", tapped.events_per_s, "events/s", "without the repeats that taps leave out"
+    yield (
+        "taps",
+        "records",
+        tapped.records_per_s,
+        "records/s",
+        "at least, of version 2; costs are of an event a record",
+    )
 
 
 def of_stream(streamed: Stream, executor_cores: int) -> Iterator[Row]:
@@ -143,7 +147,7 @@ def of_stream(streamed: Stream, executor_cores: int) -> Iterator[Row]:
         "of produce-events: two tasks a core, 250,000 PIDs each at most",
     )
     yield "stream", "state partitions", streamed.state_partitions, "partitions", "frozen in the checkpoint"
-    yield "stream", "records of a batch", batch.events, "records", "see --max-offsets-per-trigger"
+    yield "stream", "events of a batch", batch.events, "events", "see --max-offsets-per-trigger"
     yield "stream", "active principals", batch.active_principals, "principals", "of a batch, with a PID new to its tick"
     yield "stream", "CPU time of a batch", batch.cpu_s, "s", "of all cores"
     yield "stream", "time of a batch", streamed.batch_wall_s, "s", "with these cores"
@@ -180,10 +184,10 @@ def verdict(reached: Sequence[Limit], streamed: Stream) -> Iterator[str]:
     if over:
         yield f"does not fit: {', '.join(over)}. First: {first.then}"
     elif streamed.cores is None:
-        yield f"no number of cores keeps a batch within {HEADROOM:.0%} of its trigger: lengthen --trigger-seconds"
+        yield f"no number of cores keeps a batch within {HEADROOM:.0%} of its trigger: lengthen it"
     else:
-        yield f"fits; {first.name} gives first, at {1 / first.share:.1f} times this. Then: {first.then}"
-    yield f"a model of figures measured on 2 cores: where it was checked, reality was {ERROR} (docs/scale.md)"
+        yield f"fits. First to give: {first.name}, at {1 / first.share:.1f} times this: {first.then}"
+    yield f"a model of figures measured on 2 cores: {ERROR} where it was checked (docs/scale.md)"
 
 
 def short(value: float) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from jobs.size.costs import amount, seconds
-from jobs.size.model import Cluster, Stream, Taps
+from jobs.size.model import MOST_STATE_PARTITIONS, Cluster, Stream, Taps
 
 HALF = 0.5
 
@@ -13,10 +13,9 @@ class Settings:
     """What bounds a deployment; the defaults of the commands, unless given.
 
     Attributes:
-        max_offsets_per_trigger: Records of a batch.
+        events_per_batch: At most, by `--max-offsets-per-trigger`.
         max_principals: That are tracked one by one.
         max_uncharged_bytes: Filter of a principal's PIDs that take no token.
-        state_buckets: States that all principals share.
         collected_bytes: What Spark's driver collects at most (`spark.driver.maxResultSize`).
         partitions: Of the cluster, each with its leader.
         partitions_per_request: Asked for their producers at once.
@@ -24,10 +23,9 @@ class Settings:
         window_s: Of the quota.
     """
 
-    max_offsets_per_trigger: int
+    events_per_batch: int
     max_principals: int
     max_uncharged_bytes: int
-    state_buckets: int
     collected_bytes: int
     partitions: int
     partitions_per_request: int
@@ -43,7 +41,7 @@ class Limit:
         name: What is limited.
         used: Of it, in `unit`.
         bound: In `unit`.
-        unit: Such as `records`.
+        unit: Such as `events`.
         then: What to do when it is reached.
     """
 
@@ -76,10 +74,10 @@ def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -
             "(linger.ms), or watch by pid-quota tap poll",
         ),
         Limit(
-            "records of a batch",
+            "events of a batch",
             batch.events,
-            settings.max_offsets_per_trigger,
-            "records",
+            settings.events_per_batch,
+            "events",
             "raise --max-offsets-per-trigger, with memory for it, or shorten --trigger",
         ),
         Limit(
@@ -132,11 +130,12 @@ def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -
             "describe_producers takes that long: taps learn by waiting instead, for a window",
         ),
         Limit(
-            "state buckets",
-            float(stream.cores or stream.state_partitions),
-            settings.state_buckets,
-            "cores",
-            "rules run in as many tasks as there are buckets at most: raise --state-buckets in a new checkpoint",
+            "state partitions",
+            batch.rules_wall_s(MOST_STATE_PARTITIONS),
+            HALF * trigger_s,
+            "s a batch",
+            f"the rules run in {MOST_STATE_PARTITIONS} tasks at most, however many cores there are: lengthen ticks by "
+            "fewer layers (--layer-count), or --trigger",
         ),
     ]
     return sorted(found, key=lambda each: -each.share)

@@ -15,6 +15,8 @@ DAY_S = 86_400
 MOST_CORES = 4096
 REMEMBERED_PIDS = 500_000
 """PIDs that a worker remembers per topic partition (`streaming/decode/forwarded.py`); beyond it, it forgets them."""
+MOST_STATE_PARTITIONS = 4
+"""Of a new checkpoint (`streaming/session.py`): the rules run in as many tasks at most."""
 HEADROOM = 0.7
 """Share of the trigger that a batch may take: what is left catches up after an outage."""
 TAP_ROUND_S = 0.1
@@ -86,6 +88,7 @@ class Taps:
         cores: Of all taps.
         core_of_one: Share of a core that one tap takes: it has one thread.
         events_per_s: What all taps send.
+        records_per_s: At least, if a tap sends a round's events of a principal as one.
     """
 
     lines_per_s: float
@@ -93,6 +96,7 @@ class Taps:
     cores: float
     core_of_one: float
     events_per_s: float
+    records_per_s: float
 
 
 def taps(cluster: Cluster) -> Taps:
@@ -109,10 +113,23 @@ def taps(cluster: Cluster) -> Taps:
     )
     log = requests * amount("request_line_bytes") + (batches + replicas) * amount("batch_line_bytes")
     lines = requests + batches + replicas
-    return Taps(lines, log / cluster.brokers, cores, cores / cluster.brokers, events)
+    records = _records(cluster, events)
+    return Taps(lines, log / cluster.brokers, cores, cores / cluster.brokers, events, records)
 
 
-def _distinct(kinds: int, per_s: float, interval_s: float) -> float:
+def _records(cluster: Cluster, events_per_s: float) -> float:
+    """Return records per second, if a round of a tap makes one of each principal."""
+    brokers, each = cluster.brokers, min(cluster.brokers_per_pid, cluster.brokers)
+    found = 0.0
+    for share in cluster.shares:
+        # Brokers that one of the principal's PIDs writes to.
+        pids = max(1.0, cluster.pids * share)
+        written = brokers * (1 - (1 - each / brokers) ** pids)
+        found += _distinct(written, events_per_s * share, TAP_ROUND_S)
+    return found
+
+
+def _distinct(kinds: float, per_s: float, interval_s: float) -> float:
     """Return how many of so many kinds are seen per second, if each counts once in an interval."""
     return -kinds * math.expm1(-per_s / kinds * interval_s) / interval_s if kinds else 0.0
 
@@ -146,7 +163,11 @@ class Batch:
         partitions = max(self.least_partitions, 2 * cores)
         share = self.largest_share + (1 - self.largest_share) / partitions
         reading_s = self.reading_s * max(share, 1 / (cores * amount("busy")))
-        return seconds("batch_wall") + reading_s + self.rules_s / (cores * amount("busy"))
+        return seconds("batch_wall") + reading_s + self.rules_wall_s(cores)
+
+    def rules_wall_s(self, cores: int) -> float:
+        """Return the wall time of the rules, which run in one task per state partition."""
+        return self.rules_s / (min(cores, MOST_STATE_PARTITIONS) * amount("busy"))
 
 
 def batch(cluster: Cluster, partitions: int | None = None) -> Batch:
@@ -195,8 +216,8 @@ class Stream:
     p99_s: float
 
 
-def stream(cluster: Cluster, buckets: int) -> Stream:
-    """Return what the stream needs; its states are in so many buckets."""
+def stream(cluster: Cluster) -> Stream:
+    """Return what the stream needs."""
     of_batch = batch(cluster)
     enough_s = HEADROOM * cluster.trigger_s
     cores = next((each for each in range(1, MOST_CORES + 1) if of_batch.wall_s(each) <= enough_s), None)
@@ -205,9 +226,9 @@ def stream(cluster: Cluster, buckets: int) -> Stream:
     # An event waits for the next trigger, half of it on average, or for the batch that runs when it arrives.
     waits_s = max(cluster.trigger_s, wall_s)
     known_s = TAP_ROUND_S / 2 + _TAP_LINGER_S + wall_s + seconds("reading_wall")
-    state_partitions = min(buckets, tasks)
+    state_partitions = min(tasks, MOST_STATE_PARTITIONS)
     delays = (known_s + waits_s / 2, known_s + waits_s)
-    return Stream(cores, max(of_batch.least_partitions, 2 * tasks), state_partitions, of_batch, wall_s, *delays)
+    return Stream(cores, max(of_batch.least_partitions, 2 * (cores or 0)), state_partitions, of_batch, wall_s, *delays)
 
 
 @dataclass(frozen=True)

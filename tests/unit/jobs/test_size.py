@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 
 from jobs.size.costs import COSTS, seconds
 from jobs.size.limits import Settings, limits
-from jobs.size.model import Cluster, batch, storage, stream, taps
+from jobs.size.model import MOST_STATE_PARTITIONS, REMEMBERED_PIDS, Cluster, batch, storage, stream, taps
 from tests.unit.jobs.command_kit import PidQuota
 
 ROOT = Path(__file__).parents[3]
 SMALL = Cluster(brokers=3, produce_requests=3000, principals=20, pids=2000)
 LARGE = Cluster(brokers=100, produce_requests=2_000_000, principals=20_000, pids=2_000_000, new_pids_per_hour=20_000)
 SETTINGS = Settings(
-    max_offsets_per_trigger=2_000_000,
+    events_per_batch=2_000_000,
     max_principals=50_000,
     max_uncharged_bytes=2 * 1024 * 1024,
-    state_buckets=64,
     collected_bytes=2**30,
     partitions=20_000,
     partitions_per_request=20,
@@ -41,7 +40,7 @@ clusters = st.builds(
 
 
 def names(cluster: Cluster, settings: Settings = SETTINGS) -> list[str]:
-    found = limits(cluster, taps(cluster), stream(cluster, settings.state_buckets), settings)
+    found = limits(cluster, taps(cluster), stream(cluster), settings)
     return [each.name for each in found if each.share > 1]
 
 
@@ -49,6 +48,13 @@ def test_every_cost_names_a_script_that_measures_it() -> None:
     scripts = {cost.command.split()[0] for cost in COSTS.values()}
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
     assert all(cost.value > 0 and cost.what for cost in COSTS.values())
+
+
+def test_bounds_of_the_stream_are_those_of_its_code() -> None:
+    session = (ROOT / "streaming" / "session.py").read_text(encoding="utf-8")
+    memory = (ROOT / "streaming" / "decode" / "forwarded.py").read_text(encoding="utf-8")
+    assert f"_MOST_PARTITIONS = {MOST_STATE_PARTITIONS}\n" in session
+    assert f"_MAX_PIDS = {REMEMBERED_PIDS:_}\n" in memory
 
 
 def test_every_line_of_a_request_and_its_copies_counts() -> None:
@@ -100,7 +106,7 @@ def test_another_core_never_slows_a_batch_down(cluster: Cluster, cores: int) -> 
 
 
 def test_a_trigger_below_a_batch_s_fixed_time_has_no_number_of_cores() -> None:
-    found = stream(replace(SMALL, trigger_s=0.5), 64)
+    found = stream(replace(SMALL, trigger_s=0.5))
     assert found.cores is None
     assert "a batch's fixed time" in names(replace(SMALL, trigger_s=0.5))
 
@@ -108,11 +114,12 @@ def test_a_trigger_below_a_batch_s_fixed_time_has_no_number_of_cores() -> None:
 @pytest.mark.parametrize(
     ("cluster", "settings", "limit"),
     [
-        (replace(LARGE, repeats_s=1.0), SETTINGS, "records of a batch"),
+        (replace(LARGE, repeats_s=1.0), SETTINGS, "events of a batch"),
         (LARGE, replace(SETTINGS, max_principals=10_000), "the roster"),
         (LARGE, replace(SETTINGS, partitions=1_000_000), "learning by asking"),
         (replace(LARGE, skew=1.5), SETTINGS, "PIDs of one principal that take no token"),
         (replace(LARGE, brokers=10), SETTINGS, "a tap's core"),
+        (replace(LARGE, pids=10_000_000), SETTINGS, "state partitions"),
         (replace(LARGE, skew=2.0), SETTINGS, "one partition per principal"),
         (replace(LARGE, principals=500_000, trigger_s=5.0), SETTINGS, "the driver's collect, time"),
     ],
@@ -132,13 +139,13 @@ def test_people_read_figures_limits_and_what_gives_first(pid_quota: PidQuota) ->
     lines = out.splitlines()
     assert lines[0].split() == ["part", "figure", "value", "unit", "note"]
     assert any(line.startswith("storage  state") for line in lines)
-    assert lines[-2].startswith("does not fit: records of a batch. First: raise --max-offsets-per-trigger")
+    assert lines[-2].startswith("does not fit: events of a batch, state partitions. First: raise --max-off")
     assert "docs/scale.md" in lines[-1]
 
 
 def test_a_cluster_that_fits_is_told_what_gives_first(pid_quota: PidQuota) -> None:
-    _, out, _ = pid_quota("size", *OPTIONS, "--max-offsets-per-trigger", 5_000_000)
-    assert out.splitlines()[-2].startswith("fits; a tap's core gives first, at 1.")
+    _, out, _ = pid_quota("size", *OPTIONS, "--max-offsets-per-trigger", 10_000_000, "--trigger-seconds", 10)
+    assert out.splitlines()[-2].startswith("fits. First to give: ")
 
 
 def test_programs_read_all_rows_as_json_and_csv(pid_quota: PidQuota) -> None:
