@@ -15,8 +15,8 @@ DAY_S = 86_400
 MOST_CORES = 4096
 REMEMBERED_PIDS = 500_000
 """PIDs that a worker remembers per topic partition (`streaming/decode/forwarded.py`); beyond it, it forgets them."""
-MOST_STATE_PARTITIONS = 4
-"""Of a new checkpoint (`streaming/session.py`): the rules run in as many tasks at most."""
+MOST_STATE_PARTITIONS = 8
+"""Of a new checkpoint on one host (`streaming/session.py`): the rules run in as many tasks at most."""
 HEADROOM = 0.7
 """Share of the trigger that a batch may take: what is left catches up after an outage."""
 TAP_ROUND_S = 0.1
