@@ -27,7 +27,6 @@ from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
-from streaming.session import local_cores
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
 from wire.learning_request import LearningRequest, announcement, announcement_key
@@ -187,9 +186,10 @@ def read_records(spark: SparkSession, options: StreamOptions, starting_offsets: 
         .load()
     )
     rows = records.selectExpr("value", "partition", "offset", "unix_millis(timestamp) AS record_ms")
-    # Each task costs a round trip to a Python worker. A cluster's cores come and go.
-    cores = local_cores(spark)
-    return rows.coalesce(cores) if cores else rows
+    if str(spark.conf.get("spark.master", "")).startswith("local"):
+        # Each task costs a round trip to a Python worker. Here there are as many state partitions as cores.
+        rows = rows.coalesce(int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    return rows
 
 
 def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFrame:

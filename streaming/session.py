@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -99,7 +100,7 @@ def stream_session(
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         session = builder.getOrCreate()
-        session.conf.set(_PARTITIONS, _partitions(master, session.sparkContext.defaultParallelism))
+        session.conf.set(_PARTITIONS, _partitions(master, _cores(session)))
         return session
     session = builder.getOrCreate()
     for name, value in STREAM_SETTINGS.items():
@@ -110,12 +111,6 @@ def stream_session(
             msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
-
-
-def local_cores(spark: SparkSession) -> int:
-    """Return how many tasks run at a time in the process of the session; 0 if they run elsewhere."""
-    master = spark.conf.get("spark.master", "") or ""
-    return spark.sparkContext.defaultParallelism if master.startswith("local") else 0
 
 
 def silence_the_jvms_end() -> None:
@@ -135,6 +130,13 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 def _log_settings() -> str:
     return f"-Dlog4j2.configurationFile={resources.files('jvm').joinpath('log4j2-stream.properties')}"
+
+
+def _cores(session: SparkSession) -> int:
+    """Return how many tasks Spark runs at a time: into so many parts it splits what it makes itself."""
+    (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
+    splits = re.search(r"splits=(\d+)", plan[0])
+    return int(splits[1]) if splits else _LEAST_PARTITIONS
 
 
 def _partitions(master: str, cores: int) -> int:
