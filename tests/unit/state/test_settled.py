@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quota.config import QuotaConfig
+from quota.config import TICKS_PER_QUANTUM, QuotaConfig
 from quota.limits import UNLIMITED, Limit
 from state.codec import decode
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, Outcome
@@ -77,3 +77,23 @@ def test_a_throttle_takes_more_than_a_look() -> None:
     stored = Ledger("User:a", DEPLOYMENT).process(events(list(range(9)), NOW_MS), LIMIT).content
 
     assert not changes_nothing(decode(stored), events([1], NOW_MS), LIMIT, DEPLOYMENT)
+
+
+def test_a_later_quantum_takes_more_than_a_look_even_within_a_metrics_interval() -> None:
+    # given an interval of several quanta
+    deployment = Deployment(QuotaConfig(late_grace_seconds=30, metrics_interval_seconds=3600), salt=5)
+    begin_ms = NOW_MS // 3_600_000 * 3_600_000
+    stored = Ledger("User:a", deployment).process(events([1, 2], begin_ms), LIMIT).content
+
+    # when a known PID produces in the next quantum, then it has to be renewed
+    assert not changes_nothing(decode(stored), events([2], begin_ms + QUANTUM_MS), LIMIT, deployment)
+
+
+def test_a_current_quantum_that_holds_nothing_takes_more_than_a_look() -> None:
+    # given a clock that was moved by PIDs that were not stored
+    state = decode(Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content)
+    state.clock_tick += TICKS_PER_QUANTUM
+    state.interval.number += QUANTUM_MS // INTERVAL_MS
+
+    # when a PID of the quantum before produces, then it has to be renewed
+    assert not changes_nothing(state, events([2], NOW_MS + QUANTUM_MS), LIMIT, DEPLOYMENT)

@@ -3,15 +3,17 @@
 import json
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
-from state.events import Deployment
+from state.events import CHARGED, Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
+from streaming.operator.group_events import arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
@@ -19,7 +21,7 @@ from tables.specs import TABLES
 from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
 from tests.unit.streaming.exploded_kit import exploded
 from tests.unit.streaming.group_state_kit import State
-from wire.packed_events import PackedQuarantine, Quarantined, pack
+from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
@@ -28,6 +30,13 @@ QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
+
+
+def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tuple[int, int]) -> PackedEvents:
+    """A pre-aggregate of one client."""
+    columns = ((offset, offset + 1), pids, times_ms, (0, 0), (CHARGED, CHARGED))
+    offsets, packed_pids, times, clients, kinds = (np.array(each, np.int64).tobytes() for each in columns)
+    return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", ["app"])
 
 
 def frame(
@@ -378,3 +387,29 @@ def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembere
     assert "throttle_decisions" not in dict(learning)
     assert dict(learning)["producer_id_metrics"]["phase"] == "learning"
     assert "throttle_decisions" in dict(long_after)
+
+
+def test_a_partition_has_come_as_far_as_its_newest_event_which_need_not_be_its_last() -> None:
+    # given a pre-aggregate whose last event is an older one
+    begin_ms = NOW_MS // QUANTUM_MS * QUANTUM_MS
+    part = two_events(0, 0, (1, 2), (begin_ms + QUANTUM_MS, begin_ms))
+    last = two_events(1, 0, (3, 4), (begin_ms, begin_ms + 1))
+
+    # when a group reads it, alone or among others
+    alone, several = (arrived([("User:a", each) for each in parts], 5)["User:a"] for parts in ([part], [part, last]))
+
+    # then its newest event tells how far it has come, and which partition the ledger belongs to
+    assert alone.newest_ms == {0: begin_ms + QUANTUM_MS}
+    assert several.newest_ms == {0: begin_ms + QUANTUM_MS, 1: begin_ms + 1}
+    assert several.partition() == 0
+
+
+def test_pre_aggregates_of_a_partition_are_merged_by_offset_in_whatever_order_they_come() -> None:
+    # given two blocks of one partition, and the second of them first
+    first = two_events(0, 0, (1, 2), (NOW_MS - 9, NOW_MS - 9))
+    second = two_events(0, 5, (3, 4), (NOW_MS, NOW_MS - 1))
+
+    found = arrived([("User:a", second), ("User:a", first)], 5)["User:a"]
+
+    assert found.events.pids == [1, 2, 3, 4]
+    assert found.newest_ms == {0: NOW_MS}

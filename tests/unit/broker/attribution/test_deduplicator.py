@@ -100,3 +100,12 @@ def test_a_flood_forgets_what_it_repeats_and_not_more_than_it_may(
 
     repeats.is_repeat(NOW_MS, 100, "mallory", APP)
     assert not repeats.is_repeat(NOW_MS, 0, "mallory", APP)
+
+
+@pytest.mark.parametrize("older_ms", [[0, 10_000], [10_000, 0]])
+def test_events_of_two_older_ticks_are_no_repeats(repeats: Deduplicator, older_ms: list[int]) -> None:
+    # given a newer tick, of another broker's lines
+    left_out(repeats, (20_000, "b"))
+
+    # when lines of two older ticks follow, then both are sent
+    assert left_out(repeats, *((after_ms, "a") for after_ms in older_ms)) == [False, False]
