@@ -7,6 +7,7 @@ from state.broker_ledgers import BrokerLedgers
 from state.codec import BrokersState, encode_brokers
 from state.errors import LedgerCodecError
 from state.events import CHARGED, Deployment, Events, Outcome
+from state.hashing import hash_pids
 
 START_MS = 1_790_000_100_000
 HOUR_MS = 3_600_000
@@ -49,6 +50,16 @@ def test_pids_that_move_with_leadership_pass_in_the_very_tick_that_refuses_other
 
     row = outcome.metrics[-1]
     assert (row.broker_id, row.admitted_pids, row.refused_pids) == (1, 11, 9)
+
+
+def test_pids_that_are_hashed_already_are_those_of_their_broker() -> None:
+    pids, brokers = [1, 2, 3, 4, 5], [1, 1, 2, 2, 1]
+    columns = (pids, [START_MS] * 5, ["app"] * 5, [CHARGED] * 5, brokers)
+
+    hashed = BrokerLedgers("User:a", DEPLOYMENT)
+    outcome = hashed.process(Events(*columns, hashes=hash_pids(pids, DEPLOYMENT.salt)), TEN)
+
+    assert outcome == BrokerLedgers("User:a", DEPLOYMENT).process(Events(*columns), TEN)
 
 
 def test_a_pid_that_the_other_broker_has_forgotten_is_new() -> None:

@@ -73,6 +73,13 @@ def test_a_look_finds_what_changes_nothing(
     assert changes_nothing(decode(stored), events(pids, NOW_MS + at_ms), limit, DEPLOYMENT) is expected, change
 
 
+def test_a_later_quantum_takes_more_than_a_look_though_an_older_event_comes_last() -> None:
+    stored = Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content
+    both = Events([1, 2], [NOW_MS + QUANTUM_MS, NOW_MS], ["app"] * 2, [CHARGED] * 2)
+
+    assert not changes_nothing(decode(stored), both, LIMIT, DEPLOYMENT)
+
+
 def test_a_throttle_takes_more_than_a_look() -> None:
     stored = Ledger("User:a", DEPLOYMENT).process(events(list(range(9)), NOW_MS), LIMIT).content
 

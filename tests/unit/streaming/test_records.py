@@ -91,6 +91,28 @@ def test_a_bad_record_is_quarantined_with_its_reason_whatever_its_neighbours(
     assert block.events.producer_ids.size == (1 if neighbours else 0)
 
 
+def test_an_event_is_held_to_its_own_record_and_its_neighbours_count() -> None:
+    # Given two records, the second a window newer
+    ahead, edge = NOW_MS + SKEW_MS + 1, NOW_MS + SKEW_MS
+    values = records(event(timestamp_ms=ahead), event(timestamp_ms=edge), event(timestamp_ms=ahead))
+    own = pa.array([NOW_MS, NOW_MS, NOW_MS + SKEW_MS])
+
+    block = decode(values.set_column(4, "record_ms", own), CONTRACT)
+
+    # Then only the first is ahead of its own
+    assert [(each.offset, each.reason) for each in block.quarantined] == [(0, "timestamp_ms is in the future")]
+    assert len(block.events) == 2
+
+
+def test_an_event_ahead_of_the_streams_clock_takes_no_other_with_it() -> None:
+    values = records(event(), event(timestamp_ms=NOW_MS - 1))
+
+    block = decode(values, CONTRACT, begin_ms=NOW_MS - SKEW_MS - 1)
+
+    assert [each.offset for each in block.quarantined] == [0]
+    assert len(block.events) == 1
+
+
 def test_an_event_at_the_edge_of_the_allowed_skew_is_good() -> None:
     assert decode(records(event(timestamp_ms=NOW_MS + SKEW_MS)), CONTRACT).quarantined == []
 
