@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 from socketserver import BaseServer
@@ -100,7 +100,7 @@ def stream_session(
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
         session = builder.getOrCreate()
-        session.conf.set(_PARTITIONS, _partitions(master, _cores(session)))
+        session.conf.set(_PARTITIONS, _partitions(master, lambda: _cores(session)))
         return session
     session = builder.getOrCreate()
     for name, value in STREAM_SETTINGS.items():
@@ -139,19 +139,19 @@ def _cores(session: SparkSession) -> int:
     return int(splits[1]) if splits else _LEAST_PARTITIONS
 
 
-def _partitions(master: str, cores: int) -> int:
+def _partitions(master: str, cores: Callable[[], int]) -> int:
     """Return the number of state partitions of a new checkpoint: where tasks run in this process, one for each.
 
     Examples:
-        >>> [_partitions("local[*]", cores) for cores in (1, 6, 64)], _partitions("local[1]", 1)
+        >>> [_partitions("local[*]", lambda: cores) for cores in (1, 6, 64)], _partitions("local[1]", lambda: 1)
         ([2, 6, 8], 1)
-        >>> _partitions("spark://127.0.0.1:7077", 2)
+        >>> _partitions("spark://127.0.0.1:7077", lambda: 2)
         4
     """
     if not master.startswith("local"):
         return int(STREAM_SETTINGS[_PARTITIONS])
     least = _LEAST_PARTITIONS if master == DEFAULT_MASTER else 1
-    return min(max(cores, least), _MOST_PARTITIONS)
+    return min(max(cores(), least), _MOST_PARTITIONS)
 
 
 def _importable(archive: str) -> str:

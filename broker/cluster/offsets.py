@@ -1,6 +1,7 @@
 """Oldest record and earliest offsets of a topic."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
@@ -36,11 +37,7 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
     Raises:
         BrokerUnreachableError: If the records can't be read.
     """
-    quiet = {"log_level": 0, "group.id": "pid-quota-first-record", "enable.auto.commit": "false"}
-    consumer = Consumer({**config, **quiet})
-    try:
-        partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
-        ranges = {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
+    with reading(config, topic, "first", timeout_s) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
         oldest: dict[int, int] = {}
@@ -52,8 +49,31 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
             oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
         is_first = not any(low for low, _ in ranges.values())
         return OldestRecord(min(oldest.values(), default=None), is_first)
+
+
+@contextmanager
+def reading(
+    config: Mapping[str, str], topic: str, which: str, timeout_s: float
+) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
+    """Open a consumer for some records of a topic; yield it and each partition's first and next offset.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name; it must exist.
+        which: Of its records; names the group and the error.
+        timeout_s: Request timeout.
+
+    Raises:
+        BrokerUnreachableError: If the records can't be read.
+    """
+    quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
+    consumer = Consumer({**config, **quiet})
+    try:
+        partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
+        yield consumer, {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
     except KafkaException as error:
-        msg = f"can't read the first records of topic {topic!r} ({error.args[0].str()}): check READ on topic and group"
+        reason = error.args[0].str()
+        msg = f"can't read the {which} records of topic {topic!r} ({reason}): check READ on topic and group"
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()

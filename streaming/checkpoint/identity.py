@@ -13,8 +13,7 @@ from streaming.errors import CheckpointError
 IDENTITY_FILE = "pid-quota.json"
 _FROZEN = ("window_seconds", "layer_count", "window_num")
 DEFAULT_STATE_BUCKETS = 24
-"""Spark's hash spreads these numbers evenly over two and four state partitions."""
-"""For a new checkpoint: enough to spread evenly over the tasks, few enough to cost little."""
+"""For a new checkpoint: few cost little, and Spark spreads these evenly over two and four state partitions."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Exploded:
             ones, rows = np.ones(len(parsed), np.int64), np.arange(len(parsed))
             pids = column(parsed, "producer_id").to_numpy()
             return cls(records, ones, parsed.select(GROUP_NAMES), rows, times, pids)
-        is_one = pc.is_null(lists).to_numpy(zero_copy_only=False)
+        is_one = is_null(lists)
         counts = np.where(is_one, 1, lengths(lists))
         times, pids = np.repeat(times, counts), pc.list_flatten(lists).to_numpy()
         after_ms = pc.list_flatten(column(parsed, "after_ms").filter(pa.array(~is_one))).to_numpy()
@@ -121,7 +121,7 @@ def _groups(parsed: pa.Table, is_one: np.ndarray, counts: np.ndarray) -> tuple[p
     first[~is_one] = np.where(sizes > 0, len(ones) + np.cumsum(sizes) - sizes, len(groups) - 1)
     group, named = np.repeat(first, counts), column(parsed, "group")
     if named.null_count < len(named):
-        is_named = pc.is_valid(named).to_numpy(zero_copy_only=False) & ~is_one
+        is_named = ~is_null(named) & ~is_one
         group[np.repeat(is_named, counts)] += pc.list_flatten(named.filter(pa.array(is_named))).to_numpy()
     return groups, group
 

@@ -84,12 +84,13 @@ def _of_several(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -
         by_principal.setdefault(principal, []).append(part)
     found = {}
     for principal, parts in by_principal.items():
+        if len(parts) == 1:
+            continue
         newest_ms: dict[int, int] = {}
         for part in parts:
             newest_ms[part.partition] = max(part.newest_ms(), newest_ms.get(part.partition, 0))
-        if len(parts) > 1:
-            events = in_order(parts)
-            found[principal] = Arrived(replace(events, hashes=hash_pids(events.pids, salt)), newest_ms)
+        events = in_order(parts)
+        found[principal] = Arrived(replace(events, hashes=hash_pids(events.pids, salt)), newest_ms)
     return found
 
 
