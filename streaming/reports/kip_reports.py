@@ -3,6 +3,7 @@
 Only taps may write these topics; records of another form are skipped.
 """
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
@@ -25,12 +26,11 @@ _ERROR_NAMES = {
 """Error codes of ALLOCATE_PRODUCER_IDS responses; others are shown by number."""
 
 
-def block_rows(records: DataFrame, batch_id: int) -> DataFrame:
-    """Return rows of `pid_blocks`.
+def block_rows(records: DataFrame) -> pa.Table:
+    """Return rows of `pid_blocks`, but for `batch_id`.
 
     Args:
         records: Records of the topic `producer-id-blocks`: `value` (binary).
-        batch_id: Micro-batch they come in.
     """
     names = ", ".join(f"{code}, '{name}'" for code, name in _ERROR_NAMES.items())
     return (
@@ -44,13 +44,13 @@ def block_rows(records: DataFrame, batch_id: int) -> DataFrame:
             "timestamp_millis(timestamp_ms) AS allocated_at",
             f"coalesce(element_at(map({names}), error), concat('ERROR_', error)) AS error",
             "coalesce(throttle_time_ms, 0) AS throttle_time_ms",
-            f"{batch_id}L AS batch_id",
         )
+        .toArrow()
     )
 
 
-def init_rows(records: DataFrame, batch_id: int) -> DataFrame:
-    """Return rows of `producer_inits`; arguments as of `block_rows`, from the topic `producer-inits`."""
+def init_rows(records: DataFrame) -> pa.Table:
+    """Return rows of `producer_inits`, as `block_rows` does from records of the topic `producer-inits`."""
     return (
         _parsed(records, INIT_COLUMNS)
         .where("principal IS NOT NULL AND error IS NOT NULL AND result_producer_id IS NOT NULL")
@@ -67,8 +67,8 @@ def init_rows(records: DataFrame, batch_id: int) -> DataFrame:
             "coalesce(result_producer_epoch, -1) AS result_producer_epoch",
             "error",
             "coalesce(repeated, false) AS repeated",
-            f"{batch_id}L AS batch_id",
         )
+        .toArrow()
     )
 
 

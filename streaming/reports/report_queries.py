@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,13 +30,13 @@ class Report:
         topic: Where taps write.
         table: Where the rows go.
         folder: Of its checkpoint, below the stream's.
-        rows: Turns records into rows.
+        rows: Turns records into rows, but for `batch_id`.
     """
 
     topic: str
     table: str
     folder: str
-    rows: Callable[[DataFrame, int], DataFrame]
+    rows: Callable[[DataFrame], pa.Table]
 
 
 REPORTS: Mapping[str, Report] = MappingProxyType(
@@ -71,6 +72,8 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", replace(options, events_per_record=1).most_records)
         .load()
+        # A few records: one task leaves the other cores to the stream.
+        .coalesce(1)
     )
     writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))
     writer = writer.option("checkpointLocation", f"{options.checkpoint}/{report.folder}")
@@ -93,7 +96,10 @@ class CommitReport:
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
-        rows = self.report.rows(records, batch_id).toArrow()
+        rows = self.report.rows(records)
         if rows.num_rows:
-            rows = rows.cast(row_schema(self.report.table))
-            self.sink.append(records.sparkSession, rows, self.report.table, batch_id)
+            # Not by Spark: it would compile the batch's number into its code, anew each time.
+            rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows))
+            self.sink.append(
+                records.sparkSession, rows.cast(row_schema(self.report.table)), self.report.table, batch_id
+            )
