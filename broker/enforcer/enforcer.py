@@ -101,6 +101,10 @@ class Enforcer:
         if trouble is not None:
             raise trouble
 
+    def has_news(self) -> bool:
+        """Whether there may be new decisions; said once, so that nobody spins on what can't be read."""
+        return self._decisions.has_news()
+
     def end_due(self) -> None:
         """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
         if not self._holds_lock():

@@ -26,6 +26,9 @@ class DecisionSource(Protocol):
         The newest decision per principal (and broker) counts, if it is not past or ends an earlier one sooner.
         """
 
+    def has_news(self) -> bool:
+        """Whether something was written since `in_force`, said once; cheap, and false where that can't be seen."""
+
 
 class ActionLog(Protocol):
     """The log of actions."""

@@ -14,6 +14,7 @@ from tables.errors import TableError
 
 _STOP_TRIES = 5
 _LONGEST_PAUSE_S = 5.0
+_GLANCE_S = 0.02
 
 
 def now_ms() -> int:
@@ -58,7 +59,7 @@ def _reconcile_until(
     metrics: EnforcerMetrics,
 ) -> None:
     pause_s, next_s = poll_seconds, time.monotonic()
-    while not stop.wait(poll_seconds):
+    while not _pause(enforcer, stop, poll_seconds):
         try:
             if time.monotonic() < next_s:
                 enforcer.end_due()
@@ -71,6 +72,15 @@ def _reconcile_until(
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             next_s = time.monotonic() + pause_s
             notify(Notice(now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
+
+
+def _pause(enforcer: Enforcer, stop: threading.Event, seconds: float) -> bool:
+    """Wait, but not if a decision has been written meanwhile; return whether `stop` is set."""
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+        if stop.wait(min(left_s, _GLANCE_S)) or enforcer.has_news():
+            break
+    return stop.is_set()
 
 
 def _restore_all(enforcer: Enforcer, pause_s: float, trouble: str = "") -> None:

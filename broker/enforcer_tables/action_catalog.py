@@ -77,6 +77,10 @@ class CatalogDecisions:
         self.bad_rows = sum(not is_complete(row) for row in rows)
         return decisions_in_force(rows, now_ms)
 
+    def has_news(self) -> bool:
+        """Return False: it takes a query to see."""
+        return False
+
 
 class CatalogActions:
     """Reads and writes `enforcement_actions`."""

@@ -79,6 +79,14 @@ class FollowedTable:
             return self.table is not None
         return self._table.version() != before
 
+    def next_version(self) -> int | None:
+        """Return the version after the open one if it is there: a look at a local file; None for tables elsewhere."""
+        if self._table is None or "://" in self._tables:
+            return None
+        version = self._table.version() + 1
+        commit = Path(table_path(self._tables, self.name), "_delta_log", f"{version:020}.json")
+        return version if commit.exists() else None
+
     def last_commit_ms(self) -> int:
         """Return when the newest version was written, in milliseconds since the epoch.
 
@@ -145,6 +153,7 @@ class DecisionTable:
     def __init__(self, tables: str) -> None:
         self._followed = FollowedTable(tables, DECISIONS)
         self._is_new = True
+        self._announced: int | None = None
         self.bad_rows = 0
 
     def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
@@ -166,6 +175,11 @@ class DecisionTable:
         self._is_new = False
         self.bad_rows = sum(not is_complete(row) for row in rows)
         return decisions_in_force(rows, now_ms)
+
+    def has_news(self) -> bool:
+        """Return whether the table has a new version; false where it is not in a local folder."""
+        before, self._announced = self._announced, self._followed.next_version()
+        return self._announced not in (None, before)
 
 
 class ActionTable:

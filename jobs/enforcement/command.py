@@ -89,7 +89,7 @@ def enforce(
         float, typer.Option(min=1, help="Alert if the stream writes nothing for this long.")
     ] = 300,
     poll_seconds: Annotated[
-        float, typer.Option(min=0.01, max=_HOUR_S, help="Interval between reads of the tables.")
+        float, typer.Option(min=0.01, max=_HOUR_S, help="Longest pause between reads of the tables.")
     ] = 0.2,
     release_principal: Annotated[
         str | None, typer.Option("--release", metavar="PRINCIPAL", help="End a principal's throttle now, and exit.")
@@ -202,6 +202,10 @@ class _NoDecisions:
         """Return none."""
         del again
         return []
+
+    def has_news(self) -> bool:
+        """Return False."""
+        return False
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,19 @@ class TestDecisions:
         assert (found.decided_at_ms, found.throttled_until_ms) == (NOON_MS, NOON_MS + 60_000)
         assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
 
+    def test_that_are_written_are_news_once_until_they_are_read(self, tables: Path) -> None:
+        followed = DecisionTable(str(tables))
+        followed.in_force(NOON_MS)
+        assert not followed.has_news()
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+        # Who can't read it must not try again and again.
+        assert [followed.has_news() for _ in range(3)] == [True, False, False]
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+        assert not followed.has_news()
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+        assert followed.has_news()
+
     def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables: Path) -> None:
         append(
             tables,

@@ -152,6 +152,9 @@ class MemoryDecisions:
         first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
         return decisions_in_force([row for row in self.rows if first and row["decided_at"] >= first], now_ms)
 
+    def has_news(self) -> bool:
+        return len(self.rows) != self._seen
+
 
 class MemoryLock:
     def __init__(self) -> None:
