@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.size.command import of_stream
 from jobs.size.costs import COSTS, seconds
 from jobs.size.limits import Settings, limits
 from jobs.size.model import MOST_STATE_PARTITIONS, REMEMBERED_PIDS, Cluster, batch, storage, stream, taps
@@ -100,6 +101,21 @@ def test_more_requests_never_take_less(cluster: Cluster) -> None:
 @given(clusters)
 def test_no_more_events_than_batches_and_new_ids(cluster: Cluster) -> None:
     assert taps(cluster).events_per_s <= (cluster.batches_per_s + cluster.new_pids_per_s) * (1 + 1e-9)
+
+
+def test_new_ids_are_work_for_the_rules_beside_those_of_a_tick() -> None:
+    # One principal whose ids are each new, once: nothing is known, nothing repeats.
+    cluster = Cluster(brokers=1, produce_requests=1, principals=1, pids=1, new_pids_per_hour=3600, trigger_s=10)
+    found = batch(cluster)
+    assert found.tick_pids == pytest.approx(10 + 1, abs=0.1)
+    expected_s = found.active_principals * seconds("principal") + found.tick_pids * seconds("tick_pid")
+    assert found.rules_s == pytest.approx(expected_s + 10 * seconds("new_pid"))
+
+
+def test_cores_that_fill_no_executor_take_one_more() -> None:
+    streamed = replace(stream(LARGE), cores=9)
+    executors = {row[1]: row[2] for row in of_stream(streamed, 4)}["executors"]
+    assert executors == 3
 
 
 @given(clusters, st.integers(1, 64))

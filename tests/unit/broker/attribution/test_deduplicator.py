@@ -82,6 +82,13 @@ def test_what_is_sent_by_another_way_ends_what_is_known_of_its_principal(repeats
     assert left_out(repeats, (0, "a"), (0, "b"), (0, WAITING)) == [False, True, False]
 
 
+def test_what_is_sent_by_another_way_ends_what_is_known_of_the_tick_before_too(repeats: Deduplicator) -> None:
+    left_out(repeats, (0, "a"), (0, "b"), (0, WAITING), (TICK_MS, "c"))
+    repeats.forget("a")
+    repeats.forget_waiting(7)
+    assert left_out(repeats, (1, "a"), (1, "b"), (1, WAITING)) == [False, True, False]
+
+
 def test_other_ticks_begin_with_nothing_known(repeats: Deduplicator) -> None:
     left_out(repeats, (0, "a"))
     repeats.use(Ticks.of([(900_000, 90)]))
