@@ -54,7 +54,7 @@ class LearningRequests(Closing):
         """Within which a repeat changes nothing, whichever stream reads it."""
         self._announced: dict[bytes, tuple[int, int]] = {}
         self._topic: TopicReader | None = None
-        self._requests: dict[bytes, LearningRequest] = {}
+        self._requests = _Requests()
         self._open_at = 0.0
         self._told = ""
 
@@ -81,9 +81,7 @@ class LearningRequests(Closing):
             if text != self._told:
                 self._say(text)
                 self._told = text
-        now_ms = self._wall_clock() * 1000
-        due = (_due_ms(each) for each in self._requests.values() if now_ms < each.learns_until_ms)
-        return max((each for each in due if each <= now_ms), default=0)
+        return self._requests.newest_ms(self._wall_clock() * 1000)
 
     def close(self) -> None:
         """Close the consumer."""
@@ -94,14 +92,12 @@ class LearningRequests(Closing):
     def _take(self, messages: Iterable[Message]) -> None:
         for message in messages:
             key, value = message.key() or b"", message.value()
-            self._requests.pop(key, None)
             self._announced.pop(key, None)
             if not value:
                 continue
             try:
                 request = _decode(value)
-                if self._wall_clock() * 1000 < request.learns_until_ms and len(self._requests) < _MOST_STREAMS:
-                    self._requests[key] = request
+                self._requests.add(request, self._wall_clock() * 1000)
                 if request.events_topic == self._events_topic and len(self._announced) < _MOST_STREAMS:
                     self._announced[key] = _ticks_of(request)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
@@ -118,10 +114,46 @@ def _ticks_of(request: LearningRequest) -> tuple[int, int]:
     return request.quantum_ms, request.ticks
 
 
-def _due_ms(request: LearningRequest) -> int:
-    # Streams count whole seconds. One whose clock is ahead waits until ours has come there: an answer from before must
-    # not pass for one to what it lost since.
-    return -(-request.learns_from_ms // 1000) * 1000
+class _Requests:
+    """The newest request that is due: its answer does for all before it.
+
+    So nothing is kept per stream, and however many requests somebody forges, none hides that of a stream.
+    """
+
+    def __init__(self) -> None:
+        self._newest_ms = self._until_ms = 0
+        self._ahead: list[tuple[int, int]] = []
+        """When requests of clocks ahead of ours are due, and when they end."""
+
+    def add(self, request: LearningRequest, now_ms: float) -> None:
+        """Take a request, unless it is over."""
+        # Streams count whole seconds. One whose clock is ahead waits until ours has come there: an answer from before
+        # must not pass for one to what it lost since.
+        due_ms = -(-request.learns_from_ms // 1000) * 1000
+        if now_ms >= request.learns_until_ms:
+            return
+        if due_ms <= now_ms:
+            self._take(due_ms, request.learns_until_ms)
+            return
+        self._ahead.append((due_ms, request.learns_until_ms))
+        if len(self._ahead) > _MOST_STREAMS:
+            # The nearest: when they are due, their answer does for what was due with them.
+            self._ahead = sorted(self._ahead)[:_MOST_STREAMS]
+
+    def newest_ms(self, now_ms: float) -> int:
+        """Return when the newest that is due began, 0 if all are over."""
+        if self._ahead:
+            for due_ms, until_ms in self._ahead:
+                if due_ms <= now_ms < until_ms:
+                    self._take(due_ms, until_ms)
+            self._ahead = [each for each in self._ahead if each[0] > now_ms]
+        if now_ms >= self._until_ms:
+            self._newest_ms = 0
+        return self._newest_ms
+
+    def _take(self, due_ms: int, until_ms: int) -> None:
+        self._newest_ms = max(self._newest_ms, due_ms)
+        self._until_ms = max(self._until_ms, until_ms)
 
 
 def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:

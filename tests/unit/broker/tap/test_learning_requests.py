@@ -90,8 +90,33 @@ def test_of_several_streams_the_last_that_began_to_learn_counts(topic: Topic) ->
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{", b"{}"])
-def test_what_a_stream_writes_later_replaces_its_request_though_it_is_none(topic: Topic, value: bytes | None) -> None:
-    assert newest(topic, request("a", NOW_MS - 9000), request("b", NOW_MS - 5000), Record(b"b", value)) == NOW_MS - 9000
+def test_what_is_no_request_changes_none(topic: Topic, value: bytes | None) -> None:
+    assert newest(topic, request("a", NOW_MS - 9000), Record(b"a", value), Record(b"b", value)) == NOW_MS - 9000
+
+
+@pytest.mark.parametrize("from_ms", [NOW_MS - 5000, NOW_MS - 5001, NOW_MS + 300, NOW_MS + HOUR_MS, 2**62])
+def test_however_many_requests_are_forged_that_of_a_stream_is_heard(topic: Topic, from_ms: int) -> None:
+    clock = [NOW_MS / 1000]
+    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+        topic.records = [request(f"forged-{number}", from_ms, 2**63 - 1) for number in range(3000)]
+        requests.newest_ms(0.0)
+        clock[0] += 1.0
+        topic.records = [request("ours", NOW_MS + 900)]
+        requests.newest_ms(0.0)
+        clock[0] += 0.1
+        assert requests.newest_ms(0.0) >= NOW_MS + 900
+
+
+def test_a_request_that_is_over_ends_no_other_that_began_before(topic: Topic) -> None:
+    clock = [NOW_MS / 1000]
+    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+        topic.records = [request("long", NOW_MS - 9000), request("short", NOW_MS - 5000, NOW_MS + 10_000)]
+        assert requests.newest_ms(0.0) == NOW_MS - 5000
+        clock[0] += 60
+        # What was asked for the second is an answer to the first as well.
+        assert requests.newest_ms(0.0) == NOW_MS - 5000
+        clock[0] += 3600
+        assert requests.newest_ms(0.0) == 0
 
 
 def test_a_request_from_a_clock_ahead_waits_for_its_second_and_hides_no_other(topic: Topic) -> None:
