@@ -24,6 +24,10 @@ class StreamFailedError(StreamingError):
     """Raised when Spark terminated the stream with an error."""
 
 
+class SparkCallError(StreamingError):
+    """Raised in a batch when a call of Spark failed: its error without Java's stack."""
+
+
 class SparkMissingError(StreamingError):
     """Raised when a command needs Spark and pyspark is not installed."""
 

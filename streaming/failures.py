@@ -1,11 +1,13 @@
 """Translates the errors that terminate a stream: the first cause that an operator can act on."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from pyspark.sql import DataFrame
+
 from streaming.checkpoint.spark_files import in_use
-from streaming.errors import CheckpointDamagedError, StreamFailedError, StreamingError
+from streaming.errors import CheckpointDamagedError, SparkCallError, StreamFailedError, StreamingError
 
 _REMEDIES = (
     (
@@ -30,12 +32,16 @@ _STATE = (
     r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|Error reading delta file|Error reading streaming state file"
     r"|STATE_STORE_\w*(?:CHECKSUM|CORRUPT)\w*|Incomplete log file|Checksum verification failed"
 )
-_PYTHON_ERROR = re.compile(r"^(?!py4j\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^(?!py4j\.|\S*SparkCallError)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
 """py4j gives no cause: the JVM did not answer."""
 _IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
 _LONGEST_CAUSE = 300
+_JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
+_WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
+_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling an ended query: java.lang.InterruptedException"
+"""By such text Spark knows that a batch failed since its query was stopped."""
 
 
 def is_of_spark(error: Exception) -> bool:
@@ -44,6 +50,30 @@ def is_of_spark(error: Exception) -> bool:
     If the JVM is gone, it is a connection error.
     """
     return type(error).__module__.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
+
+
+def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` whose errors carry no Java stacks, nor the errors that caused them.
+
+    When a query is stopped in a batch, Spark 4 searches the error's text by a regular expression that overflows the
+    thread's stack after some thousand characters: a thousand lines on the terminal (`StreamExecution.PROXY_ERROR`).
+    """
+
+    def call(batch: DataFrame, batch_id: int) -> None:
+        try:
+            commit(batch, batch_id)
+        except Exception as error:
+            if is_of_spark(error):
+                raise _shortened(str(error)) from None
+            error.__cause__, error.__suppress_context__ = None, True
+            raise
+
+    return call
+
+
+def _shortened(text: str) -> SparkCallError:
+    ending = f"\n{_STOPPED}" if _WAS_STOPPED.search(text) else ""
+    return SparkCallError(_JAVA_FRAME.sub("", text) + ending)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from streaming.databricks import is_local
 from streaming.decode.checks import Contract
 from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.preaggregate import PreAggregate
+from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
@@ -225,7 +226,7 @@ def apply_rules(pre_aggregates: DataFrame, deployment: Deployment, options: Stre
 
 def write(output: DataFrame, options: StreamOptions, commit: Commit) -> StreamingQuery:
     """Commit each micro-batch under its number."""
-    writer = output.writeStream.queryName("pid-quota").foreachBatch(commit).outputMode("append")
+    writer = output.writeStream.queryName("pid-quota").foreachBatch(with_short_errors(commit)).outputMode("append")
     writer = writer.option("checkpointLocation", options.checkpoint)
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming.checkpoint.identity import load_or_create
 from streaming.commit.sinks import TableSink
+from streaming.failures import with_short_errors
 from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
 from streaming.reports.kip_reports import block_rows, init_rows
 from streaming.reports.tap_reports import status_rows
@@ -75,7 +76,8 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
         # A few records: one task leaves the other cores to the stream.
         .coalesce(1)
     )
-    writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(CommitReport(report, sink))
+    commit = with_short_errors(CommitReport(report, sink))
+    writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(commit)
     writer = writer.option("checkpointLocation", f"{options.checkpoint}/{report.folder}")
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()

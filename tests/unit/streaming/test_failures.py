@@ -1,14 +1,17 @@
 """What ended a stream, out of what Spark says of it."""
 
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from streaming.checkpoint.spark_files import lock_checkpoint
-from streaming.errors import CheckpointError, StreamFailedError
-from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
+from streaming.errors import CheckpointError, SparkCallError, StreamFailedError
+from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone, with_short_errors
 
 WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy.
 Traceback (most recent call last):
@@ -78,3 +81,50 @@ def test_only_what_a_jvm_that_is_gone_leaves_is_passed_over_at_the_end() -> None
     mistake = Py4JError("An error occurred while calling o91.stop. Trace:\npy4j.Py4JException: Method does not exist")
     with pytest.raises(Py4JError, match="does not exist"), jvm_may_be_gone():
         raise mistake
+
+
+# What Spark is told of a batch that failed
+
+
+def told(error: Exception, cause: Exception | None = None) -> str:
+    """What py4j hands on: the traceback."""
+    try:
+        with_short_errors(_raising(error, cause))(Mock(), 0)
+    except (type(error), SparkCallError):
+        return traceback.format_exc()
+    return ""
+
+
+def _raising(error: Exception, cause: Exception | None) -> Callable[..., None]:
+    def commit(*_: object) -> None:
+        raise error from cause
+
+    return commit
+
+
+def test_an_error_of_spark_in_a_batch_has_its_causes_and_no_stack_of_java() -> None:
+    text = told(PySparkException(WORKER))
+    assert "streaming.errors.SparkCallError: " in text
+    assert f"Caused by: {CRASHED}" in text
+    assert "\tat " not in text
+    assert "while calling an ended query" not in text
+    assert "a Spark worker was killed" in str(as_stream_error(StreamingQueryException(text), "c"))
+
+
+@pytest.mark.parametrize(
+    "why",
+    ["org.apache.spark.SparkException: Job 4 cancelled part of cancelled job group", "java.lang.InterruptedException"],
+)
+def test_a_batch_that_ends_with_its_query_is_said_in_words_that_spark_knows_and_at_the_end(why: str) -> None:
+    text = told(PySparkException(f"An error occurred while calling o1.x.\n: {why}\n\tat a.b(C.scala:1)"))
+    _, found, rest = text.rpartition("py4j.protocol.Py4JJavaError: An error occurred while calling")
+    assert found
+    # Spark's regular expression matches from there on, character by character.
+    assert rest.endswith("java.lang.InterruptedException\n")
+    assert len(rest) < 100
+
+
+def test_an_error_of_ours_in_a_batch_keeps_its_class_and_drops_what_caused_it() -> None:
+    text = told(CheckpointError("no such file"), PySparkException(WORKER))
+    assert text.endswith("streaming.errors.CheckpointError: no such file\n")
+    assert "Python worker" not in text
