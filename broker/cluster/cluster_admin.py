@@ -219,7 +219,7 @@ class ClusterAdmin(Closing):
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         return BrokerUnreachableError(
             f"no broker answers at {self._servers} ({type(error).__name__}: {error}): "
-            f"check the address and the security settings"
+            f"check that it runs, the address and the security settings"
         )
 
 

@@ -72,7 +72,7 @@ class LazyAdmin(Closing):
                 raise self._refused(str(error)) from error
             servers = self._settings["bootstrap_servers"]
             servers = servers if isinstance(servers, str) else ",".join(servers)
-            msg = f"no broker answers at {servers} ({error}): check the address and the security settings"
+            msg = f"no broker answers at {servers} ({error}): check that it runs, the address and the security settings"
             raise ClientQuotaUnavailableError(msg) from error
 
     def error(self, code: int, message: str | None) -> ClientQuotaError | None:

@@ -72,8 +72,9 @@ def reading(
         partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
         yield consumer, {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
     except KafkaException as error:
-        reason = error.args[0].str()
-        msg = f"can't read the {which} records of topic {topic!r} ({reason}): check READ on topic and group"
+        reason, is_refused = error.args[0].str(), "AUTHORIZATION" in error.args[0].name()
+        remedy = "grant READ on topic and group" if is_refused else "check that the brokers run, then start again"
+        msg = f"can't read the {which} records of topic {topic!r} ({reason}): {remedy}"
         raise BrokerUnreachableError(msg) from error
     finally:
         consumer.close()

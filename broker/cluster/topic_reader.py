@@ -19,6 +19,8 @@ _PASSING = {
     "UNKNOWN_TOPIC_OR_PART",
     "_UNKNOWN_PARTITION",
     "_TRANSPORT",
+    # The connection to a leader that just died.
+    "_DESTROY",
 }
 
 

@@ -197,7 +197,10 @@ class Asking:
                 save_answers(self._file, self._known, self._requested)
         elif answer is not None:
             self._retry_at = now_s + _RETRY_S
-            text = f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s"
+            text = (
+                f"can't learn by asking ({answer}): nothing is charged for {self._learn_ms / 1000:g} s, "
+                f"or until an answer; asking again in {_RETRY_S:g} s"
+            )
         else:
             return
         if text != self._told:

@@ -137,7 +137,7 @@ def test_a_dry_run_without_tables_or_a_broker_ends_at_once_with_the_remedy(broke
         code, error = ended(dead)
     assert (code, dead.notices) == (1, [])
     assert f"no broker answers at {address}" in error
-    assert "check the address and the security settings" in error
+    assert "check that it runs, the address and the security settings" in error
 
 
 def ended(enforcer: EnforcerProcess) -> tuple[int, str]:

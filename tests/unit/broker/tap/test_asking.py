@@ -193,7 +193,9 @@ def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once(owners
     tap.round()
     tap.round()
     assert len(tap.brokers.asked) == 2
-    assert tap.said == ["can't learn by asking (grant READ): nothing is charged for 3600 s"]
+    assert tap.said == [
+        "can't learn by asking (grant READ): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
+    ]
 
     tap.brokers.error = ""
     tap.now_s += 61
@@ -212,7 +214,9 @@ def test_a_question_that_fails_unexpectedly_is_said_and_asked_again_in_a_minute(
         tap.round()
 
     assert len(tap.brokers.asked) == 1
-    assert tap.said == ["can't learn by asking (it failed): nothing is charged for 3600 s"]
+    assert tap.said == [
+        "can't learn by asking (it failed): nothing is charged for 3600 s, or until an answer; asking again in 30 s"
+    ]
     tap.brokers.bug = None
     tap.now_s += 61
     assert tap.is_new("a", 6)
