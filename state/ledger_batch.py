@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
+from state.coupons import NO_COUPON, coupons_of
 from state.events import CORRECTION, LEARNING, Events, Outcome, Unsettled
 from state.hashing import hash_pids
 from state.journal import Journal
@@ -15,6 +16,9 @@ from state.memory import Memory
 from state.refusals import NO_TICK, Refusals
 from state.uncharged import Uncharged
 from state.window import IntervalCounts
+
+FLOOD_PIDS = 500
+"""From so many events on it pays to know which of them can change the counts of refused PIDs."""
 
 
 class LedgerBatch:
@@ -56,8 +60,10 @@ class LedgerBatch:
         tick = begin_ms = end_ms = -1
         is_late = False
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
-        columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, strict=True)
-        for pid, pid_hash, timestamp_ms, client_id, kind in columns:
+        coupons = coupons_of(hashes) if len(hashes) >= FLOOD_PIDS else [NO_COUPON] * len(hashes)
+        columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, coupons, strict=True)
+        counted = refusals.counted
+        for pid, pid_hash, timestamp_ms, client_id, kind, coupon in columns:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = timeline.tick(timestamp_ms)
                 begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
@@ -67,11 +73,14 @@ class LedgerBatch:
                 is_late = tick < state.clock_tick and self._deployment.is_late(tick, state.clock_tick)
             if is_late:
                 self._observe_late(pid_hash, tick)
+            elif coupon in counted and kind == refusals.kind and tick <= refusals.tick and not find_before(pid_hash):
+                # Known, or refused again: nothing changes either way.
+                continue
             elif holds_in_current(pid_hash):
                 # Nothing new.
                 continue
             elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or find_before(pid_hash)):
-                refusals.add_again(pid, pid_hash, client_id)
+                refusals.add_again(pid, pid_hash, client_id, coupon)
             else:
                 is_behind = tick < state.clock_tick
                 now_tick = state.clock_tick if is_behind else tick
@@ -132,6 +141,7 @@ class LedgerBatch:
             if self._may_have_news and state.interval.number >= 0:
                 self._report_news()
             state.interval = IntervalCounts(interval)
+            self._refusals.count_anew()
         if tick // TICKS_PER_QUANTUM > state.clock_tick // TICKS_PER_QUANTUM:
             self._move_clock(tick)
         if state.episode:
@@ -200,3 +210,4 @@ class LedgerBatch:
         if quantum > before:
             self._seen.advance(quantum)
             self._window.advance(quantum)
+            self._refusals.count_anew()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quota.decision import Reason
 from quota.episode import Episode
+from state.coupons import NO_COUPON, covered_by
 from state.events import CHARGED, Unsettled
 from state.journal import Journal
 from state.memory import Memory
@@ -22,6 +23,7 @@ class Refusals:
         tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. No token comes back within a tick
             and nothing is decided twice, so for another unseen PID of the same kind `add_again` suffices.
         kind: How the event was counted.
+        counted: Coupons (`state.coupons`) that change nothing any more in the sketches that count refusals.
     """
 
     def __init__(self, memory: Memory, journal: Journal) -> None:
@@ -31,6 +33,8 @@ class Refusals:
         self._journal = journal
         self._counts: QuantumCounts
         self.tick, self.kind = NO_TICK, CHARGED
+        self.counted: set[int] = set()
+        self._have_registers = False
 
     def add(self, event: Unsettled, tick: int) -> None:
         """Refuse a PID: start a throttle, or renew the one in force if due."""
@@ -43,19 +47,34 @@ class Refusals:
         if episode is None:
             episode = self._state.episode = Episode.begin(event.now_ms, tick, throttle_time_ms, self._config)
             self._state.episode_refused = DistinctPids()
+            self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
         self.add_again(event.pid, event.pid_hash, event.client_id)
         if is_due:
             self._journal.decide("THROTTLE", "over_quota", episode)
 
-    def add_again(self, pid: int, pid_hash: int, client_id: str) -> None:
+    def add_again(self, pid: int, pid_hash: int, client_id: str, coupon: int = NO_COUPON) -> None:
         """Refuse another PID in the same tick."""
         self._counts.unstored.add(pid_hash)
         self._state.interval.refused.add(pid_hash)
         weight = self._state.episode_refused.weigh(pid_hash)
         if weight and self._state.episode:
             self._state.episode.add_refused(pid, client_id, weight)
+        if coupon != NO_COUPON:
+            self._note(coupon)
+
+    def count_anew(self) -> None:
+        """Note that one of the sketches is a new one."""
+        self._have_registers = False
+        self.counted.clear()
+
+    def _note(self, coupon: int) -> None:
+        if not self._have_registers:
+            sketches = (self._counts.unstored, self._state.interval.refused, self._state.episode_refused)
+            self._have_registers = all(each.has_registers() for each in sketches)
+        if self._have_registers:
+            self.counted.update(covered_by(coupon))
 
     def end_if_over(self, tick: int) -> None:
         """Release the throttle if it has ended by a tick."""

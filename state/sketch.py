@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
-_LG_REGISTERS = 10
-"""1,024 registers of 4 bits: 616 bytes however many PIDs a client makes, about 3 % standard error."""
+from state.coupons import LG_REGISTERS
+
+_MOST_LISTED = 100
+"""A sketch lists fewer PIDs one by one, before it has registers."""
 
 
 class DistinctPids:
@@ -53,6 +55,10 @@ class DistinctPids:
         """Return about how many distinct PIDs were added."""
         return self._sketch().get_estimate() if self else 0.0
 
+    def has_registers(self) -> bool:
+        """Whether it surely keeps no more of a PID than its coupon (see `state.coupons`)."""
+        return self.estimate() > 2 * _MOST_LISTED
+
     def add_to(self, union: hll_union) -> None:
         """Add the PIDs of this sketch to a union."""
         union.update(self._sketch())
@@ -67,14 +73,14 @@ class DistinctPids:
     def _sketch(self) -> hll_sketch:
         if self._opened is None:
             content = self._content
-            self._opened = hll_sketch.deserialize(content) if content else hll_sketch(_LG_REGISTERS, tgt_hll_type.HLL_4)
+            self._opened = hll_sketch.deserialize(content) if content else hll_sketch(LG_REGISTERS, tgt_hll_type.HLL_4)
             self._estimate = self._opened.get_estimate()
         return self._opened
 
 
 def estimate_union(sketches: Iterable[DistinctPids]) -> float:
     """Return about how many distinct PIDs the sketches hold together."""
-    union = hll_union(_LG_REGISTERS)
+    union = hll_union(LG_REGISTERS)
     for sketch in sketches:
         sketch.add_to(union)
     return union.get_estimate()
