@@ -57,7 +57,14 @@ class Budget:
 
     def tokens(self, tick: int) -> float | None:
         """Return the tokens at a tick, None without a quota."""
-        return self._at(self._terms, tick).tokens(self._terms) if self._terms else None
+        return self.tokens_and_throttle_ms(tick)[0]
+
+    def tokens_and_throttle_ms(self, tick: int) -> tuple[float | None, int]:
+        """Return the tokens at a tick, None without a quota, and the milliseconds until there are some again."""
+        if self._terms is None:
+            return None, 0
+        bucket = self._at(self._terms, tick)
+        return bucket.tokens(self._terms), bucket.throttle_time_ms(self._terms)
 
     def is_exhausted(self, tick: int) -> bool:
         """Return whether an unseen PID would get no token at a tick."""

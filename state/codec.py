@@ -21,6 +21,7 @@ MAGIC = b"PQL"
 BROKERS_MAGIC = b"PQB"
 VERSION = 2
 _HEADER_BYTES = len(MAGIC) + 1 + 4
+_VERSION_BYTE = bytes([VERSION])
 
 
 class LedgerState(msgspec.Struct, array_like=True):
@@ -100,7 +101,7 @@ def decode_brokers(content: bytes) -> BrokersState:
 
 
 def _wrap(magic: bytes, body: bytes) -> bytes:
-    return magic + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "big") + body
+    return magic + _VERSION_BYTE + zlib.crc32(body).to_bytes(4, "big") + body
 
 
 def _unwrap(magic: bytes, content: bytes) -> bytes:

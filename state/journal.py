@@ -71,6 +71,7 @@ class Journal:
         memory, limit = self.memory, self.memory.limit
         deployment, timeline = memory.deployment, memory.deployment.timeline
         counts, as_of_ms = memory.window.live(timeline.quantum(tick)), timeline.tick_start_ms(tick)
+        tokens, throttle_time_ms = memory.budget.tokens_and_throttle_ms(tick)
         self.metrics.append(
             MetricsRow(
                 principal=self.principal,
@@ -78,8 +79,8 @@ class Journal:
                 window_end_ms=timeline.tick_start_ms((memory.state.interval.number + 1) * deployment.interval_ticks),
                 as_of_ms=as_of_ms,
                 rate=memory.state.rate.measure(deployment.config, as_of_ms),
-                tokens=memory.budget.tokens(tick),
-                throttle_time_ms=memory.budget.throttle_time_ms(tick),
+                tokens=tokens,
+                throttle_time_ms=throttle_time_ms,
                 throttle_time_avg_ms=throttle_time_avg_ms(counts),
                 new_pids_window=new_pids_in_window(counts, as_of_ms, deployment.config.window_ms, timeline),
                 quota=limit.producer_ids_rate,
@@ -91,7 +92,7 @@ class Journal:
                 layers=memory.seen.layers(),
                 state_bytes=state_bytes,
                 phase="learning" if memory.is_learning(tick) else "enforcing",
-                saturated=any(each.saturated for each in counts),
+                saturated=True in [each.saturated for each in counts],
             )
         )
         self.late_pids = 0

@@ -204,9 +204,8 @@ class LedgerBatch:
 
     def _move_clock(self, tick: int) -> None:
         """Move the clock to a later tick."""
-        before, self._state.clock_tick = self._timeline.quantum(self._state.clock_tick), tick
-        self._refusals.tick = NO_TICK
-        quantum = self._timeline.quantum(tick)
+        before, quantum = self._state.clock_tick // TICKS_PER_QUANTUM, tick // TICKS_PER_QUANTUM
+        self._state.clock_tick, self._refusals.tick = tick, NO_TICK
         if quantum > before:
             self._seen.advance(quantum)
             self._window.advance(quantum)

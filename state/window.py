@@ -80,7 +80,8 @@ class WindowCounts:
 
     def live(self, quantum: int) -> list[QuantumCounts]:
         """Return the counts that are live when a quantum is the current one."""
-        return [each for each in self._counts if each.quantum >= quantum - self._layer_count]
+        oldest = quantum - self._layer_count
+        return [each for each in self._counts if each.quantum >= oldest]
 
     def advance(self, quantum: int) -> None:
         """Drop the counts of quanta that expired, after the quantum that ends."""
@@ -105,7 +106,7 @@ class WindowCounts:
 
     def is_saturated(self) -> bool:
         """Return whether PIDs were left out in a live quantum: an unseen PID may be one of them."""
-        return bool([each for each in self._counts if each.saturated])
+        return True in [each.saturated for each in self._counts]
 
     def excuse_nobody(self) -> None:
         """Clear the saturation by PIDs without a quota: from now on, an unseen PID is new."""
