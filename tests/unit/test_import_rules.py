@@ -57,6 +57,7 @@ ROOMS: dict[str, set[str]] = {
         "streaming.databricks",
         "streaming.decode",
         "streaming.operator",
+        "streaming.failures",
         "streaming.triggers",
     },
     "streaming.reports": {
@@ -64,6 +65,7 @@ ROOMS: dict[str, set[str]] = {
         "tables",
         "streaming.checkpoint",
         "streaming.commit",
+        "streaming.failures",
         "streaming.pipeline",
         "streaming.triggers",
     },
