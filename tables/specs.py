@@ -203,7 +203,7 @@ _TAP_STATUS = TableSpec(
             _column("reported_at", _TIME, "When its tap reported; null if it did not."),
             _column("host", pa.string(), "Where the tap runs."),
             _column("tap_id", pa.string(), "Names the run of the tap."),
-            _column("source", pa.string(), "What it reads: file, topic or poll."),
+            _column("source", pa.string(), "What it reads: file, topic or poll; says if its log is off on purpose."),
             _column("lines", pa.int64(), "Lines read since its start."),
             _column("events", pa.int64(), "Produce events written since its start."),
             _column("unplaced", pa.int64(), "Of these, with principal unknown."),

@@ -68,6 +68,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         cluster_brokers: ids of all brokers of the cluster, with a tap or without.
         bad_samples: beginnings of the last bad lines.
         logging: whether the broker's log was on when last checked; None if unknown.
+        calm: it is off on purpose, since few new producer ids come, and will be on when they do.
     """
 
     timestamp_ms: int
@@ -86,6 +87,7 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     cluster_brokers: list[int] = []
     bad_samples: list[str] = []
     logging: bool | None = None
+    calm: bool = False
 
     def key(self) -> bytes:
         """The key: the broker's id."""

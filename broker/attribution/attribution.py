@@ -72,6 +72,8 @@ class Attribution(Batches):
         super().__init__(broker_id, owners, own_topics=own_topics, every_batch=every_batch, learn_ms=learn_ms)
         self.logging: bool | None = None
         """Whether the broker's log was on when last checked."""
+        self.calm = False
+        """Whether it is off on purpose, since few new producer ids come."""
         self._learns_broker = broker_id is None
         self._order = ReorderBuffer()
         self._inits = PendingInits()

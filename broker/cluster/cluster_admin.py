@@ -94,8 +94,13 @@ class ClusterAdmin(Closing):
         found = self._ask("describe_configs", [resource], config_filter="all")
         return {name: about["value"] for name, about in found["broker_logger"][str(broker_id)].items()}
 
-    def set_logger_levels(self, broker_id: int, levels: Mapping[str, str]) -> None:
+    def set_logger_levels(self, broker_id: int, levels: Mapping[str, str], *, only_try: bool = False) -> None:
         """Change levels of a broker until its next restart.
+
+        Args:
+            broker_id: of the broker.
+            levels: new level by logger.
+            only_try: change nothing, but fail as if.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
@@ -103,7 +108,9 @@ class ClusterAdmin(Closing):
         """
         changes = {logger: (AlterConfigOp.SET, level) for logger, level in levels.items()}
         resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), changes)
-        answer = self._ask("alter_configs", [resource], raise_on_unknown=False, incremental=True)
+        answer = self._ask(
+            "alter_configs", [resource], validate_only=only_try, raise_on_unknown=False, incremental=True
+        )
         outcome = answer["broker_logger"][str(broker_id)]
         if outcome != _DONE:
             msg = f"broker {broker_id} did not change log levels ({outcome}): grant ALTER_CONFIGS on the cluster"

@@ -38,11 +38,13 @@ class Questions:
         logging_is_on: asks a silent broker whether its log is on; without it a long silence is a gap in the watch.
         held_ids: asks for the ids that were there before; without it the tap learns by waiting.
         say: called with a line for the operator about what came of it.
+        is_calm: tells whether the log is off on purpose, see `broker.tap.armed_log`; may raise `TapError`.
     """
 
     logging_is_on: LevelsQuestion | None = None
     held_ids: AskBrokers | None = None
     say: Callable[[str], None] = lambda _: None
+    is_calm: Callable[[], bool] = lambda: False
 
 
 NO_QUESTIONS = Questions()

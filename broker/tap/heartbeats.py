@@ -72,6 +72,7 @@ class Heartbeats:
                 cluster_brokers,
                 list(attribution.bad_samples),
                 attribution.logging,
+                attribution.calm,
             )
             output.send_status(heartbeat.key(), heartbeat)
             if self._on_heartbeat:

@@ -80,7 +80,7 @@ class SourceTap:
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
         questions: Questions = NO_QUESTIONS,
     ) -> None:
-        self._logging_is_on = questions.logging_is_on
+        self._logging_is_on, self._is_calm = questions.logging_is_on, questions.is_calm
         self._heard_s: dict[str, float] = {}
         self._source = source
         self._kafka_config = dict(kafka_config)
@@ -124,7 +124,7 @@ class SourceTap:
         Raises:
             BrokerUnreachableError: no broker answers at the start.
             TopicMissingError: one of our topics does not exist.
-            TapError: the source or the position file can't be read.
+            TapError: the source or the position file can't be read, or the log is no longer switched as needed.
             TapDeliveryError: Kafka refused an event; the next run resends it from the committed position.
         """
         for topic in (self._topic, PRODUCER_PRINCIPALS, TAP_STATUS):
@@ -177,6 +177,7 @@ class SourceTap:
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
             requested_ms = self._hear_streams(run)
+            self._heed_calm()
             if self._asking is not None:
                 self._asking.step(self._brokers, self._clock(), run.stop, requested_ms)
             batches = self._source.read()
@@ -204,6 +205,15 @@ class SourceTap:
                 self._idle_rounds = 0
             else:
                 run.stop.wait(_POLL_S)
+
+    def _heed_calm(self) -> None:
+        """While the log is off on purpose, end the watch: the next line begins one."""
+        calm = self._is_calm()
+        for attribution in self._brokers.values():
+            if calm:
+                attribution.learning.restart()
+            if calm != attribution.calm:
+                attribution.calm, attribution.logging = calm, None
 
     def _hear_streams(self, run: TapRun) -> int:
         """Leave out repeats by the streams' ticks; return when the last began to learn that still does, or 0."""
@@ -253,7 +263,7 @@ class SourceTap:
             return
         for stream, attribution in self._brokers.items():
             heard_s = self._heard_s.setdefault(stream, now_s)
-            if attribution.broker_id is None or now_s - heard_s < SILENT_S:
+            if attribution.broker_id is None or attribution.calm or now_s - heard_s < SILENT_S:
                 continue
             attribution.logging = self._logging_is_on(attribution.broker_id)
             if attribution.logging:

@@ -20,6 +20,7 @@ class WatchState(str, Enum):
     """How a broker is watched."""
 
     WATCHED = "watched"
+    CALM = "calm, not logging"
     STOPPED = "stopped"
     STALE = "stale"
     NEVER = "never seen"
@@ -46,7 +47,7 @@ class BrokerWatch:
     @property
     def is_blind_spot(self) -> bool:
         """Whether it is up but not watched: its producers are not seen."""
-        return self.alive and self.watch is not WatchState.WATCHED
+        return self.alive and self.watch not in (WatchState.WATCHED, WatchState.CALM)
 
 
 def judge(
@@ -104,5 +105,6 @@ def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: i
     if last is None:
         return BrokerWatch(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
-    running = WatchState.STALE if age_s > stale_s else WatchState.WATCHED
+    watched = WatchState.CALM if last.calm else WatchState.WATCHED
+    running = WatchState.STALE if age_s > stale_s else watched
     return BrokerWatch(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)

@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
+from broker.tap.armed_log import ArmedLog
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.log_levels_watch import ask_levels
 from broker.tap.source_tap import SourceTap
@@ -68,6 +70,16 @@ def tap(
         bool,
         typer.Option("--no-asking", help="Do not ask the brokers which ids were there before: learn by waiting."),
     ] = False,
+    armed_by_growth: Annotated[
+        bool,
+        typer.Option(
+            "--armed-by-growth",
+            help="Keep the broker's log off while few new producer ids come, and switch it on while many do.",
+        ),
+    ] = False,
+    arm_at: Annotated[
+        float, typer.Option(min=0, help="New producer ids per second on the broker, above which many come.")
+    ] = 1.0,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
@@ -84,6 +96,7 @@ def tap(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    armed_log = _armed_log(kafka, position_file, broker_id if log_file else None, arm_at) if armed_by_growth else None
     ensure_topics(settings)
     metrics = TapMetrics()
     running = SourceTap(
@@ -98,18 +111,32 @@ def tap(
         questions=Questions(
             ask_levels(kafka.kafka_python()),
             None if no_asking else ask_brokers(kafka.kafka_python()),
-            lambda text: typer.echo(f"pid-quota: {text}", err=True),
+            _say,
+            lambda: armed_log is not None and armed_log.is_calm,
         ),
     )
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
-    with serving(metrics, metrics_port, metrics_host, metrics.unready):
+    switching = armed_log.running(stop) if armed_log else nullcontext()
+    with serving(metrics, metrics_port, metrics_host, metrics.unready), switching:
         running.run(stop)
     counters = asdict(running.counters)
     if as_json:
         typer.echo(json.dumps(counters))
     else:
         output().print(", ".join(f"{name} {count}" for name, count in counters.items()))
+
+
+def _say(text: str) -> None:
+    typer.echo(f"pid-quota: {text}", err=True)
+
+
+def _armed_log(kafka: KafkaConfig, position_file: Path | None, broker_id: int | None, arm_at: float) -> ArmedLog:
+    if broker_id is None or position_file is None:
+        msg = "--armed-by-growth needs --log-file, and --position-file: beside it a file keeps what it has switched on"
+        raise typer.BadParameter(msg)
+    file = position_file.with_name(position_file.name + ".armed")
+    return ArmedLog(kafka.kafka_python(), broker_id, file, arm_at, say=_say)
 
 
 def _source(

@@ -9,7 +9,7 @@ import typer
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
-from broker.tap.tap_status import BrokerWatch, judge, read_heartbeats, running_brokers
+from broker.tap.tap_status import BrokerWatch, WatchState, judge, read_heartbeats, running_brokers
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output
@@ -44,6 +44,8 @@ def status(
     else:
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
+        if any(watch.watch is WatchState.CALM for watch in watches):
+            output().print("calm: few new producer ids come, so its log is off; its tap switches it on when they do")
     if blind:
         raise typer.Exit(1)
 

@@ -42,6 +42,22 @@ def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named(spark: SparkSe
     assert (unwatched["broker_id"], unwatched["seen_at"]) == (2, seen_at)
 
 
+def test_a_log_that_is_off_on_purpose_is_said_where_coverage_is_shown(spark: SparkSession) -> None:
+    beats = (
+        report(1, 5, source="file", calm=True),
+        report(2, 5, source="file", calm=False),
+        report(3, 5, source="file"),
+    )
+
+    rows = status_rows(records(spark, *beats)).to_pylist()
+
+    assert [row["source"] for row in sorted(rows, key=lambda row: row["broker_id"])] == [
+        "file, calm: not logging",
+        "file",
+        "file",
+    ]
+
+
 def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
     assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5))).num_rows == 1
 

@@ -31,7 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "broker.cluster": {"wire"},
     "broker.log": {"wire", "lifecycle", "broker.cluster"},
     "broker.attribution": {"wire", "quota", "broker.log"},
-    "broker.tap": {"wire", "quota", "broker.cluster", "broker.log", "broker.attribution"},
+    "broker.tap": {"wire", "quota", "lifecycle", "broker.cluster", "broker.log", "broker.attribution"},
     "broker.leases": {"wire", "quota", "broker.cluster"},
     "broker.enforcer": {"wire", "tables", "broker.cluster", "broker.leases"},
     "broker.enforcer_tables": {"tables", "tables.catalog", "broker.cluster", "broker.leases", "broker.enforcer"},

@@ -95,7 +95,8 @@ def test_the_settings_of_kafka_3_name_the_same_loggers_and_topics() -> None:
 def test_the_form_for_kafka_4_names_the_marker_and_the_loggers() -> None:
     loggers = {logger["name"]: logger["level"] for logger in template()["Loggers"]["Logger"]}
 
-    assert loggers == {**dict.fromkeys(BROKER_LOGGERS, "TRACE"), "kafka.request.logger": "WARN", MARKER: "OFF"}
+    of_ours = dict.fromkeys(BROKER_LOGGERS, "${sys:pid.quota.level:-TRACE}")
+    assert loggers == {**of_ours, "kafka.request.logger": "WARN", MARKER: "OFF"}
 
 
 @pytest.mark.parametrize("name", ["log4j2-pid-quota-async.yaml", "log4j2-pid-quota-controller.yaml"])

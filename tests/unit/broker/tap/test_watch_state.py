@@ -23,6 +23,15 @@ def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
     ]
 
 
+def test_a_broker_whose_log_is_off_on_purpose_is_calm_and_no_blind_spot_while_its_tap_lives() -> None:
+    beats = {each: replace(heartbeat(each, 100_000 * each), calm=True) for each in (1, 2)}
+
+    dead, calm = judge([1, 2], beats, now_ms=200_000, stale_s=60)
+
+    assert (dead.watch, dead.is_blind_spot) == (WatchState.STALE, True)
+    assert (calm.watch, calm.is_blind_spot) == (WatchState.CALM, False)
+
+
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_broker_that_does_not_run_is_no_blind_spot(stopped: bool) -> None:
     (watch,) = judge([], {5: heartbeat(5, 0, stopped=stopped)}, now_ms=10**9, stale_s=60)
