@@ -3,7 +3,9 @@
 One broker per form of logging, all up at once; the same load goes to one after the other, round after round, there
 and back, so that whatever else the machine does hits all alike. Figures are medians over rounds, ratios are to the
 broker without logging.
-The broker's own CPU time per record is the steadiest of them: clients share the cores.
+The broker's own CPU time per record is the steadiest of them: clients share the cores. Its compilers' threads do not
+count, and each broker is warmed up, since a broker compiles for minutes and runs for months; a form that logs has more
+to compile. What the compilers made of it differs from one JVM to the next: `--brokers 3` takes the mean of three.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -20,9 +23,13 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from broker.cluster.logging_levels import switch_logging
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
+from broker.tap.armed_log import ArmedLog
 
 DOCS = Path(__file__).parents[1] / "docs" / "broker-logging"
 TOPIC = "orders"
@@ -33,12 +40,13 @@ LOADS = {
     "one-record requests": {"linger.ms": 0, "batch.num.messages": 1, "outstanding": 200},
     "batches (linger 5 ms, 100 B)": {"linger.ms": 5, "batch.num.messages": 10_000, "outstanding": 20_000},
 }
-FORMS = ("off", "on", "on, unflushed", "on, async", "on, async, unflushed")
+CALM = "calm (armed by growth)"
+FORMS = ("off", CALM, "on", "on, unflushed", "on, async", "on, async, unflushed")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def log_option(folder: Path, form: str) -> str:
-    """The log settings of one form, as a JVM option."""
+    """The log settings of one form, as a JVM option; a calm broker's log is switched off once it is up."""
     server, tapped = write_log_settings(folder).split(",")
     files = [server]
     if form != "off":
@@ -68,8 +76,22 @@ def start(folder: Path, form: str, ports: Ports) -> ServerProcess:
 
 
 def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """Of all threads of a JVM but its compilers'."""
+    ticks = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            name, _, rest = (thread / "stat").read_text().rpartition(")")
+            fields = rest.split()
+            ticks += 0 if "CompilerThre" in name else int(fields[11]) + int(fields[12])
+    return ticks / _TICKS
+
+
+def armed_log(servers: str, folder: Path) -> ArmedLog:
+    """What keeps a broker's log off as a tap does."""
+    kafka = KafkaConfig.load(servers).kafka_python()
+    with ClusterAdmin(kafka) as admin:
+        switch_logging(admin, on=False)
+    return ArmedLog(kafka, 1, folder / "armed", at_per_s=1.0)
 
 
 def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[str, float]:
@@ -103,42 +125,63 @@ def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[s
     }
 
 
-def summary(runs: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
-    medians = {
-        form: {name: statistics.median(run[name] for run in of_form) for name in of_form[0]}
+def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str, float]]:
+    """Figures of each form, from those of each round of each of its brokers."""
+    figures = {
+        form: {
+            name: statistics.mean(statistics.median(run[name] for run in of_broker) for of_broker in of_form)
+            for name in of_form[0][0]
+        }
         for form, of_form in runs.items()
     }
     return {
         form: {name: round(value, 2) for name, value in of_form.items()}
-        | {f"{name}_ratio": round(value / medians["off"][name], 3) for name, value in of_form.items()}
-        for form, of_form in medians.items()
+        | {f"{name}_ratio": round(value / figures["off"][name], 3) for name, value in of_form.items()}
+        for form, of_form in figures.items()
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of load per broker, kind of load and round")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of load per broker, kind of load and round")
+    parser.add_argument(
+        "--warm-up", type=float, default=16.0, help="seconds of load per broker and kind of load before"
+    )
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--brokers", type=int, default=1, help="per form")
+    parser.add_argument("--form", action="append", choices=FORMS, help="besides off; by default all")
     chosen = parser.parse_args()
+    forms = [form for form in FORMS if form == "off" or form in (chosen.form or FORMS)]
     ensure_jars()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        ports = dict(zip(FORMS, free_ports(len(FORMS)), strict=True))
+        brokers = [(number, form) for number in range(chosen.brokers) for form in forms]
+        ports = dict(zip(brokers, free_ports(len(brokers)), strict=True))
         servers = {}
-        for number, form in enumerate(FORMS):
-            servers[form] = start(Path(folder) / str(number), form, ports[form])
-            stack.callback(servers[form].kill)
+        for each in brokers:
+            number, form = each
+            servers[each] = start(Path(folder) / f"{number}-{forms.index(form)}", form, ports[each])
+            stack.callback(servers[each].kill)
+            if form == CALM:
+                switched = armed_log(f"{HOST}:{ports[each].inner}", servers[each].folder)
+                stack.enter_context(switched.running(threading.Event()))
         results = {}
         for name, kind in LOADS.items():
-            runs: dict[str, list[dict[str, float]]] = {form: [] for form in FORMS}
-            # Round 0 warms the JVMs up and is thrown away.
-            for round_number in range(chosen.rounds + 1):
-                for form in FORMS if round_number % 2 else reversed(FORMS):
-                    figures = load(ports[form], servers[form].pid or 0, kind, chosen.seconds)
-                    if round_number:
-                        runs[form].append(figures)
-                print(f"{name}: round {round_number} of {chosen.rounds}", file=sys.stderr)
+            for each in brokers:
+                load(ports[each], servers[each].pid or 0, kind, chosen.warm_up)
+            runs: dict[str, list[list[dict[str, float]]]] = {
+                form: [[] for _ in range(chosen.brokers)] for form in forms
+            }
+            for round_number in range(chosen.rounds):
+                for each in brokers if round_number % 2 else reversed(brokers):
+                    figures = load(ports[each], servers[each].pid or 0, kind, chosen.seconds)
+                    runs[each[1]][each[0]].append(figures)
+                print(f"{name}: round {round_number + 1} of {chosen.rounds}", file=sys.stderr)
             results[name] = summary(runs)
-        lines = {form: sum(1 for _ in server.log_file.open("rb")) for form, server in servers.items() if form != "off"}
+        lines = {
+            form: sum(1 for _ in servers[0, form].log_file.open("rb"))
+            for form in forms
+            if servers[0, form].log_file.exists()
+        }
     print(json.dumps({"cores": os.cpu_count(), "results": results, "log_lines": lines}, indent=2))
 
 

@@ -159,6 +159,16 @@ def test_what_a_killed_tap_has_switched_on_the_next_run_switches_off(
         assert levels(admin) == {"INFO"}
 
 
+def test_a_tap_that_ends_leaves_the_levels_as_it_found_them(
+    owned: LocalBroker, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    with armed_tap(owned, new_topic(owned, "events"), tmp_path / "position", []):
+        flood_until_on(owned, admin, new_topic(owned, "orders"))
+
+    assert levels(admin) == {"INFO"}
+    assert not (tmp_path / "position.armed").exists()
+
+
 def test_a_log_that_somebody_else_has_switched_on_stays_on(
     owned: LocalBroker, admin: ClusterAdmin, tmp_path: Path
 ) -> None:
