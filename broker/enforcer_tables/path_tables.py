@@ -30,6 +30,9 @@ from tables.times import to_time
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_MOST_FILES = 1000
+"""To keep rows of; maintenance leaves fewer."""
+
 
 class FollowedTable:
     """A table that others append to; checks cheaply for a new version."""
@@ -112,19 +115,14 @@ class FollowedTable:
             TableError: If they can't be read.
         """
         paths: list[str] = data_files(self.table)["path"].to_pylist()
-        return self._read(paths)
+        return self.read_files(paths)
 
-    def rows_after(self, column: str, time: datetime, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Return at least all rows whose `column` is `time` or later: skips files whose statistics exclude them.
-
-        deltalake's own data set opens every file of the table, which takes a second per thousand files.
+    def read_files(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of some data files.
 
         Raises:
             TableError: If they can't be read.
         """
-        return self._read(paths_since(data_files(self.table), column, time), columns)
-
-    def _read(self, files: list[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         from deltalake.fs import DeltaStorageHandler
 
         storage = fs.PyFileSystem(DeltaStorageHandler(self.table.table_uri))
@@ -147,11 +145,40 @@ class FollowedTable:
         )
 
 
+class _RecentRows:
+    """Rows of a table's newer files. Files never change, so each is read once.
+
+    deltalake's own data set opens every file of the table, which takes a second per thousand files.
+    """
+
+    def __init__(self, followed: FollowedTable, columns: Sequence[str]) -> None:
+        self._followed, self._columns = followed, columns
+        self._paths: set[str] = set()
+        self._rows: list[dict[str, Any]] = []
+
+    def since(self, column: str, time: datetime) -> list[dict[str, Any]]:
+        """Return at least all rows whose `column` is `time` or later: skips files whose statistics exclude them.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        files = data_files(self._followed.table)
+        if len(self._paths) > _MOST_FILES or not self._paths <= set(files["path"].to_pylist()):
+            # Some rows were deleted, or are in another file now.
+            self._paths, self._rows = set(), []
+        new = [path for path in paths_since(files, column, time) if path not in self._paths]
+        if new:
+            self._rows += self._followed.read_files(new, self._columns)
+            self._paths.update(new)
+        return self._rows
+
+
 class DecisionTable:
     """Follows `throttle_decisions`."""
 
     def __init__(self, tables: str) -> None:
         self._followed = FollowedTable(tables, DECISIONS)
+        self._rows = _RecentRows(self._followed, DECISION_COLUMNS)
         self._is_new = True
         self._announced: int | None = None
         self.bad_rows = 0
@@ -165,12 +192,12 @@ class DecisionTable:
         if not (self._followed.refresh() or self._is_new or again):
             return []
         now = to_time(now_ms)
-        rows = self._followed.rows_after("throttled_until", now, ("decided_at", "throttled_until"))
+        rows = self._rows.since("throttled_until", now)
         # `decisions_in_force` leaves out rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # A row that shortens one of them is newer, and may itself be past.
-        rows = self._followed.rows_after("decided_at", first, DECISION_COLUMNS) if first else []
+        rows = self._rows.since("decided_at", first) if first else []
         # Only now: rows that could not be read must be read again.
         self._is_new = False
         self.bad_rows = sum(not is_complete(row) for row in rows)

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.stream_watch import StreamWatch
@@ -63,6 +65,32 @@ class TestDecisions:
         assert not followed.has_news()
         append(tables, "throttle_decisions", decision("User:m", NOON))
         assert followed.has_news()
+
+    def test_their_files_are_read_once(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        read = list[str]()
+        read_files = FollowedTable.read_files
+
+        def note(table: FollowedTable, files: list[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+            read.extend(files)
+            return read_files(table, files, columns)
+
+        monkeypatch.setattr(FollowedTable, "read_files", note)
+        followed = DecisionTable(str(tables))
+        for number in range(5):
+            append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
+            assert len(followed.in_force(NOON_MS)) == number + 1
+        assert len(read) == len(set(read)) == 5
+
+    def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
+        followed = DecisionTable(str(tables))
+        for name in "abc":
+            append(tables, "throttle_decisions", decision(f"User:{name}", NOON))
+        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:b", "User:c"]
+        table = DeltaTable(str(tables / "throttle_decisions"))
+        table.optimize.compact()
+        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:b", "User:c"]
+        table.delete("principal = 'User:b'")
+        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:c"]
 
     def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables: Path) -> None:
         append(
