@@ -27,7 +27,7 @@ def coupons_of(pid_hashes: Sequence[int]) -> list[int]:
 
     Examples:
         >>> [(each >> LG_REGISTERS, each % 1024) for each in coupons_of([12345])]
-        [(2, 886)]
+        [(2, 502)]
     """
     items = np.array(pid_hashes, np.uint64)
     # Beyond int64 the sketch takes an item for a float.
