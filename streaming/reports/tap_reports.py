@@ -56,7 +56,7 @@ def _newest(reports: pa.Table) -> list[dict[str, Any]]:
     """Return the newest report of each broker; a broker's reports are in one partition, so offsets order them."""
     ordered = reports.sort_by("offset")
     newest = {broker_id: place for place, broker_id in enumerate(ordered["broker_id"].to_pylist())}
-    rows: list[dict[str, Any]] = ordered.take(list(newest.values())).to_pylist()
+    rows: list[dict[str, Any]] = ordered.take(pa.array(newest.values(), pa.int64())).to_pylist()
     return rows
 
 

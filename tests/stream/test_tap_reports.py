@@ -58,6 +58,11 @@ def test_a_log_that_is_off_on_purpose_is_said_where_coverage_is_shown(spark: Spa
     ]
 
 
+@pytest.mark.parametrize("values", [[], ["text"]])
+def test_a_batch_without_a_report_has_no_rows(spark: SparkSession, values: list[object]) -> None:
+    assert status_rows(records(spark, *values)).num_rows == 0
+
+
 def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
     assert status_rows(records(spark, "text", {"lines": 4}, [1], report(1, 5))).num_rows == 1
 
