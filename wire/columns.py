@@ -7,7 +7,7 @@ HEARTBEAT_COLUMNS = (
     "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
     "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
     "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, calm BOOLEAN, "
-    "cluster_brokers ARRAY<INT>"
+    "position STRUCT<offset: BIGINT>, cluster_brokers ARRAY<INT>"
 )
 
 ID_BLOCK_COLUMNS = (

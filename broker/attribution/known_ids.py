@@ -91,13 +91,15 @@ class Answers:
 
     Attributes:
         stream: name of the log.
-        of_watch: the answer for the watch over it that still learns; None if there is none.
+        of_watch: the answer for the watch over it; None if there is none, or it does not learn any more.
         requested: answers to questions that streams requested (`wire.learning_request`), newest first.
+        holds: `of_watch` says what is old for as long as the watch lasts, not only while it learns.
     """
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
+    holds: bool = False
 
     def judge(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
         """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
@@ -109,7 +111,7 @@ class Answers:
             learning: whether that watch still learns.
         """
         asked_at_ms = None
-        if learning and self.of_watch is not None:
+        if (learning or self.holds) and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]
             if watched.since_ms == since_ms and timestamp_ms > self.of_watch.answered_at_ms:
                 if producer_id in self.of_watch:

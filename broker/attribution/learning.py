@@ -41,9 +41,14 @@ class LearningTime(msgspec.Struct):
         self.observe(timestamp_ms, learn_ms)
         return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a watch: a line was read, and none was lost since."""
+        return self.since_ms >= 0 and not self.lost
+
     def lasts(self, learn_ms: int) -> bool:
         """Whether the watch has begun and is still learning."""
-        return self.since_ms >= 0 and not self.lost and self.newest_ms < self.since_ms + learn_ms
+        return self.has_begun and self.newest_ms < self.since_ms + learn_ms
 
     def observe(self, timestamp_ms: int, learn_ms: int) -> None:
         """Observe a line of any kind."""

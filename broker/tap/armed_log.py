@@ -15,7 +15,7 @@ import msgspec
 from broker.attribution.known_ids import KnownIds
 from broker.cluster.logging_levels import BROKER_LOGGERS, MARKER
 from broker.cluster.producers_admin import ProducersAdmin, led_ids
-from broker.errors import BrokerError, TapError
+from broker.errors import BrokerError, ClusterRequestError, TapError
 from broker.tap.arming import Arming, Growth, Step, next_step
 
 CALM_S = 600.0
@@ -28,8 +28,6 @@ _TURN_S = 0.5
 _ASK_S, _ASK_WHILE_ON_S = 1.0, 10.0
 _LOOK_S = 10.0
 _END_S = 10.0
-# A count takes a twentieth of the time at most.
-_REST = 20
 
 
 class _SwitchedOn(msgspec.Struct, frozen=True):
@@ -156,14 +154,22 @@ class ArmedLog:
         if now_s >= self._ask_at:
             # While the log is on, each answer is a line and a record of the tap's own.
             self._ask_at = now_s + (_ASK_S if self._is_calm else _ASK_WHILE_ON_S)
-            producer_id = admin.next_producer_id(self._broker_id)
-            if producer_id is not None:
-                self._growth.next_id(producer_id, now_s)
+            self._ask(admin, now_s)
         rate = self._growth.rate(now_s)
         needed = self._arming.is_needed(rate, now_s)
         if needed == self._is_calm or now_s >= self._look_at:
             self._look_at = now_s + _LOOK_S
             self._settle(admin, needed, rate)
+
+    def _ask(self, admin: ProducersAdmin, now_s: float) -> None:
+        try:
+            producer_id = admin.next_producer_id(self._broker_id)
+        except ClusterRequestError as error:
+            # A broker that does not tell may hide a flood.
+            self._tell(f"can't tell how many producer ids come ({error})")
+            return
+        if producer_id is not None:
+            self._growth.next_id(producer_id, now_s)
 
     def _count(self, admin: ProducersAdmin, stop: threading.Event) -> None:
         if time.monotonic() < self._count_at:
@@ -177,41 +183,44 @@ class ArmedLog:
         began_s = time.monotonic()
         self._growth.held(KnownIds.of({}, led_ids(admin, self._broker_id, wait)), began_s)
         now_s = time.monotonic()
-        self._count_at = now_s + max(self._count_s, _REST * (now_s - began_s))
+        # It takes half of the time at most.
+        self._count_at = now_s + max(self._count_s, now_s - began_s)
 
     def _settle(self, admin: ProducersAdmin, needed: bool, rate: float) -> None:
         levels = admin.logger_levels(self._broker_id)
         is_on = _is_on(levels)
         step = next_step(needed=needed, is_on=is_on, is_ours=self._before is not None)
         if step is Step.SWITCH_ON:
-            self._save({each: levels.get(each, "INFO") for each in _ON})
+            self._save({each: self._level_before(each, levels) for each in _ON})
             # First: the tap must take the next line for one after a gap.
             self._is_calm = False
             admin.set_logger_levels(self._broker_id, _ON)
-            self._tell(f"new producer ids come at {rate:.3g}/s: its log is switched on")
+            self._tell(f"its log is switched on, since {self._arming.reason(rate)}")
         elif step is Step.SWITCH_OFF:
-            self._switch_off(admin)
+            self._switch_off(admin, levels)
             self._is_calm = True
-            self._tell(f"few new producer ids have come for {self._calm_s:g} s: its log is switched off")
+            self._tell(f"few new producer ids have come for {self._calm_s:g} s: its log is off")
         else:
-            if step is Step.FORGET:
-                self._forget()
             self._is_calm = not is_on
 
-    def _switch_off(self, admin: ProducersAdmin) -> None:
-        if self._before is not None:
-            admin.set_logger_levels(self._broker_id, self._before)
-            self._forget()
+    def _level_before(self, logger: str, levels: Mapping[str, str]) -> str:
+        """Return the level to restore; one that somebody has set meanwhile is theirs."""
+        now = levels.get(logger, "INFO")
+        return (self._before or {}).get(logger, now) if now == _ON[logger] else now
+
+    def _switch_off(self, admin: ProducersAdmin, levels: Mapping[str, str]) -> None:
+        """Restore what is still as we have set it."""
+        ours = {each: level for each, level in (self._before or {}).items() if levels.get(each) == _ON[each]}
+        if ours:
+            admin.set_logger_levels(self._broker_id, ours)
+        self._forget()
 
     def _restore(self) -> None:
         if self._before is None:
             return
         try:
             with ProducersAdmin(self._settings) as admin:
-                if _is_on(admin.logger_levels(self._broker_id)):
-                    self._switch_off(admin)
-                else:
-                    self._forget()
+                self._switch_off(admin, admin.logger_levels(self._broker_id))
         except BrokerError as error:
             self._tell(f"its log may stay on until the tap's next run ({error})")
 

@@ -96,6 +96,14 @@ class Arming:
             self._grew_s = now_s
         return now_s - self._grew_s < self._calm_s
 
+    def reason(self, rate: float) -> str:
+        """Why the log is needed at a rate."""
+        if rate == math.inf:
+            return f"the broker has not told for {BLIND_S:g} s how many new producer ids come"
+        if rate > self._at_per_s:
+            return f"new producer ids come at {rate:.3g}/s"
+        return f"new producer ids came at more than {self._at_per_s:g}/s within the last {self._calm_s:g} s"
+
 
 class Step(Enum):
     """What to do with a broker's log."""
@@ -103,7 +111,6 @@ class Step(Enum):
     NOTHING = "nothing"
     SWITCH_ON = "switch on"
     SWITCH_OFF = "switch off"
-    FORGET = "forget that it was switched on"
 
 
 def next_step(*, needed: bool, is_on: bool, is_ours: bool) -> Step:
@@ -116,6 +123,4 @@ def next_step(*, needed: bool, is_on: bool, is_ours: bool) -> Step:
     """
     if needed:
         return Step.NOTHING if is_on else Step.SWITCH_ON
-    if not is_ours:
-        return Step.NOTHING
-    return Step.SWITCH_OFF if is_on else Step.FORGET
+    return Step.SWITCH_OFF if is_ours else Step.NOTHING

@@ -39,12 +39,15 @@ class Questions:
         held_ids: asks for the ids that were there before; without it the tap learns by waiting.
         say: called with a line for the operator about what came of it.
         is_calm: tells whether the log is off on purpose, see `broker.tap.armed_log`; may raise `TapError`.
+        are_others_calm: other brokers' logs may be off on purpose, so that an id which was there before may come from
+            there at any time: an answer holds until the log is off again.
     """
 
     logging_is_on: LevelsQuestion | None = None
     held_ids: AskBrokers | None = None
     say: Callable[[str], None] = lambda _: None
     is_calm: Callable[[], bool] = lambda: False
+    are_others_calm: bool = False
 
 
 NO_QUESTIONS = Questions()
@@ -81,6 +84,7 @@ class Asking:
         file: keeps the answers for the next run; None for nowhere.
         say: called with a line for the operator.
         wall_clock: seconds since the epoch.
+        holds: an answer holds for as long as its watch lasts, see `Questions.are_others_calm`.
     """
 
     def __init__(
@@ -90,9 +94,11 @@ class Asking:
         file: Path | None = None,
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
+        *,
+        holds: bool = False,
     ) -> None:
         self._ask, self._learn_ms, self._file, self._say = ask, learn_ms, file, say
-        self._wall_clock = wall_clock
+        self._wall_clock, self._holds = wall_clock, holds
         # By stream. A later answer never replaces one: it holds what was charged or refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
@@ -111,7 +117,7 @@ class Asking:
         """Return an instance; None if the tap may not ask, or does not learn."""
         if not questions.held_ids or not learn_ms:
             return None
-        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock)
+        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock, holds=questions.are_others_calm)
 
     def load(self) -> None:
         """Load the answers of the last run; a file that can't be read is asked for again."""
@@ -135,7 +141,7 @@ class Asking:
             self._thread = None
             self._take(brokers, now_s)
         for stream, each in brokers.items():
-            each.answers = Answers(stream, self._known.get(stream), self._requested)
+            each.answers = Answers(stream, self._known.get(stream), self._requested, self._holds)
         if self._thread is None and now_s >= self._retry_at:
             self._is_requested = requested_ms > self._asked_at_ms() and now_s >= self._request_at
             if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
@@ -166,7 +172,8 @@ class Asking:
 
     def _covers(self, known: KnownIds, stream: str, broker: Attribution) -> bool:
         watched, watch = known.watched.get(stream), broker.learning
-        return watched is not None and watched.since_ms == watch.since_ms and watch.lasts(self._learn_ms)
+        lasts = watch.has_begun if self._holds else watch.lasts(self._learn_ms)
+        return lasts and watched is not None and watched.since_ms == watch.since_ms
 
     def close(self) -> None:
         """Wait for the thread, which ends once the tap is told to stop."""

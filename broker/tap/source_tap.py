@@ -177,7 +177,8 @@ class SourceTap:
         saved_at = told_at = -math.inf
         while not run.stop.is_set():
             requested_ms = self._hear_streams(run)
-            self._heed_calm()
+            if self._heed_calm():
+                told_at = -math.inf
             if self._asking is not None:
                 self._asking.step(self._brokers, self._clock(), run.stop, requested_ms)
             batches = self._source.read()
@@ -206,14 +207,15 @@ class SourceTap:
             else:
                 run.stop.wait(_POLL_S)
 
-    def _heed_calm(self) -> None:
-        """While the log is off on purpose, end the watch: the next line begins one."""
-        calm = self._is_calm()
+    def _heed_calm(self) -> bool:
+        """While the log is off on purpose, end the watch: the next line begins one. Return whether that has changed."""
+        calm, has_changed = self._is_calm(), False
         for attribution in self._brokers.values():
             if calm:
                 attribution.learning.restart()
             if calm != attribution.calm:
-                attribution.calm, attribution.logging = calm, None
+                attribution.calm, attribution.logging, has_changed = calm, None, True
+        return has_changed
 
     def _hear_streams(self, run: TapRun) -> int:
         """Leave out repeats by the streams' ticks; return when the last began to learn that still does, or 0."""

@@ -21,6 +21,7 @@ class WatchState(str, Enum):
 
     WATCHED = "watched"
     CALM = "calm, not logging"
+    NO_FILE = "no log file"
     STOPPED = "stopped"
     STALE = "stale"
     NEVER = "never seen"
@@ -105,6 +106,11 @@ def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: i
     if last is None:
         return BrokerWatch(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
-    watched = WatchState.CALM if last.calm else WatchState.WATCHED
-    running = WatchState.STALE if age_s > stale_s else watched
+    running = WatchState.STALE if age_s > stale_s else _state(last)
     return BrokerWatch(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)
+
+
+def _state(of_tap: TapHeartbeat) -> WatchState:
+    if of_tap.calm:
+        return WatchState.CALM
+    return WatchState.NO_FILE if of_tap.source == "file" and of_tap.position is None else WatchState.WATCHED

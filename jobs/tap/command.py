@@ -113,8 +113,11 @@ def tap(
             None if no_asking else ask_brokers(kafka.kafka_python()),
             _say,
             lambda: armed_log is not None and armed_log.is_calm,
+            armed_by_growth,
         ),
     )
+    if log_file is not None and not log_file.exists():
+        _say(f"{log_file} is not there: nothing is seen until broker {broker_id} writes it (docs/broker-logging)")
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
     switching = armed_log.running(stop) if armed_log else nullcontext()

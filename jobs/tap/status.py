@@ -44,6 +44,9 @@ def status(
     else:
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
+        for watch in watches:
+            if watch.watch is WatchState.NO_FILE:
+                output().print(f"broker {watch.broker_id}: the log file of its tap is not there: check --log-file")
         if any(watch.watch is WatchState.CALM for watch in watches):
             output().print("calm: few new producer ids come, so its log is off; its tap switches it on when they do")
     if blind:

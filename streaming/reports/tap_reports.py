@@ -35,7 +35,8 @@ def status_rows(records: DataFrame) -> pa.Table:
         "timestamp_millis(timestamp_ms) AS reported_at",
         "host",
         "tap_id",
-        "source || CASE WHEN calm THEN ', calm: not logging' ELSE '' END AS source",
+        "source || CASE WHEN calm THEN ', calm: not logging' "
+        "WHEN source = 'file' AND position IS NULL THEN ': not there' ELSE '' END AS source",
         "counters.lines AS lines",
         "counters.events AS events",
         "counters.unplaced AS unplaced",

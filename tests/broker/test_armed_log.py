@@ -169,6 +169,20 @@ def test_a_tap_that_ends_leaves_the_levels_as_it_found_them(
     assert not (tmp_path / "position.armed").exists()
 
 
+def test_a_logger_that_somebody_switches_off_meanwhile_is_no_reason_to_leave_the_other_on(
+    owned: LocalBroker, admin: ClusterAdmin, tmp_path: Path
+) -> None:
+    orders = new_topic(owned, "orders")
+    with armed_tap(owned, new_topic(owned, "events"), tmp_path / "position", []):
+        flood_until_on(owned, admin, orders)
+        admin.set_logger_levels(1, {BROKER_LOGGERS[0]: "INFO"})
+        flood_until_on(owned, admin, orders)
+        # Now while they come slowly: nobody switches it on again.
+        admin.set_logger_levels(1, {BROKER_LOGGERS[0]: "INFO"})
+
+    assert levels(admin) == {"INFO"}
+
+
 def test_a_log_that_somebody_else_has_switched_on_stays_on(
     owned: LocalBroker, admin: ClusterAdmin, tmp_path: Path
 ) -> None:

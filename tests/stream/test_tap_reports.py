@@ -42,11 +42,13 @@ def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named(spark: SparkSe
     assert (unwatched["broker_id"], unwatched["seen_at"]) == (2, seen_at)
 
 
-def test_a_log_that_is_off_on_purpose_is_said_where_coverage_is_shown(spark: SparkSession) -> None:
+def test_a_log_that_is_off_on_purpose_or_not_there_is_said_where_coverage_is_shown(spark: SparkSession) -> None:
     beats = (
         report(1, 5, source="file", calm=True),
-        report(2, 5, source="file", calm=False),
-        report(3, 5, source="file"),
+        report(2, 5, source="file", calm=False, position={"type": "file", "inode": 1, "offset": 0}),
+        report(3, 5, source="file", position={"offset": 7}),
+        report(4, 5, source="file", position=None),
+        report(5, 5, source="topic"),
     )
 
     rows = status_rows(records(spark, *beats)).to_pylist()
@@ -55,6 +57,8 @@ def test_a_log_that_is_off_on_purpose_is_said_where_coverage_is_shown(spark: Spa
         "file, calm: not logging",
         "file",
         "file",
+        "file: not there",
+        "topic",
     ]
 
 

@@ -65,6 +65,12 @@ class TestAnswersToRequests:
         assert Answers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=True) == (True, None)
         assert Answers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=False) == (False, 70)
 
+    def test_the_watchs_answer_may_hold_beyond_its_learning(self) -> None:
+        answers = Answers("a", asked(70, 5), holds=True)
+
+        assert answers.judge(5, 101, 1, learning=False) == (True, None)
+        assert answers.judge(6, 101, 1, learning=False) == (False, 70)
+
 
 def test_lines_up_to_the_answer_are_learned_in_the_watch_it_is_for() -> None:
     answers = Answers("a", asked(70, 5))

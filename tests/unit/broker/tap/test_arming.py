@@ -65,8 +65,7 @@ def test_a_needed_log_is_on_and_only_ours_is_switched_off(needed: bool, is_on: b
     step = next_step(needed=needed, is_on=is_on, is_ours=is_ours)
 
     assert (step is Step.SWITCH_ON) == (needed and not is_on)
-    assert (step is Step.SWITCH_OFF) == (is_on and is_ours and not needed)
-    assert (step is Step.FORGET) == (is_ours and not is_on and not needed)
+    assert (step is Step.SWITCH_OFF) == (is_ours and not needed)
 
 
 def test_our_own_ids_are_no_growth() -> None:

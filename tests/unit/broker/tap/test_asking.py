@@ -50,10 +50,16 @@ class Tap:
     """What a tap does in a round, with its clock."""
 
     def __init__(
-        self, brokers: Brokers, owners: Owners, file: Path | None = None, ask: AskBrokers | None = None
+        self,
+        brokers: Brokers,
+        owners: Owners,
+        file: Path | None = None,
+        ask: AskBrokers | None = None,
+        *,
+        holds: bool = False,
     ) -> None:
         self.brokers, self.said = brokers, list[str]()
-        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append)
+        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append, holds=holds)
         self.logs = {name: Attribution(number, owners, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
         self.now_s, self.stop = 1000.0, threading.Event()
 
@@ -154,6 +160,22 @@ def test_a_watch_that_begins_anew_is_asked_for_again(owners: Owners) -> None:
 
     assert [asked["a"] for asked in tap.brokers.asked] == [Watched(1000, 1000), Watched(60_000, 60_000)]
     assert (tap.is_new("a", 6), tap.is_new("a", 8)) == (False, True)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_an_answer_is_kept_for_its_learning_or_where_it_holds_for_its_watch(owners: Owners, holds: bool) -> None:
+    # given an id that is in use on another broker, whose log is off, and comes to this one hours later
+    tap = Tap(Brokers(5), owners, holds=holds)
+    tap.reads("a", 1000)
+    assert not tap.is_new("a", 5)
+    tap.that_watches_for_hours().round()
+
+    assert tap.judges("a", 5) == (holds, None)
+    assert not tap.judges("a", 6)[0]
+
+    tap.logs["a"].learning.restart()
+    tap.round()
+    assert tap.logs["a"].answers.of_watch is None
 
 
 def test_a_gap_during_a_question_makes_its_answer_worthless(owners: Owners) -> None:

@@ -5,9 +5,11 @@ from msgspec.structs import replace
 from broker.tap.tap_status import WatchState, judge
 from wire.heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
 
+BEGIN = FilePosition(1, 0)
+
 
 def heartbeat(broker_id: int, at_ms: int, *, stopped: bool = False) -> TapHeartbeat:
-    return TapHeartbeat(at_ms, broker_id, "host", "tap", "file", {}, None, 0, None, None, 0.0, [], stopped)
+    return TapHeartbeat(at_ms, broker_id, "host", "tap", "file", {}, BEGIN, 0, None, None, 0.0, [], stopped)
 
 
 def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
@@ -30,6 +32,17 @@ def test_a_broker_whose_log_is_off_on_purpose_is_calm_and_no_blind_spot_while_it
 
     assert (dead.watch, dead.is_blind_spot) == (WatchState.STALE, True)
     assert (calm.watch, calm.is_blind_spot) == (WatchState.CALM, False)
+
+
+def test_a_tap_whose_log_file_is_not_there_watches_nothing() -> None:
+    mute, of_topic = replace(heartbeat(1, 0), position=None), replace(heartbeat(2, 0), position=None, source="topic")
+
+    watches = judge([1, 2], {1: mute, 2: of_topic}, now_ms=0, stale_s=60)
+
+    assert [(each.watch, each.is_blind_spot) for each in watches] == [
+        (WatchState.NO_FILE, True),
+        (WatchState.WATCHED, False),
+    ]
 
 
 @pytest.mark.parametrize("stopped", [True, False])
