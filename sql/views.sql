@@ -873,11 +873,13 @@ CROSS JOIN (
 
 CREATE OR REPLACE VIEW tap_coverage AS
 -- Which brokers have no live tap: their offenders are invisible.
+-- A tap whose log file is not there watches nothing.
 -- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL
         AND NOT reports.stopped
+        AND coalesce(reports.source, '') <> 'file: not there'
         AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
     CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
     reports.reported_at,

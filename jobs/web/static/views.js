@@ -126,7 +126,7 @@ function taps(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "No tap has reported in 24 h.");
   return table([
     { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : "silent") },
+    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no log file" : "silent") },
     { head: "Last report", number: true, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
     { head: "Unplaced", number: true, cell: (row) => percent(row.unplaced_share) },
   ], rows, { name: "taps" });

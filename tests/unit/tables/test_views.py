@@ -324,6 +324,7 @@ class TestTapCoverage:
             tap_report(2, NOON - seconds(600), batch_id=1),
             tap_report(3, NOON - seconds(20), batch_id=1),
             tap_report(3, NOON, stopped=True, batch_id=2),
+            tap_report(4, NOON, batch_id=1, source="file: not there"),
         )
 
         rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM tap_coverage", NOON + seconds(30))
@@ -331,6 +332,7 @@ class TestTapCoverage:
         assert [(row["broker_id"], row["watched_now"], row["silent_seconds"]) for row in rows] == [
             (2, False, 630),
             (3, False, 30),
+            (4, False, 30),
             (1, True, 30),
         ]
 
