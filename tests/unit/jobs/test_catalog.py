@@ -199,6 +199,10 @@ class TestEnforcement:
         (found,) = CatalogDecisions(engine).in_force(NOON_MS)
         assert (found.principal, found.client_ids, found.throttled_until_ms) == ("User:m", {"app": 3}, NOON_MS + 60_000)
 
+    def test_looking_for_news_asks_nothing_and_wakes_nobody(self, warehouse: FakeWarehouse, engine: Engine) -> None:
+        assert not CatalogDecisions(engine).has_news()
+        assert warehouse.statements == []
+
     def test_actions_come_back_as_they_were_written_and_those_of_others_are_noticed(self, engine: Engine) -> None:
         ours, other = CatalogActions(engine), CatalogActions(engine)
         assert ours.has_changed()

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from deltalake import DeltaTable
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.stream_watch import StreamWatch
+from broker.enforcer_tables import path_tables
 from broker.enforcer_tables.enforcement_tables import STREAM_TABLES
 from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from broker.errors import EnforceError
@@ -81,6 +83,24 @@ class TestDecisions:
             assert len(followed.in_force(NOON_MS)) == number + 1
         assert len(read) == len(set(read)) == 5
 
+    def test_that_are_past_are_let_go_once_files_are_many(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(path_tables, "_MOST_FILES", 2)
+        followed, kept = DecisionTable(str(tables)), []
+        for minute in range(4):
+            # A row that is kept is a bad one that is counted.
+            append(tables, "throttle_decisions", decision("User:m", NOON + seconds(60 * minute)) | {"action": None})
+            followed.in_force(NOON_MS + 60_000 * minute + 1000)
+            kept.append(followed.bad_rows)
+        assert kept == [1, 2, 1, 2]
+
+    def test_that_could_not_be_read_come_once_they_can(self, tables: Path) -> None:
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+        followed = DecisionTable(str(tables))
+        torn = patch.object(FollowedTable, "read_files", side_effect=TableError("torn"))
+        with torn, pytest.raises(TableError, match="torn"):
+            followed.in_force(NOON_MS)
+        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+
     def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
         for name in "abc":
@@ -117,15 +137,21 @@ class TestDecisions:
         assert (found.principal, found.client_ids) == ("User:m", {"app": 6})
         assert followed.bad_rows == 5
 
-    def test_are_followed_again_once_a_commit_that_named_no_file_is_taken_away(self, tables: Path) -> None:
+    @pytest.mark.parametrize(
+        "commit",
+        [
+            '{"add":{"path":"gone.parquet","size":1,"partitionValues":{},"modificationTime":1,"dataChange":true}}',
+            '{"add":{"pa',
+        ],
+        ids=["of a missing file", "half written"],
+    )
+    def test_are_followed_again_once_a_bad_commit_is_taken_away(self, tables: Path, commit: str) -> None:
         followed = DecisionTable(str(tables))
         followed.in_force(NOON_MS)
         log = tables / "throttle_decisions" / "_delta_log"
         torn = log / f"{len(list(log.glob('*.json'))):020}.json"
-        torn.write_text(
-            '{"add":{"path":"gone.parquet","size":1,"partitionValues":{},"modificationTime":1,"dataChange":true}}'
-        )
-        with pytest.raises(TableError, match=r"gone\.parquet"):
+        torn.write_text(commit)
+        with pytest.raises(TableError, match="can't read table throttle_decisions"):
             followed.in_force(NOON_MS)
 
         torn.unlink()
@@ -148,6 +174,24 @@ class TestDecisions:
             assert names(found) == ["User:m", "User:r"]
             assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
             assert all(each.ends_sooner for each in found)
+
+    def test_that_end_sooner_are_found_in_a_file_of_their_own_although_past(self, tables: Path) -> None:
+        for row in (
+            decision("User:r", NOON, throttled_until=NOON + seconds(600)),
+            decision(
+                "User:r",
+                NOON + seconds(10),
+                throttled_until=NOON + seconds(10),
+                action="RELEASE",
+                reason="quota_changed",
+            ),
+            decision("User:z", NOON + seconds(15), throttled_until=NOON + seconds(600)),
+        ):
+            append(tables, "throttle_decisions", row)
+
+        found = DecisionTable(str(tables)).in_force(NOON_MS + 20_000)
+
+        assert sorted((each.principal, each.ends_sooner) for each in found) == [("User:r", True), ("User:z", False)]
 
     def test_of_a_time_within_a_millisecond_are_found(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
@@ -181,6 +225,7 @@ class TestDecisions:
 
     def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
+        followed.in_force(NOON_MS)
         for number in range(3):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
         table = FollowedTable(str(tables), "throttle_decisions").table
