@@ -1,5 +1,6 @@
 """The enforcer's tables by `deltalake`, without a JVM: follows `throttle_decisions`, writes `enforcement_actions`."""
 
+import os.path
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count
@@ -66,9 +67,10 @@ class FollowedTable:
             TableNotFoundError: If the table is gone.
             TableError: If it can't be read.
         """
-        # deltalake reports no change for a folder that is gone.
+        # deltalake reports no change for a folder that is gone. Of one that can't be read (EACCES, ESTALE), `os.path`
+        # says that it is gone, where `Path` raises: opening it tells the error.
         log = Path(table_path(self._tables, self.name), "_delta_log")
-        if self._table is None or ("://" not in self._tables and not log.is_dir()):
+        if self._table is None or ("://" not in self._tables and not os.path.isdir(log)):
             self._table = None
             return self.table is not None
         before = self._table.version()
@@ -88,7 +90,7 @@ class FollowedTable:
             return None
         version = self._table.version() + 1
         commit = Path(table_path(self._tables, self.name), "_delta_log", f"{version:020}.json")
-        return version if commit.exists() else None
+        return version if os.path.exists(commit) else None
 
     def last_commit_ms(self) -> int:
         """Return when the newest version was written, in milliseconds since the epoch.

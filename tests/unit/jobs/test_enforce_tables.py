@@ -1,5 +1,6 @@
 """The enforcer's tables: decisions are followed, actions come back as they were written."""
 
+import errno
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -100,6 +101,17 @@ class TestDecisions:
         with torn, pytest.raises(TableError, match="torn"):
             followed.in_force(NOON_MS)
         assert names(followed.in_force(NOON_MS)) == ["User:m"]
+
+    @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+    def test_in_a_folder_that_can_not_be_looked_at_are_no_news_and_no_crash(self, tables: Path, number: int) -> None:
+        append(tables, "throttle_decisions", decision("User:m", NOON))
+        followed = DecisionTable(str(tables))
+        followed.in_force(NOON_MS)
+        append(tables, "throttle_decisions", decision("User:n", NOON))
+        with patch("os.stat", side_effect=OSError(number, "can't look")):
+            assert not followed.has_news()
+            # It is opened anew, which reads or tells why it can't.
+            assert names(followed.in_force(NOON_MS)) == ["User:m", "User:n"]
 
     def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
