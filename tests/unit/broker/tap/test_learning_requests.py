@@ -107,6 +107,23 @@ def test_however_many_requests_are_forged_that_of_a_stream_is_heard(topic: Topic
         assert requests.newest_ms(0.0) >= NOW_MS + 900
 
 
+def test_of_many_requests_at_once_the_last_that_began_counts(topic: Topic) -> None:
+    forged = (request(f"forged-{number}", NOW_MS - 9000) for number in range(3000))
+    assert newest(topic, *forged, request("ours", NOW_MS - 1000)) == NOW_MS - 1000
+
+
+def test_of_requests_ahead_the_nearest_thousand_are_kept(topic: Topic) -> None:
+    clock = [NOW_MS / 1000]
+    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+        forged = [request(f"forged-{number}", NOW_MS + 1000 * number, 2**63 - 1) for number in range(3001, 1, -1)]
+        topic.records = [*forged, request("ours", NOW_MS + 900)]
+        heard = [requests.newest_ms(0.0)]
+        for later_s in (1, HOUR_MS / 1000):
+            clock[0] = NOW_MS / 1000 + later_s
+            heard.append(requests.newest_ms(0.0))
+    assert heard == [0, NOW_MS + 1000, NOW_MS + 1_000_000]
+
+
 def test_a_request_that_is_over_ends_no_other_that_began_before(topic: Topic) -> None:
     clock = [NOW_MS / 1000]
     with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
@@ -115,7 +132,7 @@ def test_a_request_that_is_over_ends_no_other_that_began_before(topic: Topic) ->
         clock[0] += 60
         # What was asked for the second is an answer to the first as well.
         assert requests.newest_ms(0.0) == NOW_MS - 5000
-        clock[0] += 3600
+        clock[0] = (NOW_MS - 9000 + HOUR_MS) / 1000
         assert requests.newest_ms(0.0) == 0
 
 
