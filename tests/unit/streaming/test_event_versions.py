@@ -246,5 +246,22 @@ def test_shared_fields_at_the_top_of_a_record_are_ignored() -> None:
     assert {(row["client_id"], row["learning"]) for row in table_of(block.events).to_pylist()} == {(None, None)}
 
 
+def test_a_record_without_groups_takes_none_of_another() -> None:
+    bare, learning = value(groups="left out", group="left out"), value(groups=[{"learning": True}], group="left out")
+
+    for values, learns in (([bare, learning], [None] * 3 + [True] * 3), ([learning, bare], [True] * 3 + [None] * 3)):
+        assert table_of(decode(records(values), CONTRACT).events)["learning"].to_pylist() == learns
+
+
+@pytest.mark.parametrize("group", [None, [5], [0, 0]])
+def test_a_record_of_version_1_has_no_groups_and_shifts_none(group: list[int] | None) -> None:
+    plain = msgspec.to_builtins(ProduceEvent(NOW_MS, "User:b", 7, 0, 1, "orders", 0, "own"))
+    odd = json.dumps(plain | {"group": group}).encode()
+
+    rows = table_of(decode(records([odd, value()]), CONTRACT).events).to_pylist()
+
+    assert [row["client_id"] for row in rows] == ["own", "c", None, "c"]
+
+
 def test_the_writer_s_record_is_what_the_reader_knows() -> None:
     assert set(RECORD) <= set(EventRecord.__struct_fields__)
