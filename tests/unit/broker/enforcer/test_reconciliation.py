@@ -1,21 +1,59 @@
 """The control loop: it does not sleep through a decision, and it ends what it began."""
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain, repeat
+from unittest.mock import patch
 
+from broker.enforcer import reconciliation
 from broker.enforcer.enforcer_metrics import EnforcerMetrics
 from broker.enforcer.reconciliation import run
 from broker.enforcer.stream_watch import StreamWatch
+from tables.errors import TableError
 from tests.broker_kit import wait_until
-from tests.unit.broker.enforcer.enforcer_kit import MALLORY, World
+from tests.unit.broker.enforcer.enforcer_kit import MALLORY, START_MS, World
 
 AN_HOUR_S = 3600.0
 
 
-def run_until(world: World, stop: threading.Event) -> None:
-    watch = StreamWatch(lambda: world.now_ms, lambda: 0, world.enforcer.alert, silence_ms=60_000)
-    run(world.enforcer, watch, stop, AN_HOUR_S, world.notices.append, EnforcerMetrics(lambda: world.now_ms))
+class Passing(threading.Event):
+    """Stands in for `time` and for the event that stops the loop, after some seconds: time passes as it waits."""
+
+    def __init__(self, world: World, stops_after_s: float) -> None:
+        super().__init__()
+        self._world, self._stops_after_s = world, stops_after_s
+        self.waits: list[float] = []
+
+    def time(self) -> float:
+        return self._world.now_ms / 1000
+
+    def monotonic(self) -> float:
+        return self._world.steady_ms / 1000
+
+    def is_set(self) -> bool:
+        return self.monotonic() >= self._stops_after_s
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout, "it spins"
+        assert timeout > 0
+        self.waits.append(timeout)
+        self._world.pass_seconds(math.ceil(timeout * 1000) / 1000)
+        return self.is_set()
+
+
+def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR_S) -> None:
+    watch = StreamWatch(lambda: START_MS, lambda: 0, world.enforcer.alert, silence_ms=60_000)
+    run(world.enforcer, watch, stop, poll_seconds, world.notices.append, EnforcerMetrics(lambda: world.now_ms))
+
+
+def pass_seconds(world: World, seconds: float) -> list[float]:
+    """Run for so long, polling every second; return how long it waited each time."""
+    passing = Passing(world, seconds)
+    with patch.object(reconciliation, "time", passing):
+        run_until(world, passing, 1.0)
+    return passing.waits
 
 
 def has_throttled(world: World, user: str) -> bool:
@@ -35,3 +73,38 @@ def test_a_decision_is_carried_out_without_waiting_for_the_next_read_and_ends_wi
         running.result()
     assert len(world.said("throttled")) == 3
     assert (world.broker.quotas, world.log.states(MALLORY)[-1]) == ({}, "restored")
+
+
+def test_without_news_it_reads_once_a_poll_and_looks_for_news_all_the_time() -> None:
+    world = World()
+    with patch.object(world.decisions, "in_force", wraps=world.decisions.in_force) as read:
+        waits = pass_seconds(world, 5.5)
+    assert read.call_count == 5
+    assert max(waits) <= 0.02
+
+
+def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_success() -> None:
+    world, torn = World(), TableError("torn commit")
+    turns = chain([torn] * 4, [[]], [torn], repeat([]))
+    with patch.object(world.decisions, "in_force", side_effect=turns):
+        pass_seconds(world, 30)
+    told = [(notice.at_ms - START_MS, notice.why) for notice in world.said("trying again")]
+    expected = [(1000, 2), (3000, 4), (7000, 5), (12_000, 5), (18_000, 2)]
+    assert told == [(at_ms, f"in {pause_s} s: torn commit") for at_ms, pause_s in expected]
+
+
+def test_a_lease_that_falls_due_while_the_log_fails_ends_before_the_next_try() -> None:
+    world = World()
+    world.decide(seconds=5)
+    world.reconcile()
+    world.log.broken = TableError("torn commit")
+    pass_seconds(world, 6.5)
+    # Tried after 1 s and 3 s; next after 7 s.
+    assert [notice.at_ms - START_MS for notice in world.said("restored")] == [5000]
+
+
+def test_a_stream_that_stays_silent_is_told() -> None:
+    world = World()
+    pass_seconds(world, 70)
+    (alert,) = world.said("alert")
+    assert "the stream has written nothing" in alert.why
