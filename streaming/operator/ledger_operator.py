@@ -90,7 +90,7 @@ class Operator:
             output.append((OVERFLOWED, max(events.timestamps_ms)))
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
-            self._learn_at_first(ledger, events, group)
+            output += self._learn_at_first(ledger, events, group)
         outcome = ledger.process(events, limit)
         if held is not None and outcome.content is stored and own.partition() == held.partition:
             return output
@@ -120,15 +120,21 @@ class Operator:
             lost = _lost(f"ledger of {principal} lost: {error}", first_ms, stored or b"")
             return ledger, [lost, (LEARNS_FROM, first_ms)]
 
-    def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> None:
-        """Make a new ledger learn if its PIDs may have been in use before without being remembered."""
+    def _learn_at_first(self, ledger: Ledger | BrokerLedgers, events: Events, group: LedgerGroup) -> Rows:
+        """Make a new ledger learn if its PIDs may have been in use before without being remembered.
+
+        Returns:
+            From when on, if the taps have not been told yet.
+        """
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)
         # The principal may have been in an overflow entry.
         first_ms, window_ms = events.timestamps_ms[0], self.deployment.config.window_ms
         overflowed_ms = self.batch.tracked_principals().overflowed_ms
-        if overflowed_ms and first_ms < overflowed_ms + window_ms:
-            ledger.learn_again(first_ms + window_ms)
+        if not overflowed_ms or first_ms >= overflowed_ms + window_ms:
+            return []
+        ledger.learn_again(first_ms + window_ms)
+        return [(LEARNS_FROM, first_ms)]
 
     def _ledger(self, principal: str, stored: bytes | None) -> Ledger | BrokerLedgers:
         kind = BrokerLedgers if self.deployment.scope == "broker" else Ledger

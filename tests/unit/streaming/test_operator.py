@@ -40,7 +40,12 @@ def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tup
 
 
 def frame(
-    pids: list[int], at_ms: int = 0, principal: str = "User:a", partition: int = 0, client: str = "app"
+    pids: list[int],
+    at_ms: int = 0,
+    principal: str = "User:a",
+    partition: int = 0,
+    client: str = "app",
+    asked_at_ms: int | None = None,
 ) -> pd.DataFrame:
     size = len(pids)
     events = pa.table(
@@ -51,7 +56,7 @@ def frame(
             "client_id": [client] * size,
             "correction": [False] * size,
             "learning": [False] * size,
-            "asked_at_ms": pa.nulls(size, pa.int64()),
+            "asked_at_ms": pa.array([asked_at_ms] * size, pa.int64()),
             "partition": pa.array([partition] * size, pa.int32()),
             "offset": pa.array(range(size), pa.int64()),
         }
@@ -387,6 +392,19 @@ def test_a_principal_that_comes_out_of_an_overflow_learns_since_nobody_remembere
     assert "throttle_decisions" not in dict(learning)
     assert dict(learning)["producer_id_metrics"]["phase"] == "learning"
     assert "throttle_decisions" in dict(long_after)
+
+
+def test_the_taps_are_asked_what_is_new_to_a_principal_that_comes_out_of_an_overflow() -> None:
+    state, tracked = State(), TrackedPrincipals(b"", overflowed_ms=NOW_MS - 1000)
+    first = say(state, frame([1]), tracked=tracked)
+    assert [body for kind, body in first if kind == LEARNS_FROM] == [NOW_MS]
+
+    flood = dict(say(state, frame(list(range(2, 52)), at_ms=5000, asked_at_ms=NOW_MS + 2000), tracked=tracked))
+
+    assert "throttle_decisions" in flood
+    assert LEARNS_FROM not in flood
+    long_after = say(State(), frame([1], at_ms=DEPLOYMENT.config.window_ms), tracked=tracked)
+    assert LEARNS_FROM not in dict(long_after)
 
 
 def test_a_partition_has_come_as_far_as_its_newest_event_which_need_not_be_its_last() -> None:
