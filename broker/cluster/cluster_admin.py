@@ -55,16 +55,17 @@ class ClusterAdmin(Closing):
 
         Args:
             settings: of kafka-python, see `KafkaConfig.kafka_python`.
-            timeout_ms: request timeout.
+            timeout_ms: request timeout; a broker that has not answered for 15 s at the first connection never will.
 
         Raises:
             BrokerUnreachableError: no broker answers.
         """
         self._servers = ",".join(cast("list[str]", settings["bootstrap_servers"]))
-        limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": timeout_ms}
+        first_ms = min(timeout_ms, _TIMEOUT_MS)
+        limits = {"request_timeout_ms": timeout_ms, "bootstrap_timeout_ms": first_ms}
         self._admin: RawAdmin | None = None
         try:
-            _probe(self._servers, timeout_ms / 1000)
+            _probe(self._servers, first_ms / 1000)
             self._admin = RawAdmin(**{"client_id": "pid-quota", **settings, **limits})
         except (KafkaError, OSError) as error:
             raise self._unreachable(error) from error
