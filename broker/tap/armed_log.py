@@ -53,6 +53,7 @@ class ArmedLog:
         calm_s: how long they must have come slower before it is not.
         count_s: pause between two counts.
         say: called with a line for the operator, in the thread.
+        clock: monotonic, in seconds.
     """
 
     def __init__(
@@ -65,10 +66,12 @@ class ArmedLog:
         calm_s: float = CALM_S,
         count_s: float = COUNT_S,
         say: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._broker_id, self._file = settings, broker_id, file
         self._at_per_s, self._calm_s, self._count_s, self._say = at_per_s, calm_s, count_s, say
-        self._growth = Growth(time.monotonic())
+        self._clock = clock
+        self._growth = Growth(self._clock())
         self._arming = Arming(at_per_s, calm_s)
         self._before: dict[str, str] | None = None
         self._ask_at = self._look_at = self._count_at = 0.0
@@ -90,23 +93,27 @@ class ArmedLog:
 
     @contextmanager
     def running(self, stop: threading.Event) -> Iterator[None]:
-        """Run the thread in the block; `stop` is set when it ends. Then restore the levels.
+        """Begin, watch in a thread in the block, and end; `stop` is set when the block ends.
 
         Raises:
-            TapError: a right is missing, or the broker's log settings are not ours.
+            TapError: as `begin`.
         """
-        self._begin()
-        thread = threading.Thread(target=self._run, args=(stop,), daemon=True)
+        self.begin()
+        thread = threading.Thread(target=self.watch, args=(stop,), daemon=True)
         thread.start()
         try:
             yield
         finally:
             stop.set()
             thread.join(_END_S)
-            self._restore()
+            self.end()
 
-    def _begin(self) -> None:
-        """Check the rights, and take over what a killed run has switched on."""
+    def begin(self) -> None:
+        """Check the rights, and take over what a killed run has switched on.
+
+        Raises:
+            TapError: a right is missing, or the broker's log settings are not ours.
+        """
         try:
             with ProducersAdmin(self._settings) as admin:
                 levels = admin.logger_levels(self._broker_id)
@@ -129,12 +136,13 @@ class ArmedLog:
         kept = self._load()
         if kept is not None and kept.broker_id == self._broker_id:
             self._before = kept.levels
-            self._arming = Arming(self._at_per_s, self._calm_s, time.monotonic())
+            self._arming = Arming(self._at_per_s, self._calm_s, self._clock())
         elif _is_on(levels):
             self._tell("its log is on, and was not switched on by this tap: it stays on until you switch it off")
         self._is_calm = not _is_on(levels)
 
-    def _run(self, stop: threading.Event) -> None:
+    def watch(self, stop: threading.Event) -> None:
+        """Switch the log as needed until `stop` is set; wait only by it."""
         try:
             while not stop.wait(_TURN_S):
                 try:
@@ -149,8 +157,18 @@ class ArmedLog:
         finally:
             self._failed = not stop.is_set()
 
+    def end(self) -> None:
+        """Restore the levels."""
+        if self._before is None:
+            return
+        try:
+            with ProducersAdmin(self._settings) as admin:
+                self._switch_off(admin, admin.logger_levels(self._broker_id))
+        except BrokerError as error:
+            self._tell(f"its log may stay on until the tap's next run ({error})")
+
     def _turn(self, admin: ProducersAdmin) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock()
         if now_s >= self._ask_at:
             # While the log is on, each answer is a line and a record of the tap's own.
             self._ask_at = now_s + (_ASK_S if self._is_calm else _ASK_WHILE_ON_S)
@@ -172,7 +190,7 @@ class ArmedLog:
             self._growth.next_id(producer_id, now_s)
 
     def _count(self, admin: ProducersAdmin, stop: threading.Event) -> None:
-        if time.monotonic() < self._count_at:
+        if self._clock() < self._count_at:
             return
 
         def wait(seconds: float) -> None:
@@ -180,9 +198,9 @@ class ArmedLog:
                 raise _StoppedError
             self._turn(admin)
 
-        began_s = time.monotonic()
+        began_s = self._clock()
         self._growth.held(KnownIds.of({}, led_ids(admin, self._broker_id, wait)), began_s)
-        now_s = time.monotonic()
+        now_s = self._clock()
         # It takes half of the time at most.
         self._count_at = now_s + max(self._count_s, now_s - began_s)
 
@@ -214,15 +232,6 @@ class ArmedLog:
         if ours:
             admin.set_logger_levels(self._broker_id, ours)
         self._forget()
-
-    def _restore(self) -> None:
-        if self._before is None:
-            return
-        try:
-            with ProducersAdmin(self._settings) as admin:
-                self._switch_off(admin, admin.logger_levels(self._broker_id))
-        except BrokerError as error:
-            self._tell(f"its log may stay on until the tap's next run ({error})")
 
     def _load(self) -> _SwitchedOn | None:
         with suppress(FileNotFoundError, msgspec.DecodeError):
