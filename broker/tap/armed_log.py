@@ -199,6 +199,8 @@ class ArmedLog:
             self._turn(admin)
 
         began_s = self._clock()
+        # Also if the broker refuses: it is not to be asked for all its topics each second.
+        self._count_at = began_s + self._count_s
         self._growth.held(KnownIds.of({}, led_ids(admin, self._broker_id, wait)), began_s)
         now_s = self._clock()
         # It takes half of the time at most.
@@ -228,7 +230,7 @@ class ArmedLog:
 
     def _switch_off(self, admin: ProducersAdmin, levels: Mapping[str, str]) -> None:
         """Restore what is still as we have set it."""
-        ours = {each: level for each, level in (self._before or {}).items() if levels.get(each) == _ON[each]}
+        ours = {each: self._level_before(each, levels) for each in _ON if levels.get(each) == _ON[each]}
         if ours:
             admin.set_logger_levels(self._broker_id, ours)
         self._forget()

@@ -234,6 +234,21 @@ def test_a_flood_during_a_count_switches_it_on_before_the_count_ends(broker: Bro
     assert broker.calls.count("producers") >= 100
 
 
+def test_a_count_that_is_refused_is_tried_again_in_a_minute_and_floods_are_noticed_without(
+    broker: Broker, file: Path
+) -> None:
+    broker.error, broker.failing = ClusterRequestError("grant READ"), {"producers"}
+    tap = Tap(broker, file).begun()
+
+    tap.runs(5 * COUNT_S)
+    assert len(broker.counted_at) == 5
+    assert ["grant READ" in each for each in tap.said] == [True]
+    broker.is_flooded = True
+    tap.runs(5)
+
+    assert broker.log == ON
+
+
 def test_a_broker_that_gives_no_id_is_logged(broker: Broker, file: Path) -> None:
     tap = Tap(broker, file).begun()
     tap.runs(10)
@@ -331,6 +346,15 @@ def test_what_a_killed_run_has_switched_on_goes_off_after_the_calm_time(broker: 
     tap.runs(10)
 
     assert (broker.log, tap.log.is_calm, file.exists()) == (FOUND, True, False)
+
+
+def test_levels_of_loggers_that_are_not_ours_are_left(broker: Broker, file: Path) -> None:
+    file.write_text(json.dumps({"broker_id": BROKER_ID, "levels": {**FOUND, "root": "OFF"}}))
+    broker.levels.update(ON)
+
+    Tap(broker, file).begun().log.end()
+
+    assert broker.levels == {MARKER: "INFO", **FOUND}
 
 
 @pytest.mark.parametrize(
