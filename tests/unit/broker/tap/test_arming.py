@@ -60,6 +60,12 @@ def test_the_log_is_needed_while_ids_come_fast_and_for_the_calm_time_after(rates
         assert arming.is_needed(rate, now_s) == (now_s - grew_s < CALM_S)
 
 
+def test_the_calm_time_is_over_at_its_end() -> None:
+    arming = Arming(1.0, CALM_S, 0.0)
+
+    assert [arming.is_needed(0.0, now_s) for now_s in (CALM_S - 0.5, CALM_S)] == [True, False]
+
+
 @given(needed=st.booleans(), is_on=st.booleans(), is_ours=st.booleans())
 def test_a_needed_log_is_on_and_only_ours_is_switched_off(needed: bool, is_on: bool, is_ours: bool) -> None:
     step = next_step(needed=needed, is_on=is_on, is_ours=is_ours)
@@ -86,15 +92,42 @@ def test_ids_given_to_clients_count_for_the_window() -> None:
     assert growth.rate(1.0 + WINDOW_S) == 0
 
 
+def test_a_broker_that_gives_smaller_ids_than_before_has_given_what_it_gave_since() -> None:
+    # Its cluster has lost its metadata, and begins anew.
+    assert given_at_least(BLOCK_LENGTH + 9, BLOCK_LENGTH + 3) == 3
+
+
 def test_ids_that_no_broker_gave_count_once_they_are_held() -> None:
+    growth, rates = Growth(0.0), list[float]()
+
+    # From count to count: as many have expired as have come; one has come; none has.
+    counts = held(1, 2, 3), held(1, 10**12, 10**13), held(1, 5, 10**12), held(5)
+    for number, ids in enumerate(counts):
+        growth.held(ids, 20.0 * number)
+        growth.next_id(5000 + number, 20.0 * number)
+        rates.append(growth.rate(20.0 * number))
+
+    assert rates == pytest.approx([0, 2 / 20, 1 / 20, 0])
+
+
+def test_two_counts_at_one_time_are_taken_for_a_second_apart() -> None:
     growth = Growth(0.0)
-    growth.held(held(1, 2, 3), 0.0)
-    assert growth.rate(1.0) == 0
+    for ids in (held(1), held(1, 2, 3)):
+        growth.held(ids, 0.0)
 
-    # As many have expired as have come.
-    growth.held(held(1, 10**12, 10**13), 20.0)
+    assert growth.rate(0.0) == 2
 
-    assert growth.rate(21.0) == pytest.approx(2 / 20)
+
+def test_the_faster_measure_counts_since_ids_may_be_in_both() -> None:
+    growth = Growth(0.0)
+    growth.held(held(), 0.0)
+    growth.next_id(5000, 0.0)
+    growth.held(held(*range(5001, 5061)), 20.0)
+    growth.next_id(5061, 20.0)
+    assert growth.rate(20.0) == pytest.approx(max(60 / 20, 60 / WINDOW_S))
+
+    growth.next_id(5242, 20.0)
+    assert growth.rate(20.0) == pytest.approx(240 / WINDOW_S)
 
 
 def test_a_broker_that_does_not_tell_counts_as_growing() -> None:
