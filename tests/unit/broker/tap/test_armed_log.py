@@ -249,15 +249,19 @@ def test_a_count_that_is_refused_is_tried_again_in_a_minute_and_floods_are_notic
     assert broker.log == ON
 
 
-def test_a_broker_that_gives_no_id_is_logged(broker: Broker, file: Path) -> None:
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_broker_that_gives_no_id_is_logged_and_counted(broker: Broker, file: Path, refuses: bool) -> None:
     tap = Tap(broker, file).begun()
-    tap.runs(10)
+    tap.runs(COUNT_S - 5)
     broker.gives_ids = False
+    if refuses:
+        broker.error, broker.failing = ClusterRequestError("grant WRITE"), {"id"}
 
     tap.runs(BLIND_S - 5)
-    assert broker.log == OFF
+    assert (broker.log, len(broker.counted_at)) == (OFF, 2)
     tap.runs(10)
     assert broker.log == ON
+    assert "grant WRITE" in tap.said[0] or not refuses
 
 
 def test_a_broker_that_is_away_is_said_once_and_watched_when_it_is_back(broker: Broker, file: Path) -> None:
@@ -414,9 +418,12 @@ def test_what_others_have_switched_off_is_left_so_at_the_end(broker: Broker, fil
     broker.levels.update(FOUND)
     tap = Tap(broker, file).begun_in_a_flood()
     broker.levels.update(dict.fromkeys(fallen, "INFO"))
+    touched = set[str]()
+    broker.on_set = touched.update
 
     tap.log.end()
 
+    assert touched == set(BROKER_LOGGERS) - set(fallen)
     assert (broker.log, file.exists()) == ({**FOUND, **dict.fromkeys(fallen, "INFO")}, False)
 
 

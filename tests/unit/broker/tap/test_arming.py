@@ -60,6 +60,14 @@ def test_the_log_is_needed_while_ids_come_fast_and_for_the_calm_time_after(rates
         assert arming.is_needed(rate, now_s) == (now_s - grew_s < CALM_S)
 
 
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [(math.inf, "has not told"), (1.5, "come at 1.5/s"), (1.0, "came at more than 1/s within the last 600 s")],
+)
+def test_why_the_log_is_needed_is_told_with_figures(rate: float, words: str) -> None:
+    assert words in Arming(1.0, CALM_S).reason(rate)
+
+
 def test_the_calm_time_is_over_at_its_end() -> None:
     arming = Arming(1.0, CALM_S, 0.0)
 
