@@ -14,6 +14,7 @@ from broker.log.source_counters import SourceCounters
 from broker.log.sources import LineBatch
 from broker.tap import source_tap
 from broker.tap.asking import Questions
+from broker.tap.log_levels_watch import LevelsQuestion
 from broker.tap.source_tap import SourceTap
 from wire.heartbeat import Position, TapHeartbeat
 from wire.records import ProduceEvent, Record
@@ -114,9 +115,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     return fake
 
 
-def tap(rounds: list[Round]) -> None:
+def tap(rounds: list[Round], logging_is_on: LevelsQuestion | None = None) -> None:
     log = Rounds(rounds)
-    questions = Questions(is_calm=log.is_calm)
+    questions = Questions(logging_is_on, is_calm=log.is_calm)
     SourceTap(log, {}, every_batch=True, learn_seconds=LEARN_S, questions=questions).run(log.stop)
 
 
@@ -145,3 +146,14 @@ def test_its_heartbeats_say_at_once_that_the_log_is_off_or_on_again(kafka: Kafka
     tap([(False, []), (True, []), (True, []), (False, []), (False, [])])
 
     assert [each.calm for each in kafka.heartbeats if not each.stopped] == [False, True, False]
+
+
+def test_a_broker_whose_log_is_off_on_purpose_is_not_asked_whether_it_is_on(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a broker that is asked with each heartbeat.
+    monkeypatch.setattr(source_tap, "SILENT_S", 0.0)
+
+    tap([(False, []), (True, []), (False, [])], lambda _: False)
+
+    assert [each.logging for each in kafka.heartbeats if not each.stopped] == [False, None, False]
