@@ -112,6 +112,7 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     monkeypatch.setattr(source_tap, "await_topic", lambda *_: None)
     monkeypatch.setattr(source_tap, "TapOutput", fake.output)
     monkeypatch.setattr(source_tap, "BindingTopic", fake.bindings)
+    monkeypatch.setattr(source_tap, "_POLL_S", 0.0)
     return fake
 
 
