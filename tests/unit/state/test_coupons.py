@@ -14,6 +14,8 @@ from state.sketch import DistinctPids
 NOW_MS = 1_790_000_000_000 // 900_000 * 900_000
 QUANTUM_MS = 900_000
 FLOOD = 4_000
+ENOUGH = 300
+"""So many refused PIDs are counted by coupons."""
 
 
 @pytest.mark.parametrize("most", [2**20, 2**63, 2**64 - 1])
@@ -41,30 +43,47 @@ def test_a_sketch_that_lists_its_pids_has_no_registers() -> None:
     assert not sketch.has_registers()
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_flood_is_counted_as_if_each_pid_were_asked_about(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = [flood(np.random.default_rng((seed, number)), NOW_MS + number * 700_000) for number in range(3)]
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("rate", "span_ms", "pause_ms", "config"),
+    [
+        pytest.param(50.0, 600_000, 100_000, QuotaConfig(), id="throttles end between batches"),
+        pytest.param(50.0, 600_000, 0, QuotaConfig(metrics_interval_seconds=3600), id="quanta end within an interval"),
+        pytest.param(
+            500.0,
+            60_000,
+            0,
+            QuotaConfig(metrics_interval_seconds=900, min_throttle_seconds=0),
+            id="tokens come back and throttles end within an interval",
+        ),
+    ],
+)
+def test_a_flood_is_counted_as_if_each_pid_were_asked_about(
+    rate: float, span_ms: int, pause_ms: int, config: QuotaConfig, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins_ms = [NOW_MS + number * (span_ms + pause_ms) for number in range(3)]
+    batches = [flood(np.random.default_rng((seed, n)), at_ms, span_ms) for n, at_ms in enumerate(begins_ms)]
 
-    counted = outcomes(batches)
+    counted = outcomes(batches, Limit(rate, "user"), config)
     monkeypatch.setattr(ledger_batch, "FLOOD_PIDS", FLOOD + 1)
 
-    assert counted == outcomes(batches)
-    assert any(decision.evidence.refused_pids > FLOOD / 4 for each in counted for decision in each.decisions)
+    assert counted == outcomes(batches, Limit(rate, "user"), config)
+    assert any(decision.evidence.refused_pids > ENOUGH for each in counted for decision in each.decisions)
 
 
-def flood(drawn: np.random.Generator, begin_ms: int) -> Events:
+def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
     """PIDs that come once, some that repeat, some steady ones; over intervals and quanta, and not always in order."""
     pids = drawn.integers(0, drawn.choice([20, 300, 10**6, 10**6], FLOOD))
-    times = begin_ms + np.arange(FLOOD) * 600_000 // FLOOD
+    times = begin_ms + np.arange(FLOOD) * span_ms // FLOOD
     times[drawn.integers(0, FLOOD, 80)] -= drawn.choice([10_000, 70_000, 400_000, QUANTUM_MS], 80)
     kinds = drawn.choice([CHARGED, CORRECTION, LEARNING], FLOOD, p=[0.996, 0.002, 0.002])
     return Events(pids.tolist(), times.tolist(), drawn.choice(["a", "b"], FLOOD).tolist(), kinds.tolist())
 
 
-def outcomes(batches: list[Events]) -> list[Outcome]:
-    deployment, stored, found = Deployment(QuotaConfig(), salt=5), None, []
+def outcomes(batches: list[Events], limit: Limit, config: QuotaConfig) -> list[Outcome]:
+    deployment, stored, found = Deployment(config, salt=5), None, []
     for events in batches:
-        outcome = Ledger("User:a", deployment, stored).process(events, Limit(50.0, "user"))
+        outcome = Ledger("User:a", deployment, stored).process(events, limit)
         found.append(outcome)
         stored = outcome.content
     return found

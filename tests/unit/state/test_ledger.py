@@ -187,6 +187,15 @@ def test_late_events_are_remembered_and_neither_charged_nor_refused(mallory: Pri
     assert refused(on_time) == 0
 
 
+def test_a_pid_behind_the_clock_that_is_not_late_takes_a_token_that_has_come_back_since() -> None:
+    ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=0.01), salt=5))
+    pids, at_ms = [*range(40), 50, 60], [START_MS] * 40 + [START_MS + 10_000, START_MS]
+
+    outcome = ledger.process(Events(pids, at_ms, ["app"] * 42, [CHARGED] * 42), Limit(3600.0, "user"))
+
+    assert (admitted(outcome), refused(outcome)) == (37 + 2, 3)
+
+
 def test_a_late_event_of_a_known_pid_extends_how_long_it_is_remembered(mallory: Principal) -> None:
     mallory.produces([1], 0)
     mallory.produces([2], HOUR_MS)
