@@ -65,7 +65,8 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
         except Exception as error:
             if is_of_spark(error):
                 raise _shortened(str(error)) from None
-            error.__cause__, error.__suppress_context__ = None, True
+            # Hides the context, too.
+            error.__cause__ = None
             raise
 
     return call

@@ -1,7 +1,6 @@
 """What ended a stream, out of what Spark says of it."""
 
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -19,11 +18,13 @@ Traceback (most recent call last):
 py4j.protocol.Py4JJavaError: An error occurred while calling o191.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
 \tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)
+\t... 12 more
 Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 0.0 in stage 3.0
 Caused by: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting
 """
 CRASHED = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
-OTHER = WORKER.replace("Python worker exited unexpectedly (crashed)", "the moon is full")
+MOON = "org.apache.spark.SparkException: the moon is full"
+OTHER = WORKER.replace(CRASHED, MOON)
 AT_ONCE = "An error occurred while calling o136.start.\n: [CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log."
 
 
@@ -38,7 +39,7 @@ AT_ONCE = "An error occurred while calling o136.start.\n: [CONCURRENT_STREAM_LOG
             StreamingQueryException(WORKER.replace(CRASHED, "java.io.IOException: Stream closed")),
             "a Spark worker was",
         ),
-        (StreamingQueryException(OTHER), "the stream ended with an error: org.apache.spark.SparkException: the moon"),
+        (StreamingQueryException(OTHER), f"the stream ended with an error: {MOON}"),
     ],
 )
 def test_the_first_cause_that_somebody_can_do_something_about_is_told(error: Exception, words: str) -> None:
@@ -86,29 +87,27 @@ def test_only_what_a_jvm_that_is_gone_leaves_is_passed_over_at_the_end() -> None
 # What Spark is told of a batch that failed
 
 
-def told(error: Exception, cause: Exception | None = None) -> str:
+def told(error: Exception) -> str:
     """What py4j hands on: the traceback."""
-    try:
-        with_short_errors(_raising(error, cause))(Mock(), 0)
-    except (type(error), SparkCallError):
-        return traceback.format_exc()
-    return ""
+    commit, batch = Mock(side_effect=error), Mock()
+    with pytest.raises((type(error), SparkCallError)) as raised:
+        with_short_errors(commit)(batch, 7)
+    commit.assert_called_once_with(batch, 7)
+    return "".join(traceback.format_exception(raised.value))
 
 
-def _raising(error: Exception, cause: Exception | None) -> Callable[..., None]:
-    def commit(*_: object) -> None:
-        raise error from cause
-
-    return commit
-
-
-def test_an_error_of_spark_in_a_batch_has_its_causes_and_no_stack_of_java() -> None:
-    text = told(PySparkException(WORKER))
+@pytest.mark.parametrize(
+    ("error", "cause", "words"),
+    [(WORKER, CRASHED, "a Spark worker was killed"), (OTHER, MOON, f"the stream ended with an error: {MOON}")],
+)
+def test_an_error_of_spark_in_a_batch_has_its_causes_and_no_stack_of_java(error: str, cause: str, words: str) -> None:
+    text = told(PySparkException(error))
     assert "streaming.errors.SparkCallError: " in text
-    assert f"Caused by: {CRASHED}" in text
+    assert f"Caused by: {cause}" in text
     assert "\tat " not in text
+    assert " more\n" not in text
     assert "while calling an ended query" not in text
-    assert "a Spark worker was killed" in str(as_stream_error(StreamingQueryException(text), "c"))
+    assert words in str(as_stream_error(StreamingQueryException(text), "c"))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,10 @@ def test_a_batch_that_ends_with_its_query_is_said_in_words_that_spark_knows_and_
     assert len(rest) < 100
 
 
-def test_an_error_of_ours_in_a_batch_keeps_its_class_and_drops_what_caused_it() -> None:
-    text = told(CheckpointError("no such file"), PySparkException(WORKER))
+@pytest.mark.parametrize("by", ["__cause__", "__context__"])
+def test_an_error_of_ours_in_a_batch_keeps_its_class_and_drops_what_caused_it(by: str) -> None:
+    error = CheckpointError("no such file")
+    setattr(error, by, PySparkException(WORKER))
+    text = told(error)
     assert text.endswith("streaming.errors.CheckpointError: no such file\n")
     assert "Python worker" not in text
