@@ -84,7 +84,8 @@ def test_long_texts_of_clients_are_cut(spark: SparkSession) -> None:
 
 def test_a_block_of_producer_ids_becomes_a_row_and_its_error_a_name(spark: SparkSession) -> None:
     failed = {"first_producer_id": -1, "length": 0}
-    values = [block(), block(1, error=77, **failed), block(2, error=-1, **failed), block(3, error=999, **failed)]
+    unknown = block(3, error=999, broker_epoch=None, **failed)
+    values = [block(), block(1, error=77, **failed), block(2, error=-1, **failed), unknown]
     rows = BLOCKS.rows(records(spark, *values))
 
     assert rows.schema.names == row_schema("pid_blocks").names[:-1]
@@ -95,6 +96,7 @@ def test_a_block_of_producer_ids_becomes_a_row_and_its_error_a_name(spark: Spark
         (-1, 0, "UNKNOWN_SERVER_ERROR"),
         (-1, 0, "ERROR_999"),
     ]
+    assert [row["broker_epoch"] for row in found] == [17, 17, 17, -1]
 
 
 def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:

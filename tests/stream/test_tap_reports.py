@@ -11,7 +11,8 @@ from tests.stream.stream_kit import START_MS
 
 def records(spark: SparkSession, *values: object) -> DataFrame:
     rows = [(bytearray(json.dumps(value).encode()), offset) for offset, value in enumerate(values)]
-    return spark.createDataFrame(rows, "value BINARY, offset BIGINT")
+    # Not in the order of their offsets.
+    return spark.createDataFrame(rows[::-1], "value BINARY, offset BIGINT")
 
 
 def report(broker_id: int, at_ms: int, **others: object) -> dict[str, object]:
@@ -25,7 +26,7 @@ def report(broker_id: int, at_ms: int, **others: object) -> dict[str, object]:
 
 
 def test_the_newest_report_of_each_broker_becomes_a_row_of_the_table(spark: SparkSession) -> None:
-    rows = status_rows(records(spark, report(1, 5), report(2, 6), report(1, 7, stopped=True)))
+    rows = status_rows(records(spark, report(1, 5), report(1, 7, stopped=True), report(2, 6)))
 
     assert rows.schema.names == row_schema("tap_status").names[:-1]
     assert sorted((row["broker_id"], row["lines"], row["stopped"]) for row in rows.to_pylist()) == [
@@ -34,12 +35,14 @@ def test_the_newest_report_of_each_broker_becomes_a_row_of_the_table(spark: Spar
     ]
 
 
-def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named(spark: SparkSession) -> None:
-    rows = status_rows(records(spark, report(1, 5, cluster_brokers=[1, 2, 3]), report(3, 9)))
+def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named_as_it_was_last_seen(spark: SparkSession) -> None:
+    beats = (report(1, 9, cluster_brokers=[1, 9]), report(3, 5, cluster_brokers=[3, 8, 9]), report(4, 7))
 
-    (unwatched,) = [row for row in rows.to_pylist() if row["reported_at"] is None]
-    seen_at = datetime.fromtimestamp((START_MS + 5) / 1000, tz=timezone.utc)
-    assert (unwatched["broker_id"], unwatched["seen_at"]) == (2, seen_at)
+    rows = status_rows(records(spark, *beats)).to_pylist()
+
+    unwatched = [(row["broker_id"], row["seen_at"]) for row in rows if row["reported_at"] is None]
+    seen_at = {ms: datetime.fromtimestamp((START_MS + ms) / 1000, tz=timezone.utc) for ms in (5, 9)}
+    assert sorted(unwatched) == [(8, seen_at[5]), (9, seen_at[9])]
 
 
 def test_a_log_that_is_off_on_purpose_or_not_there_is_said_where_coverage_is_shown(spark: SparkSession) -> None:

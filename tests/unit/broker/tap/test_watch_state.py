@@ -26,12 +26,16 @@ def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
 
 
 def test_a_broker_whose_log_is_off_on_purpose_is_calm_and_no_blind_spot_while_its_tap_lives() -> None:
-    beats = {each: replace(heartbeat(each, 100_000 * each), calm=True) for each in (1, 2)}
+    beats = {1: heartbeat(1, 100_000), 2: heartbeat(2, 200_000), 3: heartbeat(3, 200_000, stopped=True)}
+    calm = {broker_id: replace(beat, calm=True) for broker_id, beat in beats.items()}
 
-    dead, calm = judge([1, 2], beats, now_ms=200_000, stale_s=60)
+    watches = judge(calm, calm, now_ms=200_000, stale_s=60)
 
-    assert (dead.watch, dead.is_blind_spot) == (WatchState.STALE, True)
-    assert (calm.watch, calm.is_blind_spot) == (WatchState.CALM, False)
+    assert [(watch.watch, watch.is_blind_spot) for watch in watches] == [
+        (WatchState.STALE, True),
+        (WatchState.CALM, False),
+        (WatchState.STOPPED, True),
+    ]
 
 
 def test_a_tap_whose_log_file_is_not_there_watches_nothing() -> None:
