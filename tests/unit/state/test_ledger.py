@@ -57,7 +57,7 @@ def test_a_flood_is_admitted_up_to_the_burst_and_throttled_once(mallory: Princip
 
     assert (admitted(outcome), actions(outcome)) == (101, ["THROTTLE"])
     assert refused(outcome) == pytest.approx(899, rel=0.1)
-    assert outcome.decisions[0].throttle_time_ms == 36_000
+    assert outcome.decisions[0].throttle_time_ms == outcome.metrics[-1].throttle_time_ms == 36_000
     assert outcome.decisions[0].throttled_until_ms == START_MS + 60_000
 
 
