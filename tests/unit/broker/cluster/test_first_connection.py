@@ -18,7 +18,7 @@ def test_a_listener_that_does_not_speak_our_protocol_is_given_up_long_before_a_l
 
     def connect(**settings: Any) -> None:
         limits.update(settings)
-        raise OSError("no answer")
+        raise TimeoutError
 
     monkeypatch.setattr(cluster_admin, "RawAdmin", connect)
     with socket.create_server(("127.0.0.1", 0)) as listener:
