@@ -89,6 +89,11 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     logging: bool | None = None
     calm: bool = False
 
+    @property
+    def lacks_file(self) -> bool:
+        """Whether the log file is not there, so that nothing is seen."""
+        return self.source == "file" and self.position is None and not self.calm
+
     def key(self) -> bytes:
         """The key: the broker's id."""
         return str(self.broker_id).encode()

@@ -57,6 +57,8 @@ class TapMetrics(Collector):
         silent_s = self._clock() - heartbeat.timestamp_ms / 1000
         if silent_s > SILENT_S:
             return f"no heartbeat for {silent_s:.0f} s"
+        if heartbeat.lacks_file:
+            return "its log file is not there"
         if (heartbeat.behind_bytes or 0) > MOST_BYTES:
             return f"{heartbeat.behind_bytes} bytes of its log not read yet"
         if (heartbeat.lag_records or 0) > MOST_RECORDS:

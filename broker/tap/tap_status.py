@@ -113,4 +113,4 @@ def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: i
 def _state(of_tap: TapHeartbeat) -> WatchState:
     if of_tap.calm:
         return WatchState.CALM
-    return WatchState.NO_FILE if of_tap.source == "file" and of_tap.position is None else WatchState.WATCHED
+    return WatchState.NO_FILE if of_tap.lacks_file else WatchState.WATCHED

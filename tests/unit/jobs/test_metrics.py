@@ -8,6 +8,7 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
@@ -29,10 +30,11 @@ from state.events import MetricsRow
 from streaming.commit.sinks import BatchSummary
 from streaming.listener import Progress, progress_of
 from streaming.operator.rows import by_kind
-from wire.heartbeat import TapHeartbeat
+from wire.heartbeat import FilePosition, TapHeartbeat
 
 NOON_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
+BEGIN = FilePosition(1, 0)
 
 
 class Clock:
@@ -372,15 +374,18 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
         "broker 1: 10000001 bytes of its log not read yet; broker 2: 10001 records of its log not read yet"
     )
 
-    tap.observe(heartbeat_of(1))
+    tap.observe(replace(heartbeat_of(1), position=None))
     tap.observe(heartbeat_of(2))
+    assert tap.unready() == "broker 1: its log file is not there"
+
+    tap.observe(heartbeat_of(1))
     now_s += 61
     assert tap.unready() == "broker 1: no heartbeat for 61 s; broker 2: no heartbeat for 61 s"
 
 
 def heartbeat_of(broker_id: int, behind_bytes: int | None = None, lag_records: int | None = None) -> TapHeartbeat:
     return TapHeartbeat(
-        NOON_MS, broker_id, "h", "t", "file", {}, None, behind_bytes, lag_records, None, 0.0, [], False, [1, 2]
+        NOON_MS, broker_id, "h", "t", "file", {}, BEGIN, behind_bytes, lag_records, None, 0.0, [], False, [1, 2]
     )
 
 
