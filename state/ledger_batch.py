@@ -4,7 +4,8 @@ Everything is decided per tick: within a tick a PID that was admitted is known, 
 and no token comes back. So a repeat of a PID within a tick changes nothing, and callers may leave repeats out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -18,7 +19,7 @@ from state.uncharged import Uncharged
 from state.window import IntervalCounts
 
 FLOOD_PIDS = 500
-"""From so many events on it pays to know which of them can change the counts of refused PIDs."""
+"""Of so many events at a time it pays to know which can change the counts of refused PIDs, once some were refused."""
 
 
 class LedgerBatch:
@@ -60,7 +61,7 @@ class LedgerBatch:
         tick = begin_ms = end_ms = -1
         is_late = False
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
-        coupons = coupons_of(hashes) if len(hashes) >= FLOOD_PIDS else [NO_COUPON] * len(hashes)
+        coupons = chain.from_iterable(self._coupons(hashes))
         columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, coupons, strict=True)
         counted = refusals.counted
         for pid, pid_hash, timestamp_ms, client_id, kind, coupon in columns:
@@ -90,6 +91,15 @@ class LedgerBatch:
                 self._observe(event, now_tick)
                 # It may have started a throttle that is over by the time of later events of known PIDs.
                 self._tick = state.clock_tick
+
+    def _coupons(self, hashes: Sequence[int]) -> Iterator[list[int]]:
+        """Yield the coupons of a part of the events when the parts before it have been applied."""
+        begin, size = 0, FLOOD_PIDS
+        while begin < len(hashes):
+            part = hashes[begin : begin + size]
+            is_flood = self._refusals.have_begun and len(part) >= FLOOD_PIDS
+            yield coupons_of(part) if is_flood else [NO_COUPON] * len(part)
+            begin, size = begin + size, 2 * size
 
     def end(self) -> Outcome:
         """End the batch and return what it did."""

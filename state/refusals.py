@@ -22,6 +22,7 @@ class Refusals:
     Attributes:
         tick: The ledger's tick if this batch has refused a PID in it, else `NO_TICK`. No token comes back within a tick
             and nothing is decided twice, so for another unseen PID of the same kind `add_again` suffices.
+        have_begun: This batch has refused a PID.
         kind: How the event was counted.
         counted: Coupons (`state.coupons`) that change nothing any more in the sketches that count refusals.
     """
@@ -32,7 +33,7 @@ class Refusals:
         self._state, self._budget, self._window = memory.state, memory.budget, memory.window
         self._journal = journal
         self._counts: QuantumCounts
-        self.tick, self.kind = NO_TICK, CHARGED
+        self.have_begun, self.tick, self.kind = False, NO_TICK, CHARGED
         self.counted: set[int] = set()
         self._have_registers = False
 
@@ -42,7 +43,7 @@ class Refusals:
         # A tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
         self._counts.count_throttle(tick, throttle_time_ms)
-        self.tick, self.kind = tick, event.kind
+        self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None:
             episode = self._state.episode = Episode.begin(event.now_ms, tick, throttle_time_ms, self._config)

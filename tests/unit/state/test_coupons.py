@@ -1,5 +1,7 @@
 """A flood's refused PIDs are counted by coupons: what is left out of a sketch changes nothing in it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,23 @@ def test_a_flood_is_counted_as_if_each_pid_were_asked_about(
 
     assert counted == outcomes(batches, Limit(rate, "user"), config)
     assert any(decision.evidence.refused_pids > ENOUGH for each in counted for decision in each.decisions)
+
+
+def test_only_a_flood_pays_for_coupons_and_soon_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    def counted(pid_hashes: Sequence[int]) -> list[int]:
+        asked.append(len(pid_hashes))
+        return coupons_of(pid_hashes)
+
+    monkeypatch.setattr(ledger_batch, "coupons_of", counted)
+    ledger, names = Ledger("User:a", Deployment(QuotaConfig(), salt=5)), [""] * FLOOD
+    times, kinds = [NOW_MS] * FLOOD, [CHARGED] * FLOOD
+
+    ledger.process(Events(list(range(50)) * (FLOOD // 50), times, names, kinds), Limit(50.0, "user"))
+    assert asked == []
+    ledger.process(Events(list(range(100, 100 + FLOOD)), times, names, kinds), Limit(50.0, "user"))
+    assert sum(asked) == FLOOD - ledger_batch.FLOOD_PIDS
 
 
 def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
