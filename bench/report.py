@@ -111,12 +111,12 @@ PARTS = {
             ("state_size.py", "--batches", "50", "--variants", "job-each"),
         ),
         2,
-        6,
+        4,
     ),
-    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 3),
+    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 2),
     "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 7),
     "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
-    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 6),
+    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 9),
 }
 
 
