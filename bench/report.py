@@ -89,7 +89,7 @@ PARTS = {
         5,
         42,
     ),
-    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 6),
+    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 5),
     "latency": Part(
         (_latency(5_000, 200, "deltalake", 20),),
         (
@@ -99,7 +99,7 @@ PARTS = {
             _latency(5_000, 200, "delta-spark", 20),
         ),
         3,
-        11,
+        10,
     ),
     "sustained": Part(
         (), tuple(_sustained(trigger_s, each, 200_000) for trigger_s in (1, 5) for each in (200, 2000)), 0, 34
@@ -111,9 +111,9 @@ PARTS = {
             ("state_size.py", "--batches", "50", "--variants", "job-each"),
         ),
         2,
-        4,
+        6,
     ),
-    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 2),
+    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 3),
     "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 7),
     "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
     "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 9),
