@@ -1,6 +1,7 @@
 """What costs seconds to get and is shared by a whole run: the jars, one real broker and one Spark session."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -23,6 +24,10 @@ settings.load_profile("pid-quota")
 
 # Of the CPU of a run, most went into compiling JVMs that live for seconds.
 os.environ.setdefault(QUICK_JVM, "1")
+
+# A shell starts what it puts into the background with SIGINT ignored, and so would be what tests end by Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 WAITING = ("tests/attack/", "tests/broker/")
 ON_SPARK = (

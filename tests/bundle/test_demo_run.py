@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -161,17 +161,9 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     assert (tmp_path / "demo-data" / MARKER).is_file()
 
 
-@pytest.fixture
-def sigint_is_heard() -> Iterator[None]:
-    """A shell starts what it puts into the background with SIGINT ignored, and children would inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_half_way_it_leaves_no_process(
-    environment: dict[str, str], tmp_path: Path, sigint_is_heard: None, number: signal.Signals
+    environment: dict[str, str], tmp_path: Path, number: signal.Signals
 ) -> None:
     demo = command("demo", "--tables", tmp_path / "demo-data")
     with subprocess.Popen(
