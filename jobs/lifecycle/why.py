@@ -14,6 +14,7 @@ from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.lifecycle.similar_names import similar
 from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
+from jobs.tables.staleness import warn_if_known_stale
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
@@ -40,9 +41,11 @@ def why(
     """Diagnose each client of a principal: what it does with producers, how sure that is, why, and the fix."""
     name = principal if ":" in principal else f"User:{principal}"
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
-    rows = clients_of(tables, name, datetime.now(timezone.utc), last_ms)
+    now = datetime.now(timezone.utc)
+    rows = clients_of(tables, name, now, last_ms)
+    warn_if_known_stale(tables, now)
     if not rows:
-        near = similar(name, [row[0] for row in query(tables, _NAMES, datetime.now(timezone.utc)).rows])
+        near = similar(name, [row[0] for row in query(tables, _NAMES, now).rows])
         meant = f"did you mean {', '.join(near)}? If not, check" if near else "check the name, and"
         msg = (
             f"{name} asked for no producer id in the last 24 hours, as far as tables {tables} know: "

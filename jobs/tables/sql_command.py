@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from jobs.tables.staleness import warn_if_known_stale
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from quota.config import QuotaConfig
 from tables.query.sql_query import query
@@ -35,7 +36,12 @@ def sql(
     """Query the tables and views, or show a view."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
-    show(query(tables, _select(text, view), datetime.now(timezone.utc), config), wanted)
+    now = datetime.now(timezone.utc)
+    found = query(tables, _select(text, view), now, config)
+    if view is not None:
+        # A view tells what is so now; without rows of late it can't.
+        warn_if_known_stale(tables, now)
+    show(found, wanted)
 
 
 def _select(text: str | None, view: str | None) -> str:

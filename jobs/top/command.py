@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 import typer
 
 from jobs.tables.sql_command import TablesOption
+from jobs.tables.staleness import warn_if_stale
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
 from jobs.terminal import output
-from jobs.top.screen import detail_view, rows_table, summary, warning_text
+from jobs.top.screen import detail_view, rows_table, summary
 from quota.config import QuotaConfig
 from tables.catalog.answer import Answer
-from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
+from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
@@ -77,26 +78,18 @@ def _print_once(
             msg = "--principal shows several tables, which do not fit into one CSV: give --json"
             raise typer.BadParameter(msg)
         detail = read_detail(tables, principal, now, config)
-        _freshness(tables, now, stale_seconds)
+        warn_if_stale(tables, now, stale_seconds)
         typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
         return
     rows = read_rows(tables, now, config)
     diagnoses = read_diagnoses(tables, now)
-    freshness = _freshness(tables, now, stale_seconds)
+    freshness = warn_if_stale(tables, now, stale_seconds)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]
     if wanted != "table":
         show(_answer(shown), wanted)
         return
     console.print(summary(rows, freshness), markup=False)
     console.print(rows_table(shown))
-
-
-def _freshness(tables: str, now: datetime, stale_seconds: float) -> Freshness:
-    freshness = read_freshness(tables, now, stale_seconds)
-    if freshness.is_stale:
-        # Apart from the values, which programs read.
-        typer.echo(f"warning: {warning_text(freshness).plain}", err=True)
-    return freshness
 
 
 def _answer(rows: list[TopRow]) -> Answer:

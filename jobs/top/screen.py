@@ -134,7 +134,7 @@ def rows_table(rows: Sequence[TopRow]) -> TextTable:
 def warning_text(freshness: Freshness) -> Text:
     """Return the warning about a silent stream, in two lines; empty if it is not."""
     warning = freshness.warning()
-    return Text(f"{warning}\nlook: {', then '.join(freshness.look)}" if warning else "")
+    return Text(f"{warning}\n{freshness.advice}" if warning else "")
 
 
 def summary(rows: Sequence[TopRow], freshness: Freshness) -> str:

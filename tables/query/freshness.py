@@ -61,6 +61,11 @@ class Freshness:
         is_today = self.last_row_at.date() == self.now.date()
         return f"{self.last_row_at:%H:%M}" if is_today else f"{self.last_row_at:%Y-%m-%d %H:%M}"
 
+    @property
+    def advice(self) -> str:
+        """The commands to look with, in a line."""
+        return f"look: {', then '.join(self.look)}"
+
     def warning(self) -> str:
         """Return what a reader has to know; empty unless stale.
 

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from tables.query.views import views
 from tables.times import to_ms
 from tests.unit.jobs import warehouse_kit
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds
+from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds, tap_report
 from tests.unit.jobs.warehouse_kit import FakeWarehouse
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")
@@ -123,6 +124,7 @@ class TestSql:
     def test_each_view_is_answered_without_being_there(
         self, pid_quota: PidQuota, warehouse: FakeWarehouse, view: str
     ) -> None:
+        insert(warehouse, "tap_status", tap_report(1, datetime.now(timezone.utc)))
         code, out, err = pid_quota("sql", *TABLES_OPTION, "--view", view, "--json")
         assert (code, err) == (0, "")
         assert isinstance(json.loads(out), list)

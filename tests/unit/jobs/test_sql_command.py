@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ from deltalake import write_deltalake
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.views import views
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.table_rows import NOON, append, decision, metrics
+from tests.unit.jobs.kip_kit import init
+from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report
 
 
 @pytest.fixture
@@ -159,6 +161,30 @@ def test_a_view_is_shown_by_its_name(pid_quota: PidQuota, tmp_path: Path) -> Non
     code, out, _ = pid_quota("sql", "--tables", tmp_path, "--view", "current_throttles", "--json")
     assert code == 0
     assert [row["principal"] for row in json.loads(out)] == ["User:m"]
+
+
+class TestStale:
+    def test_an_empty_view_of_a_silent_stream_is_not_taken_for_calm(self, ask: PidQuota, tmp_path: Path) -> None:
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON))
+        code, out, err = ask("--view", "current_throttles", "--json")
+        assert (code, json.loads(out)) == (0, [])
+        assert err.startswith("warning: no rows since 2026-01-15 12:00, ")
+        assert "\nlook: pgrep -af 'pid-quota stream', then pid-quota tap status\n" in err
+
+    def test_a_view_of_a_live_one_is_shown_without_a_word(self, ask: PidQuota, tmp_path: Path) -> None:
+        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
+        assert ask("--view", "current_throttles", "--json")[1:] == ("[]\n", "")
+
+    def test_a_select_is_of_the_times_that_it_names(self, ask: PidQuota, tmp_path: Path) -> None:
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON))
+        assert ask("SELECT principal FROM producer_id_metrics", "--json")[2] == ""
+
+    def test_a_reader_of_one_table_gets_it(self, ask: PidQuota, tmp_path: Path) -> None:
+        append(tmp_path, "producer_inits", init(NOON, 1))
+        broken = tmp_path / "tap_status" / "_delta_log" / f"{0:020}.json"
+        broken.write_text("{")
+        code, _, err = ask("--view", "recent_inits", "--json")
+        assert (code, err) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
-from tests.unit.jobs.table_rows import Row, decision, seconds
+from tests.unit.jobs.table_rows import Row, append, decision, seconds, tap_report
 
 
 def rows_of(
@@ -249,6 +249,7 @@ class TestCommand:
                 decision("User:mallory", ago(100)),
             ],
         )
+        append(tmp_path, "tap_status", tap_report(1, NOW))
         code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
         assert (code, err) == (0, "")
         fix = FIXES[Churn.PER_MESSAGE]
@@ -311,9 +312,20 @@ class TestCommand:
 
     def test_a_mistyped_name_is_answered_with_those_that_are_like_it(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
+        append(tmp_path, "tap_status", tap_report(1, NOW))
         code, out, err = pid_quota("why", "User:malory", "--tables", tmp_path)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert "did you mean User:mallory? If not, check `pid-quota tap status`" in err
+
+    def test_a_silent_stream_is_warned_of_since_what_is_said_is_of_then(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        append_kip_tables(tmp_path, inits=rows_of([5000], "User:m"))
+        append(tmp_path, "tap_status", tap_report(1, ago(36 * 60)))
+        code, out, err = pid_quota("why", "m", "--tables", tmp_path)
+        assert (code, out[:7]) == (0, "User:m:")
+        assert err.startswith("warning: no rows since ")
+        assert ": is the stream running?\nlook: pgrep" in err
 
     def test_who_asked_for_nothing_is_said_to_have_not(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path)
