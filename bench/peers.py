@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pandas as pd
 from bench_kit import QUOTA
 from pyspark.sql import DataFrame, SparkSession
@@ -143,9 +144,10 @@ def _remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState
     seen: dict[int, int] = _decoder.decode(state.get[0]) if state.exists else {}
     before, newest = len(seen), 0
     for frame in frames:
-        events = unpack(frame["packed"])
-        for pid, at_ms in zip(events.pids, events.timestamps_ms, strict=True):
-            seen[pid] = newest = max(at_ms, newest)
+        for events in map(unpack, frame["packed"].tolist()):
+            columns = (np.frombuffer(each, np.int64).tolist() for each in (events.pids, events.timestamps_ms))
+            for pid, at_ms in zip(*columns, strict=True):
+                seen[pid] = newest = max(at_ms, newest)
     state.update((msgspec.msgpack.encode(seen),))
     yield pd.DataFrame({"principal": [key[0]], "new_pids": [len(seen) - before], "newest_ms": [newest]})
 
