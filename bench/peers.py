@@ -135,12 +135,13 @@ def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
     counted = (
         pre_aggregate_records(read_records(spark, options), options)
         .groupBy("principal")
-        .applyInPandasWithState(_remember, _COUNTED, "pids BINARY", "update", GroupStateTimeout.NoTimeout)
+        .applyInPandasWithState(remember, _COUNTED, "pids BINARY", "update", GroupStateTimeout.NoTimeout)
     )
     return _started(counted, options, _writer(options, "set"), "update")
 
 
-def _remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """Count the producer ids of a principal that its set has not; what `applyInPandasWithState` calls."""
     seen: dict[int, int] = _decoder.decode(state.get[0]) if state.exists else {}
     before, newest = len(seen), 0
     for frame in frames:
