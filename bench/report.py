@@ -87,9 +87,9 @@ PARTS = {
             _throughput("2000", 4_000_000, _OTHERS, "--rounds", "3"),
         ),
         5,
-        42,
+        49,
     ),
-    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 5),
+    "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 4),
     "latency": Part(
         (_latency(5_000, 200, "deltalake", 20),),
         (
@@ -99,7 +99,7 @@ PARTS = {
             _latency(5_000, 200, "delta-spark", 20),
         ),
         3,
-        10,
+        9,
     ),
     "sustained": Part(
         (), tuple(_sustained(trigger_s, each, 200_000) for trigger_s in (1, 5) for each in (200, 2000)), 0, 34
@@ -111,12 +111,12 @@ PARTS = {
             ("state_size.py", "--batches", "50", "--variants", "job-each"),
         ),
         2,
-        6,
+        5,
     ),
-    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 3),
-    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 7),
-    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
-    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 9),
+    "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 2),
+    "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 6),
+    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 2),
+    "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 7),
 }
 
 
