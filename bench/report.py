@@ -87,7 +87,7 @@ PARTS = {
             _throughput("2000", 4_000_000, _OTHERS, "--rounds", "3"),
         ),
         5,
-        49,
+        47,
     ),
     "flood": Part((("throughput.py", *_FLOOD, "--rounds", "3"),), (("throughput.py", *_FLOOD),), 4, 4),
     "latency": Part(
@@ -111,11 +111,11 @@ PARTS = {
             ("state_size.py", "--batches", "50", "--variants", "job-each"),
         ),
         2,
-        5,
+        6,
     ),
     "core": Part((("layered_peer.py", "--rounds", "3"),), (("layered_peer.py", "--rounds", "3"),), 2, 2),
     "scaleout": Part((), (("scaleout.py", "--rounds", "2"),), 0, 6),
-    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 2),
+    "cost": Part((), (("cost.py", "--batches", "25000,250000"),), 0, 3),
     "guard": Part((("guard.py", "--measure"),), (("guard.py", "--measure"),) * 3, 3, 7),
 }
 

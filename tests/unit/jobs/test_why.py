@@ -249,7 +249,7 @@ class TestCommand:
                 decision("User:mallory", ago(100)),
             ],
         )
-        append(tmp_path, "tap_status", tap_report(1, NOW))
+        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
         code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
         assert (code, err) == (0, "")
         fix = FIXES[Churn.PER_MESSAGE]
@@ -312,7 +312,7 @@ class TestCommand:
 
     def test_a_mistyped_name_is_answered_with_those_that_are_like_it(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=[*rows_of([5], "User:mallory"), *rows_of([5], "User:bob", first=5)])
-        append(tmp_path, "tap_status", tap_report(1, NOW))
+        append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
         code, out, err = pid_quota("why", "User:malory", "--tables", tmp_path)
         assert (code, out, err.count("\n")) == (1, "", 1)
         assert "did you mean User:mallory? If not, check `pid-quota tap status`" in err
