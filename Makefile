@@ -11,7 +11,7 @@ WORKERS ?= 3
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars options views authorizer wheel bench bench-full bench-guard clean
+.PHONY: help demo test test-slow test-all fuzz lint fmt jars lock pin-jars options views broker-jar wheel bench bench-full bench-guard clean
 help: ## Show what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -51,7 +51,7 @@ jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka
 # A change of jvm/ivy.xml fetches other jars than are pinned, which is refused: this pins them.
 pin-jars: $(VENV)/.local ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
 	-$(BIN)/python -m broker.jars $(JARS)
-	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar > $(CURDIR)/jvm/jars.sha256
+	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar compiler/*.jar > $(CURDIR)/jvm/jars.sha256
 	$(BIN)/python -m broker.jars $(JARS)
 
 demo: $(VENV)/.local $(JARS)/.complete $(JARS)/.classes ## Real broker, real producers, live quota: 90 s of traffic
@@ -92,10 +92,11 @@ bench-full: $(VENV)/.bench $(JARS)/.complete ## Measure everything within 2 hour
 bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slower than committed
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
 
-authorizer: $(JARS)/.complete ## Build the jar for brokers that know holds (docs/authorizer.md; needs a JDK)
-	$(BIN)/python -m broker.jars.authorizer_jar dist/pid-quota-authorizer-$$($(BIN)/python -c 'import jobs; print(jobs.__version__)').jar $(JARS)
+broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/broker.md)
+	$(BIN)/python -m broker.jars.broker_jar dist/pid-quota-broker.jar $(JARS)
 
-wheel: $(VENV)/.dev ## Build the wheel into dist/
+wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
+	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
 
 # No index address is written: the lock files name versions and hashes only.

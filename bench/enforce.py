@@ -31,7 +31,6 @@ from broker.cluster.client_quotas import ClientQuotas
 from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.quota_entity import QuotaEntity
 from broker.cluster.topics import ensure_topics
-from broker.jars.authorizer_jar import build_authorizer
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
 from tables.delta import TABLES, create_missing, table_path
@@ -344,8 +343,7 @@ def world(users: "dict[str, str] | None" = None, lever: str = "") -> "Iterator[t
         tables = Path(folder, "tables")
         create_missing(str(tables))
         all_users = {"alice": "alice-secret", "mallory": "mallory-secret", **(users or {})}
-        jar = build_authorizer(Path(folder, "authorizer.jar")) if lever == HOLD else None
-        with LocalBroker(Path(folder, "kafka"), all_users, authorizer=jar) as broker:
+        with LocalBroker(Path(folder, "kafka"), all_users, holds=lever == HOLD) as broker:
             admin = AdminClient(broker.admin_config())
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables

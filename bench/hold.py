@@ -28,7 +28,6 @@ from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.quota_entity import QuotaEntity
-from broker.jars.authorizer_jar import build_authorizer
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
@@ -51,19 +50,15 @@ def main() -> None:
     if options.as_crowd:
         be_crowd(json.loads(options.as_crowd))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        jar = build_authorizer(Path(folder, "authorizer.jar"))
-        with LocalBroker(Path(folder, "kafka"), authorizer=jar) as broker:
-            admin = AdminClient({**broker.admin_config()})
-            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
-            print(
-                "client           parallel  new/s: free, held  known held/free  alice p99: free twice, held  through s"
-            )
-            for client in options.clients.split(","):
-                for parallel in map(int, options.parallel.split(",")):
-                    compare(broker, client, parallel, options.seconds)
-            if options.waiting:
-                cost_of_waiting(broker, options.waiting, options.seconds)
+    with tempfile.TemporaryDirectory() as folder, LocalBroker(Path(folder, "kafka"), holds=True) as broker:
+        admin = AdminClient({**broker.admin_config()})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+        print("client           parallel  new/s: free, held  known held/free  alice p99: free twice, held  through s")
+        for client in options.clients.split(","):
+            for parallel in map(int, options.parallel.split(",")):
+                compare(broker, client, parallel, options.seconds)
+        if options.waiting:
+            cost_of_waiting(broker, options.waiting, options.seconds)
 
 
 def compare(broker: LocalBroker, client: str, parallel: int, seconds: float) -> None:

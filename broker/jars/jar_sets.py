@@ -26,7 +26,7 @@ from broker.errors import BrokerError, JarsError, PysparkMissingError
 from broker.jars.java import find_java
 from broker.process import reading
 
-_SETS = ("spark", "kafka")
+_SETS = ("spark", "kafka", "compiler")
 _BLOCK = 1 << 20
 _COMPLETE = ".complete"
 _CACHE = ".ivy"
@@ -38,10 +38,11 @@ _LAST_LINES = 200
 
 @dataclass(frozen=True)
 class JarSets:
-    """The jars of the two configurations of `jvm/ivy.xml`, each in the order of `jvm/jars.sha256`."""
+    """The jars of the configurations of `jvm/ivy.xml`, each in the order of `jvm/jars.sha256`."""
 
     spark: tuple[Path, ...]
     kafka: tuple[Path, ...]
+    compiler: tuple[Path, ...]
 
 
 def jars_folder() -> Path:

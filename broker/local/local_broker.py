@@ -1,8 +1,8 @@
 """A real single-node Kafka broker on this machine, for the demo and the tests.
 
-Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the log that the tap
-reads. It listens on the loopback address only and ends with the `with` block or this process, even on SIGKILL (see
-`broker.watchdog`).
+Broker and controller in one JVM, SASL/PLAIN for users, a plaintext listener for admin clients, and the class whose
+lines the tap reads. It listens on the loopback address only and ends with the `with` block or this process, even on
+SIGKILL (see `broker.watchdog`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +10,12 @@ from pathlib import Path
 from types import TracebackType
 
 from broker.errors import LocalBrokerError, PortTakenError
+from broker.jars.broker_jar import broker_jar
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import (
     HOST,
     Ports,
-    with_authorizer,
+    server_properties_of,
     write_log_settings,
     write_server_properties,
 )
@@ -37,9 +38,8 @@ class LocalBroker:
         users: password by user name, for SASL/PLAIN.
         jars: folder of the jars, fetched if missing; by default `jars_folder()`.
         super_users: names exempt from ACLs.
-        authorizer: jar of `pidquota.HoldAuthorizer`, used instead of the stock authorizer.
+        holds: use `pidquota.HoldAuthorizer` instead of the stock authorizer.
         port: of the SASL listener; by default a free one.
-        logs_blocks: whether its log tells the blocks of producer ids that it allocates.
         server_properties: more of server.properties, with `_` for `.` (`producer_id_expiration_ms=60000`).
     """
 
@@ -50,19 +50,16 @@ class LocalBroker:
         *,
         jars: Path | None = None,
         super_users: Sequence[str] = ("admin",),
-        authorizer: Path | None = None,
+        holds: bool = False,
         port: int | None = None,
-        logs_blocks: bool = False,
         **server_properties: object,
     ) -> None:
         self._server = ServerProcess(data_folder.resolve())
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
-        self._authorizer = authorizer
         self._port = port
-        self._logs_blocks = logs_blocks
-        self._extra = with_authorizer(as_properties(server_properties), authorizer)
+        self._extra = server_properties_of(as_properties(server_properties), holds=holds)
         self._ports: Ports | None = None
 
     def __repr__(self) -> str:
@@ -92,7 +89,7 @@ class LocalBroker:
 
     @property
     def log_file(self) -> Path:
-        """The log that the tap reads."""
+        """The lines that the tap reads."""
         return self._server.log_file
 
     @property
@@ -162,12 +159,14 @@ class LocalBroker:
             raise LocalBrokerError(msg)
         return self._ports
 
+    def _jvm(self) -> Jvm:
+        log_option = f"-Dlog4j2.configurationFile={write_log_settings(self._server.folder)}"
+        return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
+
     def _start_on(self, ports: Ports) -> None:
         server = self._server
         write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
-        log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder, blocks=self._logs_blocks)}"
-        more_jars = () if self._authorizer is None else (self._authorizer,)
-        jvm = Jvm(kafka_classpath(self._jars), log_option, more_jars=more_jars)
+        jvm = self._jvm()
         server.format(jvm, new_cluster_id())
         server.launch(jvm)
         server.wait_until_ready(ports)

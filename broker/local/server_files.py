@@ -1,17 +1,15 @@
-"""Writes a local broker's configuration: server.properties and the log4j2 files."""
+"""Writes a local broker's configuration: server.properties and the log4j2 file."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from broker.errors import LocalBrokerError
+from broker.jars.broker_jar import REPORTER
 from wire.holds import HOLD_AUTHORIZER
 
 HOST = "127.0.0.1"
-LOG_TEMPLATE = "log4j2-pid-quota.yaml"
-"""The log4j2 settings that the tap needs, in this package; users copy it to their brokers."""
 
 _USER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -57,17 +55,6 @@ Configuration:
         ref: KafkaAppender
         level: INFO
 """
-_BLOCK_LOG = """\
-Configuration:
-  Loggers:
-    Logger:
-      - name: kafka.request.logger
-        level: DEBUG
-        additivity: false
-        AppenderRef:
-          - ref: PidQuota
-"""
-"""As docs/broker-logging/log4j2-pid-quota-controller.yaml: on a combined node too costly for more than a demo."""
 
 
 @dataclass(frozen=True)
@@ -79,22 +66,11 @@ class Ports:
     controller: int
 
 
-def write_log_settings(folder: Path, *, blocks: bool = False) -> str:
-    """Write the log4j2 files into `folder`; return the value of `log4j2.configurationFile`.
-
-    Args:
-        folder: of the server.
-        blocks: also log the blocks of producer ids that the controller allocates.
-    """
-    server = folder / "log4j2.yaml"
-    server.write_text(_SERVER_LOG, encoding="utf-8")
-    tapped = folder / LOG_TEMPLATE
-    tapped.write_bytes(resources.files("broker").joinpath(LOG_TEMPLATE).read_bytes())
-    if not blocks:
-        return f"{server},{tapped}"
-    allocated = folder / "log4j2-blocks.yaml"
-    allocated.write_text(_BLOCK_LOG, encoding="utf-8")
-    return f"{server},{tapped},{allocated}"
+def write_log_settings(folder: Path) -> Path:
+    """Write the log4j2 file into `folder`; return its path."""
+    file = folder / "log4j2.yaml"
+    file.write_text(_SERVER_LOG, encoding="utf-8")
+    return file
 
 
 def write_server_properties(
@@ -134,9 +110,10 @@ def write_server_properties(
     path.write_text("".join(f"{key}={_escaped(str(value))}\n" for key, value in properties.items()), encoding="ascii")
 
 
-def with_authorizer(properties: Mapping[str, object], jar: Path | None) -> dict[str, object]:
-    """Add the setting that makes a broker use the authorizer of that jar."""
-    return {**properties} if jar is None else {"authorizer.class.name": HOLD_AUTHORIZER, **properties}
+def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
+    """Add the settings that load the classes of `broker_jar`; `holds` tells whether the authorizer is one of them."""
+    loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER}"}
+    return {**loaded, **({"authorizer.class.name": HOLD_AUTHORIZER} if holds else {}), **properties}
 
 
 def _plain_login(users: Mapping[str, str]) -> str:

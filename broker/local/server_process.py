@@ -43,15 +43,15 @@ class Jvm:
 
     Attributes:
         classpath: of the Kafka release.
-        more_jars: behind the release's on the class path.
         log_option: JVM option that sets the log configuration, such as `-Dlog4j2.configurationFile=...`.
+        more_jars: behind the release's on the class path.
         heap_mb: maximum heap.
     """
 
     classpath: str
     log_option: str
-    heap_mb: int = 512
     more_jars: tuple[Path, ...] = ()
+    heap_mb: int = 512
 
     @property
     def whole_classpath(self) -> str:
@@ -75,7 +75,7 @@ class ServerProcess:
 
     @property
     def log_file(self) -> Path:
-        """The log that the tap reads."""
+        """The lines that the tap reads."""
         return self.folder / "pid-quota-broker.log"
 
     @property
@@ -100,8 +100,8 @@ class ServerProcess:
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", str(self.properties)]
         java = find_java()
         options = ["-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        options += ClassArchive.of(java, jvm.classpath).options(write=False)
-        code, answer = run_to_end([java, *options, "-cp", jvm.classpath, *tool], _START_TIMEOUT_S)
+        options += ClassArchive.of(java, jvm.whole_classpath).options(write=False)
+        code, answer = run_to_end([java, *options, "-cp", jvm.whole_classpath, *tool], _START_TIMEOUT_S)
         if code != 0:
             msg = f"can't format the data folder {self.folder}: {_last_lines(answer)}"
             raise BrokerStartError(msg)
@@ -113,9 +113,8 @@ class ServerProcess:
             raise LocalBrokerError(msg)
         log_options = (f"-Dkafka.logs.dir={self.folder}", jvm.log_option)
         java = find_java()
-        self._archive = ClassArchive.of(java, jvm.classpath)
-        # An archive serves longer class paths, too.
-        archived = self._archive.options(write=not jvm.more_jars)
+        self._archive = ClassArchive.of(java, jvm.whole_classpath)
+        archived = self._archive.options(write=True)
         options = (f"-Xmx{jvm.heap_mb}m", *_JVM_OPTIONS, *quick_options(), *archived, *log_options)
         command = [java, *options, "-cp", jvm.whole_classpath, "kafka.Kafka", str(self.properties)]
         self._log_start = self.server_log.stat().st_size if self.server_log.exists() else 0

@@ -102,6 +102,15 @@ class Hostile:
         body += _string(topic) + struct.pack(">iii", 1, partition, len(records)) + records
         self._send(_PRODUCE, 7, body)
 
+    def produce_together(self, transactional_id: str, to: Sequence[str], batches: Sequence[bytes]) -> None:
+        """Send a batch to each of several topics in one request."""
+        parts = [
+            _string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
+            for topic, records in zip(to, batches, strict=True)
+        ]
+        body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
+        self._ask(_PRODUCE, 7, body)
+
     def receive(self) -> bytes:
         size = struct.unpack(">i", self._read(4))[0]
         return self._read(size)[4:]

@@ -17,7 +17,6 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
-from broker.jars.authorizer_jar import build_authorizer
 from broker.jars.java import find_java
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
 from tests.broker.local_cluster import LocalCluster
@@ -37,8 +36,7 @@ JAVA_CLIENT = Path(__file__).with_name("ProduceWhileHeld.java")
 @contextmanager
 def holding_broker(folder: Path, jars: Path, users: Mapping[str, str] = DEFAULT_USERS) -> Iterator[LocalBroker]:
     """A broker with the class."""
-    jar = build_authorizer(folder / "authorizer.jar", jars)
-    with LocalBroker(folder / "kafka", users, jars=jars, authorizer=jar) as running:
+    with LocalBroker(folder / "kafka", users, jars=jars, holds=True) as running:
         yield running
 
 

@@ -4,16 +4,17 @@ Each node is broker and controller in its own JVM, with its own data and its own
 quorum and the in-sync replicas that a write needs when one is killed. No node outlives this process.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 from broker.errors import LocalBrokerError, PortTakenError
+from broker.jars.broker_jar import broker_jar
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.local_broker import DEFAULT_USERS, PORT_ATTEMPTS
-from broker.local.server_files import HOST, Ports, with_authorizer, write_log_settings, write_server_properties
+from broker.local.server_files import HOST, Ports, server_properties_of, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, as_properties, free_ports, new_cluster_id, sasl_plain
 
 DEFAULT_NODES = 3
@@ -33,7 +34,7 @@ class LocalCluster:
         nodes: int = DEFAULT_NODES,
         jars: Path | None = None,
         super_users: Sequence[str] = ("admin",),
-        authorizers: Mapping[int, Path] | None = None,
+        holders: Collection[int] = (),
         **server_properties: object,
     ) -> None:
         """Nothing starts before the context is entered.
@@ -44,14 +45,14 @@ class LocalCluster:
             nodes: how many; their ids are 1, 2, ...
             jars: folder of the jars, fetched if need be; `jars_folder()` if left out.
             super_users: names that pass every ACL.
-            authorizers: jar of `pidquota.HoldAuthorizer` by the id of the node that has it.
+            holders: ids of the nodes with `pidquota.HoldAuthorizer`.
             server_properties: more of server.properties, with `_` for `.`, the same for each node.
         """
         self._folder = data_folder.resolve()
         self._users = dict(users)
         self._super_users = tuple(super_users)
         self._jars = jars
-        self._authorizers = dict(authorizers or {})
+        self._holders = frozenset(holders)
         self._extra = {**_replicated(nodes), **as_properties(server_properties)}
         self._servers = {node: ServerProcess(self._folder / f"node-{node}") for node in range(1, nodes + 1)}
         self._cluster_id = new_cluster_id()
@@ -179,19 +180,17 @@ class LocalCluster:
     def _write_files(self, node_id: int) -> Jvm:
         server = self._servers[node_id]
         server.folder.mkdir(parents=True, exist_ok=True)
-        authorizer = self._authorizers.get(node_id)
         write_server_properties(
             server.properties,
             self._ports[node_id],
             self._users,
             self._super_users,
-            with_authorizer(self._extra, authorizer),
+            server_properties_of(self._extra, holds=node_id in self._holders),
             node_id=node_id,
             controllers={node: ports.controller for node, ports in self._ports.items()},
         )
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        more_jars = () if authorizer is None else (authorizer,)
-        return Jvm(kafka_classpath(self._jars), log_option, _HEAP_MB, more_jars)
+        return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),), _HEAP_MB)
 
     def _server(self, node_id: int) -> ServerProcess:
         if node_id not in self._servers:

@@ -11,12 +11,16 @@ from pathlib import Path
 from broker.jars.jar_sets import jars_folder
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.local.server_files import Ports, write_log_settings, write_server_properties
-from broker.local.server_process import Jvm, new_cluster_id
-from wire.holds import HOLD_AUTHORIZER
+from broker.local.server_process import Jvm
 
 _PINNED = Path(__file__).with_suffix(".sha256")
-_LOG4J_1 = Path(__file__).with_name("kafka_3_9") / "log4j.properties"
+_LOG4J_1 = """\
+log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.FileAppender
+log4j.appender.file.File=${kafka.logs.dir}/server.log
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
 _IVY = """\
 <ivy-module version="2.0">
   <info organisation="pid-quota" module="other_kafka"/>
@@ -59,21 +63,15 @@ def fetch_kafka(version: str) -> str:
 
 
 class OtherKafka(LocalBroker):
-    """A broker of another version, with the class."""
+    """A broker of another version, with our classes."""
 
-    def __init__(self, folder: Path, version: str, authorizer: Path) -> None:
-        super().__init__(folder)
-        self._version, self._jar = version, authorizer
+    def __init__(self, folder: Path, version: str, jars: Path, *, holds: bool = False) -> None:
+        super().__init__(folder, jars=jars, holds=holds)
+        self._version = version
 
-    def _start_on(self, ports: Ports) -> None:
-        server = self._server
-        properties = {"authorizer.class.name": HOLD_AUTHORIZER}
-        write_server_properties(server.properties, ports, self._users, ["admin"], properties)
-        if self._version.startswith("3"):
-            option = f"-Dlog4j.configuration={_LOG4J_1.as_uri()}"
-        else:
-            option = f"-Dlog4j2.configurationFile={write_log_settings(server.folder)}"
-        jvm = Jvm(fetch_kafka(self._version), option, more_jars=(self._jar,))
-        server.format(jvm, new_cluster_id())
-        server.launch(jvm)
-        server.wait_until_ready(ports)
+    def _jvm(self) -> Jvm:
+        ours = super()._jvm()
+        log4j_1 = self._server.folder / "log4j.properties"
+        log4j_1.write_text(_LOG4J_1, encoding="ascii")
+        option = f"-Dlog4j.configuration={log4j_1.as_uri()}" if self._version.startswith("3") else ours.log_option
+        return Jvm(fetch_kafka(self._version), option, ours.more_jars)

@@ -9,7 +9,6 @@ from confluent_kafka.admin import AdminClient
 from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.producers_admin import ProducersAdmin
 from broker.cluster.quota_entity import QuotaEntity
-from broker.jars.authorizer_jar import build_authorizer
 from tables.delta import create_missing
 from tests.broker.cluster_kit import addresses_of_the_living
 from tests.broker.enforce_kit import decide, enforcing, quotas_of
@@ -27,8 +26,7 @@ WITHOUT = 3
 @pytest.fixture(scope="module")
 def cluster(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("mixed")
-    jar = build_authorizer(folder / "authorizer.jar", jars)
-    with LocalCluster(folder, jars=jars, authorizers={1: jar, 2: jar}) as running:
+    with LocalCluster(folder, jars=jars, holders=(1, 2)) as running:
         yield running
 
 

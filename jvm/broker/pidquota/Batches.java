@@ -1,0 +1,76 @@
+package pidquota;
+
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.ProduceRequest;
+import org.apache.kafka.common.requests.RequestContext;
+
+/**
+ * Makes a line of an appended batch, once per principal, client id and producer id in a tick. The message is
+ * {@code [ProducerStateManager partition=orders-0] Updated producer 5003 state to ProducerAppendInfo(producerId=5003,
+ * producerEpoch=0, …)}: names of topics hold neither {@code ]} nor blanks, so no client can forge it.
+ */
+final class Batches {
+    private static final String BEGIN = "[ProducerStateManager partition=";
+    private static final String UPDATED = "] Updated producer ";
+    private static final String STATE = " state to ProducerAppendInfo(producerId=";
+    private static final String EPOCH = ", producerEpoch=";
+
+    private final CurrentRequest requests;
+    private final Settings settings;
+    private final TickMemory written;
+    private final LineWriter lines;
+
+    Batches(CurrentRequest requests, Settings settings, TickMemory written, LineWriter lines) {
+        this.requests = requests;
+        this.settings = settings;
+        this.written = written;
+        this.lines = lines;
+    }
+
+    boolean wants() throws Throwable {
+        return requests.context(ApiKeys.PRODUCE) != null;
+    }
+
+    /** Hear of an append; return false if the message has an unknown form. */
+    boolean logged(String message) throws Throwable {
+        RequestContext context = requests.context(ApiKeys.PRODUCE);
+        int updated = message.indexOf(UPDATED);
+        if (context == null || updated < 0) {
+            return true;
+        }
+        int state = message.indexOf(STATE, updated);
+        int epoch = message.indexOf(EPOCH, state);
+        int dash = message.lastIndexOf('-', updated);
+        if (!message.startsWith(BEGIN) || state < 0 || epoch < 0 || dash < BEGIN.length()) {
+            return false;
+        }
+        String topic = message.substring(BEGIN.length(), dash);
+        if (settings.ignoredTopics.contains(topic)) {
+            return true;
+        }
+        long producerId = Long.parseLong(message, updated + UPDATED.length(), state, 10);
+        TickMemory.Entry entry = new TickMemory.Entry(
+            Text.of(context.principal), Text.cut(context.header.clientId(), Text.LONGEST_ID), producerId);
+        if (written.isFirst(System.currentTimeMillis() / settings.tickMs, entry)) {
+            JsonFields fields = new JsonFields()
+                .add("principal", entry.principal).add("producer_id", producerId)
+                .add("producer_epoch", epochOf(message, epoch + EPOCH.length()))
+                .add("topic", topic).add("partition", Long.parseLong(message, dash + 1, updated, 10))
+                .add("address", context.clientAddress.getHostAddress()).add("client_id", entry.clientId)
+                .add("transactional_id", transactionalId(requests.body())).add("api_version", context.header.apiVersion());
+            if (!lines.offer("batch", fields)) {
+                written.forget(entry);
+            }
+        }
+        return true;
+    }
+
+    private static long epochOf(String message, int at) {
+        return Long.parseLong(message, at, message.indexOf(',', at), 10);
+    }
+
+    private static String transactionalId(AbstractRequest body) {
+        return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.LONGEST_ID) : null;
+    }
+}

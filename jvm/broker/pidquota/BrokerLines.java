@@ -1,0 +1,186 @@
+package pidquota;
+
+import java.util.UUID;
+import java.util.concurrent.atomic.AtomicLong;
+
+import org.apache.kafka.common.utils.AppInfoParser;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.storage.internals.log.ProducerStateManager;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Hears Kafka's loggers and writes lines (`wire/broker_lines.py` is their contract). Whatever happens in here is counted and
+ * never reaches the broker.
+ */
+final class BrokerLines implements LogListener {
+    private static final int FORMAT = 1;
+    private static final long ALIVE_EVERY_NS = 10_000_000_000L;
+    private static final String PROBE = "pid-quota looks whether it hears this logger";
+
+    private final Settings settings;
+    private final Logger log;
+    private final String run = UUID.randomUUID().toString().replace("-", "").substring(0, 16);
+    private final AtomicLong errors = new AtomicLong();
+    private final TickMemory written;
+    private final LineWriter lines;
+    private CurrentRequest requests;
+    private LogHook hook;
+    private Batches batches;
+    private Inits inits;
+    private volatile String problem;
+    private volatile Thread probing;
+    private volatile int heard;
+    private long aliveNs = System.nanoTime();
+
+    BrokerLines(Settings settings, Logger log) {
+        this.settings = settings;
+        this.log = log;
+        written = new TickMemory(settings.memoryBytes);
+        lines = new LineWriter(settings, this::everySecond, log);
+    }
+
+    void start() {
+        try {
+            requests = new CurrentRequest();
+            batches = new Batches(requests, settings, written, lines);
+            inits = new Inits(requests, lines, settings.initsPerSecond);
+            hook = LogHook.of(this);
+            hook.install();
+            if (!hears()) {
+                problem = "its loggers do not reach the class";
+            }
+        } catch (Throwable e) {
+            problem = "it lacks what the class looks for (" + e + ")";
+        }
+        if (problem != null) {
+            unhook();
+        }
+        if (problem == null) {
+            log.info("pid-quota: who appends with which producer id is written to {}", settings.file);
+        } else {
+            log.error("pid-quota: Kafka {} can't be read, nothing is written: {}", AppInfoParser.getVersion(), problem);
+        }
+        lines.offer("start", state());
+        lines.start();
+    }
+
+    /** Stop; `isShutdown` tells whether the broker ends, too. */
+    void stop(boolean isShutdown) {
+        try {
+            unhook();
+            lines.offer("stop", state().add("shutdown", isShutdown));
+            lines.stop();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        } catch (RuntimeException | LinkageError e) {
+            log.error("pid-quota: can't stop in good order", e);
+        }
+    }
+
+    private void unhook() {
+        if (hook != null) {
+            hook.uninstall();
+            hook = null;
+        }
+    }
+
+    @Override
+    public boolean wants(Source source) {
+        if (probing == Thread.currentThread()) {
+            return true;
+        }
+        try {
+            switch (source) {
+                case BATCHES:
+                    return batches.wants();
+                case REQUESTS:
+                    return inits.wants();
+                default:
+                    return false;
+            }
+        } catch (Throwable e) {
+            failed(e);
+            return false;
+        }
+    }
+
+    @Override
+    public void logged(Source source, String message) {
+        if (probing == Thread.currentThread()) {
+            heard |= 1 << source.ordinal();
+            return;
+        }
+        try {
+            switch (source) {
+                case BATCHES:
+                    if (!batches.logged(message)) {
+                        problem = "messages of " + source.logger + " have an unknown form";
+                        errors.incrementAndGet();
+                    }
+                    break;
+                case REQUESTS:
+                    inits.logged(message);
+                    break;
+                default:
+                    inits.coordinated(message);
+            }
+        } catch (Throwable e) {
+            failed(e);
+        }
+    }
+
+    private void failed(Throwable e) {
+        if (errors.incrementAndGet() == 1) {
+            try {
+                log.error("pid-quota: a batch or a request could not be read; later errors are only counted", e);
+            } catch (Throwable again) {
+                // Counted; the broker goes on.
+            }
+        }
+    }
+
+    /** Log a line to each logger, as Kafka's classes do, and see whether it comes here. */
+    private boolean hears() {
+        heard = 0;
+        probing = Thread.currentThread();
+        try {
+            new LogContext("[pid-quota] ").logger(ProducerStateManager.class).trace("{} {}", PROBE, 1);
+            Logger api = LoggerFactory.getLogger(Source.REQUESTS.logger);
+            if (api.isTraceEnabled()) {
+                api.trace(PROBE);
+            }
+        } finally {
+            probing = null;
+        }
+        return heard == (1 << Source.BATCHES.ordinal() | 1 << Source.REQUESTS.ordinal());
+    }
+
+    /** In the writer's thread. A change of the log settings may have removed the hook: put it back, and tell of the loss. */
+    private void everySecond() {
+        try {
+            if (hook != null && !hears()) {
+                hook.install();
+                problem = hears() ? null : "its loggers do not reach the class";
+                lines.skipNumber();
+                log.warn("pid-quota: the log settings changed, so some batches may not have been seen");
+            }
+            if (System.nanoTime() - aliveNs >= ALIVE_EVERY_NS) {
+                aliveNs += ALIVE_EVERY_NS;
+                lines.offer("alive", state());
+            }
+        } catch (Throwable e) {
+            failed(e);
+        }
+    }
+
+    private JsonFields state() {
+        return new JsonFields().add("run", run).add("format", FORMAT)
+            .add("class_version", BrokerLines.class.getPackage().getImplementationVersion())
+            .add("kafka_version", AppInfoParser.getVersion()).add("tick_ms", settings.tickMs)
+            .add("sees_inits", inits != null).add("metadata_log", settings.metadataLog).add("problem", problem)
+            .add("dropped_lines", lines.dropped()).add("dropped_inits", inits == null ? 0 : inits.dropped.get())
+            .add("ambiguous_inits", inits == null ? 0 : inits.ambiguous.get()).add("errors", errors.get())
+            .add("forgotten_ticks", written.forgotten());
+    }
+}

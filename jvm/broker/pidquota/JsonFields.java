@@ -1,0 +1,62 @@
+package pidquota;
+
+/** Fields of a JSON object, in order. */
+final class JsonFields {
+    private static final String HEX = "0123456789abcdef";
+    private final StringBuilder out = new StringBuilder(256);
+
+    JsonFields add(String name, long value) {
+        name(name).append(value);
+        return this;
+    }
+
+    JsonFields add(String name, boolean value) {
+        name(name).append(value);
+        return this;
+    }
+
+    /** Add a text; null adds nothing. */
+    JsonFields add(String name, String value) {
+        if (value != null) {
+            quote(value, name(name));
+        }
+        return this;
+    }
+
+    private StringBuilder name(String name) {
+        return out.append(out.length() == 0 ? "\"" : ",\"").append(name).append("\":");
+    }
+
+    private static void quote(String text, StringBuilder out) {
+        out.append('"');
+        for (int i = 0; i < text.length(); i++) {
+            char each = text.charAt(i);
+            if (each == '"' || each == '\\') {
+                out.append('\\').append(each);
+            } else if (each < ' ') {
+                out.append("\\u00").append(HEX.charAt(each >> 4)).append(HEX.charAt(each & 15));
+            } else if (Character.isSurrogate(each) && !isPair(text, i)) {
+                out.append('\ufffd');
+            } else {
+                out.append(each);
+            }
+        }
+        out.append('"');
+    }
+
+    /** Half of a pair can't be written as UTF-8. */
+    private static boolean isPair(String text, int i) {
+        return Character.isHighSurrogate(text.charAt(i))
+            ? i + 1 < text.length() && Character.isLowSurrogate(text.charAt(i + 1))
+            : i > 0 && Character.isHighSurrogate(text.charAt(i - 1));
+    }
+
+    int length() {
+        return out.length();
+    }
+
+    @Override
+    public String toString() {
+        return out.toString();
+    }
+}

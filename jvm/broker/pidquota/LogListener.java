@@ -1,0 +1,10 @@
+package pidquota;
+
+/** Hears what {@link Source}s log, on the thread that logs it. Implementations never throw. */
+interface LogListener {
+    /** Whether the next message matters, even if the broker's log settings leave it out. */
+    boolean wants(Source source);
+
+    /** Called with each message of a source at its level; may hold messages that nobody wanted. */
+    void logged(Source source, String message);
+}

@@ -1,0 +1,83 @@
+package pidquota;
+
+import java.util.List;
+import java.util.Map;
+
+import org.apache.kafka.common.metrics.KafkaMetric;
+import org.apache.kafka.common.metrics.MetricsReporter;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Loads pid-quota into a broker: {@code metric.reporters=…,pidquota.Reporter} in {@code server.properties}, or at run time
+ * (KIP-226). It reports no metrics; Kafka starts and stops its reporters, and that is all that is needed.
+ */
+public class Reporter implements MetricsReporter {
+    private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
+
+    /** One per process: broker and controller of a combined node load a reporter each. Guarded by the class. */
+    private static BrokerLines running;
+    private static int users;
+
+    private boolean isUser;
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+        try {
+            Settings settings = new Settings(configs, LOG);
+            if (settings.isBroker) {
+                use(settings);
+            }
+        } catch (Throwable e) {
+            LOG.error("pid-quota: can't start, so nothing is written", e);
+        }
+    }
+
+    private void use(Settings settings) {
+        synchronized (Reporter.class) {
+            if (!isUser && users++ == 0) {
+                running = new BrokerLines(settings, LOG);
+                running.start();
+            }
+            isUser = true;
+        }
+    }
+
+    @Override
+    public void close() {
+        synchronized (Reporter.class) {
+            if (isUser && --users == 0) {
+                running.stop(isShuttingDown());
+                running = null;
+            }
+            isUser = false;
+        }
+    }
+
+    /** Whether the process ends: a JVM that does takes no more hooks. */
+    private static boolean isShuttingDown() {
+        Thread hook = new Thread();
+        try {
+            Runtime.getRuntime().addShutdownHook(hook);
+            Runtime.getRuntime().removeShutdownHook(hook);
+            return false;
+        } catch (IllegalStateException e) {
+            return true;
+        }
+    }
+
+    @Override
+    public void init(List<KafkaMetric> metrics) {
+        // Nothing to report.
+    }
+
+    @Override
+    public void metricChange(KafkaMetric metric) {
+        // Nothing to report.
+    }
+
+    @Override
+    public void metricRemoval(KafkaMetric metric) {
+        // Nothing to report.
+    }
+}

@@ -1,0 +1,150 @@
+package pidquota;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.BasicFileAttributes;
+
+/**
+ * A file of whole lines, {@code name}, with its predecessors {@code name.1} to {@code name.<count>}. A write that fails leaves
+ * no part of a line; a torn line that a killed broker left is closed. One process writes it, by a lock beside it.
+ */
+final class RotatingFile implements AutoCloseable {
+    private final Path path;
+    private final long bytes;
+    private final int count;
+    private FileChannel lockChannel;
+    private FileLock lock;
+    private FileChannel channel;
+    private Object key;
+    private long size;
+
+    RotatingFile(Path path, long bytes, int count) {
+        this.path = path;
+        this.bytes = bytes;
+        this.count = count;
+    }
+
+    /** Append whole lines; all or nothing. */
+    void append(ByteBuffer lines) throws IOException {
+        takeLock();
+        if (channel == null || !isThere()) {
+            open();
+        } else if (size > 0 && size + lines.remaining() > bytes) {
+            rotate();
+            open();
+        }
+        try {
+            while (lines.hasRemaining()) {
+                channel.write(lines);
+            }
+            size = channel.position();
+        } catch (IOException e) {
+            undo();
+            throw e;
+        }
+    }
+
+    private void takeLock() throws IOException {
+        if (lock != null) {
+            return;
+        }
+        Files.createDirectories(path.getParent());
+        Path beside = path.resolveSibling(path.getFileName() + ".lock");
+        if (lockChannel == null) {
+            lockChannel = FileChannel.open(beside, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        }
+        try {
+            lock = lockChannel.tryLock();
+        } catch (OverlappingFileLockException e) {
+            lock = null;
+        }
+        if (lock == null) {
+            throw new IOException("another broker writes it: set " + Settings.PREFIX + "file to a file of its own");
+        }
+    }
+
+    /** Whether the file still has its name: it may have been deleted, or renamed by others. */
+    private boolean isThere() throws IOException {
+        try {
+            return key.equals(Files.readAttributes(path, BasicFileAttributes.class).fileKey());
+        } catch (NoSuchFileException e) {
+            return false;
+        }
+    }
+
+    private void open() throws IOException {
+        closeChannel();
+        Files.createDirectories(path.getParent());
+        channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        key = Files.readAttributes(path, BasicFileAttributes.class).fileKey();
+        size = channel.size();
+        channel.position(size);
+        ByteBuffer last = ByteBuffer.allocate(1);
+        if (size > 0 && channel.read(last, size - 1) == 1 && last.get(0) != '\n') {
+            channel.write(ByteBuffer.wrap(new byte[] {'\n'}));
+            size = channel.position();
+        }
+    }
+
+    private void undo() {
+        try {
+            channel.truncate(size);
+            channel.position(size);
+        } catch (IOException e) {
+            // Opened anew, it gets the end of the torn line.
+            closeChannel();
+        }
+    }
+
+    private void rotate() throws IOException {
+        closeChannel();
+        for (int i = count; i > 0; i--) {
+            Path from = i == 1 ? path : numbered(i - 1);
+            if (Files.exists(from)) {
+                Files.move(from, numbered(i), StandardCopyOption.REPLACE_EXISTING);
+            }
+        }
+    }
+
+    private Path numbered(int i) {
+        return path.resolveSibling(path.getFileName() + "." + i);
+    }
+
+    private void closeChannel() {
+        try {
+            if (channel != null) {
+                channel.close();
+            }
+        } catch (IOException e) {
+            // Nothing is left to save.
+        }
+        channel = null;
+    }
+
+    @Override
+    public String toString() {
+        return path.toString();
+    }
+
+    @Override
+    public void close() {
+        closeChannel();
+        try {
+            if (lockChannel != null) {
+                lockChannel.close();
+            }
+        } catch (IOException e) {
+            // The lock ends with the process.
+        }
+        lockChannel = null;
+        lock = null;
+    }
+}

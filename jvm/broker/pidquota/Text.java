@@ -1,0 +1,39 @@
+package pidquota;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
+
+/** Texts of clients, bounded and safe to write. */
+final class Text {
+    static final int LONGEST_ID = 256;
+    static final int LONGEST_PRINCIPAL = 4096;
+    private static final int DIGEST_BYTES = 16;
+
+    private Text() {
+    }
+
+    static String of(KafkaPrincipal principal) {
+        return cut(principal.getPrincipalType() + ":" + principal.getName(), LONGEST_PRINCIPAL);
+    }
+
+    /** The text, or its beginning and a digest of the whole: Kafka takes ids of 32 KB. */
+    static String cut(String text, int longest) {
+        if (text == null || text.length() <= longest) {
+            return text;
+        }
+        int end = Character.isHighSurrogate(text.charAt(longest - 1)) ? longest - 1 : longest;
+        StringBuilder cut = new StringBuilder(text.substring(0, end)).append('~');
+        try {
+            byte[] digest = MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+            for (int i = 0; i < DIGEST_BYTES; i++) {
+                cut.append(Character.forDigit(digest[i] >> 4 & 15, 16)).append(Character.forDigit(digest[i] & 15, 16));
+            }
+        } catch (NoSuchAlgorithmException e) {
+            throw new IllegalStateException(e);
+        }
+        return cut.toString();
+    }
+}

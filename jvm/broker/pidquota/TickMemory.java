@@ -1,0 +1,106 @@
+package pidquota;
+
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Which producer ids of which clients were written in the current tick. Bounded in bytes: when half of them are used, the
+ * older half is forgotten, so a flood costs repeated lines, never memory.
+ */
+final class TickMemory {
+    private static final int ENTRY_BYTES = 144;
+
+    private final long halfBytes;
+    private final AtomicLong forgotten = new AtomicLong();
+    private volatile Tick tick = new Tick(Long.MIN_VALUE);
+
+    TickMemory(long bytes) {
+        halfBytes = bytes / 2;
+    }
+
+    /** Whether this is the first batch in the tick; the caller writes a line then, and calls {@link #forget} if it can't. */
+    boolean isFirst(long number, Entry entry) {
+        Tick now = tick;
+        if (now.number != number) {
+            now = next(number);
+        }
+        if (now.old.containsKey(entry) || now.young.putIfAbsent(entry, Boolean.TRUE) != null) {
+            return false;
+        }
+        if (now.bytes.addAndGet(entry.bytes()) > halfBytes) {
+            age(now);
+        }
+        return true;
+    }
+
+    void forget(Entry entry) {
+        Tick now = tick;
+        now.young.remove(entry);
+        now.old.remove(entry);
+    }
+
+    /** How often entries of the current tick were forgotten. */
+    long forgotten() {
+        return forgotten.get();
+    }
+
+    private synchronized Tick next(long number) {
+        if (tick.number != number) {
+            tick = new Tick(number);
+        }
+        return tick;
+    }
+
+    private synchronized void age(Tick now) {
+        if (now.bytes.get() > halfBytes) {
+            if (!now.old.isEmpty()) {
+                forgotten.incrementAndGet();
+            }
+            now.old = now.young;
+            now.young = new ConcurrentHashMap<>();
+            now.bytes.set(0);
+        }
+    }
+
+    private static final class Tick {
+        private final long number;
+        private final AtomicLong bytes = new AtomicLong();
+        private volatile Map<Entry, Boolean> young = new ConcurrentHashMap<>();
+        private volatile Map<Entry, Boolean> old = new ConcurrentHashMap<>();
+
+        Tick(long number) {
+            this.number = number;
+        }
+    }
+
+    static final class Entry {
+        final String principal;
+        final String clientId;
+        private final long producerId;
+        private final int hash;
+
+        Entry(String principal, String clientId, long producerId) {
+            this.principal = principal;
+            this.clientId = clientId;
+            this.producerId = producerId;
+            hash = 31 * (31 * principal.hashCode() + Objects.hashCode(clientId)) + Long.hashCode(producerId);
+        }
+
+        int bytes() {
+            return ENTRY_BYTES + 2 * (principal.length() + (clientId == null ? 0 : clientId.length()));
+        }
+
+        @Override
+        public int hashCode() {
+            return hash;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Entry && producerId == ((Entry) other).producerId
+                && principal.equals(((Entry) other).principal) && Objects.equals(clientId, ((Entry) other).clientId);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+"""Helpers of the tests on the lines that the class in a real broker writes."""
+
+import random
+import uuid
+
+from confluent_kafka import Producer
+
+from broker.local.local_broker import LocalBroker
+from tests.attack.hostile_kit import Hostile, batch
+from tests.broker_kit import LIMIT_S, new_topic, wait_until
+from wire.broker_lines import BatchLine, BrokerLine, InitLine, decode_line
+
+_INVENTED = 4_000_000_000
+
+
+def lines_of(broker: LocalBroker) -> list[BrokerLine]:
+    """All lines that the class wrote, the rotated files first."""
+    files = sorted(
+        broker.log_file.parent.glob(broker.log_file.name + ".[0-9]*"), key=lambda file: -int(file.suffix[1:])
+    )
+    return [decode_line(line) for file in [*files, broker.log_file] for line in file.read_bytes().splitlines()]
+
+
+def batches_of(broker: LocalBroker, *producer_ids: int) -> list[BatchLine]:
+    """The lines of these producer ids, when each has one."""
+
+    def found() -> list[BatchLine]:
+        return [line for line in lines_of(broker) if isinstance(line, BatchLine) and line.producer_id in producer_ids]
+
+    wait_until(lambda: {line.producer_id for line in found()} == {*producer_ids}, f"lines of {len(producer_ids)} ids")
+    return found()
+
+
+def init_of(broker: LocalBroker, producer_id: int) -> InitLine:
+    def found() -> list[InitLine]:
+        every = [line for line in lines_of(broker) if isinstance(line, InitLine)]
+        return [line for line in every if line.result_producer_id == producer_id]
+
+    wait_until(lambda: bool(found()), f"the answer that handed out {producer_id}")
+    return found()[0]
+
+
+def frame(broker: LocalBroker, requests: int) -> list[int]:
+    """Send requests of mallory, beside a busy alice without producer ids; return the ids that mallory made up.
+
+    A request holds a transactional batch that fails its verification, and a plain one of an invented id.
+    """
+    alice = Producer({**broker.client_config("alice"), "enable.idempotence": False, "linger.ms": 0, "log_level": 3})
+    alices, one, two = (new_topic(broker, name) for name in ("alice", "one", "two"))
+    invented = [_INVENTED + random.getrandbits(30) * 1000 + index for index in range(requests)]
+    with Hostile(broker, "mallory", "framer") as mallory:
+        transactional_id = f"tx-{uuid.uuid4().hex}"
+        known = mallory.producer_id(transactional_id)
+        for pid in invented:
+            for _ in range(3):
+                alice.produce(alices, b"value")
+            alice.poll(0)
+            mallory.produce_together(transactional_id, (one, two), (batch(known, transactional=True), batch(pid)))
+    assert alice.flush(LIMIT_S) == 0
+    return invented

@@ -1,0 +1,135 @@
+"""What the class in a real broker writes, by the default settings, whatever clients send."""
+
+import json
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from broker.local.local_broker import LocalBroker
+from tests.attack.hostile_kit import Hostile, batch
+from tests.broker.class_kit import batches_of, frame, init_of, lines_of
+from tests.broker_kit import new_topic, produce, produce_in_transactions, transactional_producer, wait_until
+from wire.broker_lines import BatchLine, StartLine
+
+
+@pytest.fixture(scope="module", autouse=True)
+def coordinator(broker: LocalBroker) -> None:
+    """Kafka makes the topic of transactions when a client library first looks for its coordinator."""
+    transactional_producer(broker.client_config("admin"), "first")
+
+
+def test_a_batch_names_principal_client_and_address(broker: LocalBroker) -> None:
+    topic, client = new_topic(broker, "orders"), f"app-{uuid.uuid4().hex}"
+    produce(broker.client_config("alice"), topic, 3, client_id=client)
+
+    def found() -> list[BatchLine]:
+        return [line for line in lines_of(broker) if isinstance(line, BatchLine) and line.client_id == client]
+
+    wait_until(lambda: bool(found()), "a line")
+    (line, *_) = found()
+    assert (line.principal, line.topic, line.partition) == ("User:alice", topic, 0)
+    assert (line.address, line.transactional_id, line.broker_id) == ("127.0.0.1", None, broker.broker_id)
+    asked = init_of(broker, line.producer_id)
+    assert (asked.principal, asked.client_id, asked.address, asked.error) == (
+        "User:alice",
+        client,
+        "127.0.0.1",
+        "NONE",
+    )
+
+
+def test_lines_are_numbered_without_a_gap_from_the_start_of_the_run(broker: LocalBroker) -> None:
+    lines = lines_of(broker)
+
+    begins = [index for index, line in enumerate(lines) if isinstance(line, StartLine)]
+    assert begins[0] == 0
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        assert [line.number for line in lines[begin:end]] == list(range(1, end - begin + 1))
+
+
+def test_repeats_within_a_tick_are_written_once(broker: LocalBroker) -> None:
+    topic, client = new_topic(broker, "orders"), f"app-{uuid.uuid4().hex}"
+    with Hostile(broker, "alice", client) as alice:
+        pid = alice.producer_id()
+        for sequence in range(300):
+            alice.produce(topic, batch(pid, sequence=sequence))
+
+    lines = batches_of(broker, pid)
+    per_tick = Counter(line.timestamp_ms // 10_000 for line in lines)
+    assert set(per_tick.values()) == {1}
+
+
+def test_a_request_of_a_failing_and_an_invented_batch_frames_nobody(broker: LocalBroker) -> None:
+    invented = frame(broker, 200)
+
+    assert {line.principal for line in batches_of(broker, *invented)} == {"User:mallory"}
+
+
+@pytest.mark.parametrize(
+    "text", ["🦆" * 3000, "x" * 32_000, 'a"\\\n\r\t\0\x7f\x1b[31m', "]", "'s InitProducerIdRequest with result", "…"]
+)
+def test_no_text_of_a_client_hides_or_moves_its_batches(broker: LocalBroker, text: str) -> None:
+    topic = new_topic(broker, "orders")
+    transactional_id = f"{uuid.uuid4().hex}{text}"
+    # Only bytes that fit into a Kafka string.
+    transactional_id = transactional_id.encode()[:32_000].decode(errors="ignore")
+    with Hostile(broker, "mallory", text.encode()[:32_000].decode(errors="ignore")) as mallory:
+        pids = [mallory.producer_id(), mallory.producer_id(transactional_id)]
+        for pid in pids:
+            mallory.produce(topic, batch(pid))
+
+    for line in batches_of(broker, *pids):
+        assert line.principal == "User:mallory"
+        assert line.client_id is not None
+        assert len(line.client_id) <= 256 + 33
+    known = init_of(broker, pids[1])
+    assert known.principal == "User:mallory"
+    assert known.transactional_id is not None
+    assert known.transactional_id.startswith(transactional_id[:120])
+
+
+def test_transactions_of_a_client_library_need_no_init_to_be_placed(broker: LocalBroker) -> None:
+    topic, ids = new_topic(broker, "orders"), [f"tx-{uuid.uuid4().hex}" for _ in range(4)]
+    for transactional_id in ids:
+        produce_in_transactions(transactional_producer(broker.client_config("mallory"), transactional_id), topic, 2)
+
+    def found() -> dict[str | None, BatchLine]:
+        every = [line for line in lines_of(broker) if isinstance(line, BatchLine)]
+        return {line.transactional_id: line for line in every if line.transactional_id in ids}
+
+    wait_until(lambda: found().keys() == {*ids}, "each transaction has a line")
+    assert {line.principal for line in found().values()} == {"User:mallory"}
+
+
+def test_topics_that_look_internal_are_seen(broker: LocalBroker) -> None:
+    topic = new_topic(broker, "__hidden")
+    with Hostile(broker, "mallory") as mallory:
+        pid = mallory.producer_id()
+        mallory.produce(topic, batch(pid))
+
+    assert [line.topic for line in batches_of(broker, pid)] == [topic]
+
+
+def test_markers_and_replayed_batches_are_no_lines(tmp_path: Path, jars: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        topic = new_topic(broker, "orders")
+        with Hostile(broker, "alice") as alice:
+            pid = alice.producer_id()
+            alice.produce(topic, batch(pid))
+        batches_of(broker, pid)
+        broker.kill()
+        broker.start()
+        producer = transactional_producer(broker.client_config("alice"), "tx")
+        produce_in_transactions(producer, topic)
+        produce_in_transactions(producer, topic)
+        wait_until(
+            lambda: any(isinstance(each, BatchLine) and each.transactional_id for each in lines_of(broker)), "tx"
+        )
+        lines = [line for line in lines_of(broker) if isinstance(line, BatchLine)]
+
+    assert [line.producer_id for line in lines].count(pid) == 1
+    assert {line.principal for line in lines} == {"User:alice"}
+    raw = broker.log_file.read_text(encoding="utf-8")
+    assert json.loads(raw.splitlines()[-1])["shutdown"] is True
