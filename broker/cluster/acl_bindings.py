@@ -17,8 +17,8 @@ _RIGHTS = "ALTER, DESCRIBE and DESCRIBE_CONFIGS"
 _KEEPS_ACLS = "check that the brokers have an authorizer that keeps ACLs"
 # Codes of the protocol.
 _ANY = 1
-_RESOURCE_TYPES = {"topic": 2, "group": 3, "cluster": 4}
-_OPERATIONS = {"all": 2, "read": 3, "write": 4, "idempotent_write": 12}
+_RESOURCE_TYPES = {"topic": 2, "cluster": 4}
+_OPERATIONS = {"all": 2, "write": 4, "idempotent_write": 12}
 _PERMISSIONS = {"deny": 2, "allow": 3}
 _PATTERNS = {"literal": 3, "prefixed": 4}
 
@@ -28,7 +28,7 @@ class AclBinding:
     """An ACL.
 
     Attributes:
-        resource_type: `topic`, `group` or `cluster`.
+        resource_type: `topic` or `cluster`.
         name: Of the resource; `*` matches all.
         principal: With its type; `User:*` matches everyone.
         operation: Such as `write`; `other` for those that we never set.

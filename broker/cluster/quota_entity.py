@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class QuotaEntity:
-    """An entity of Kafka's client quotas, or of a hold or refusal. Names are bare: `alice`, not `User:alice`.
+    """An entity of Kafka's client quotas, or of a hold. Names are bare: `alice`, not `User:alice`.
 
     Attributes:
         user: User name; None if the quota is not about a user.
         client_id: Client id of that user; None if the quota is for all of them.
         ip: Address of a client's host; None if the quota is not about one.
-        is_hold: Whether it is about the user's new producer ids alone: a hold or refusal, and no client quota.
+        is_hold: Whether it is about the user's new producer ids alone: a hold, and no client quota.
     """
 
     user: str | None = None

@@ -1,4 +1,4 @@
-"""Turns decisions into client quotas, holds or refusals, and ends them in time.
+"""Turns decisions into client quotas or holds, and ends them in time.
 
 `reconcile` compares what should be with what is.
 
@@ -11,21 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import REFUSE
 from broker.enforcer.lease_planner import LeasePlanner
 from broker.enforcer.lease_registry import LeaseRegistry
 from broker.enforcer.lease_steps import LeaseReason, LeaseSteps
 from broker.enforcer.notices import Notice, NoticeKind
 from broker.enforcer.orphans import orphans
-from broker.enforcer.pace import Pace
 from broker.enforcer.ports import Clocks, EnforcerPorts
 from broker.leases.deadlines import Deadlines
 from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_rules import Lease, LeaseState
 
-_VERIFY_EVERY_MS = 30_000
-_SETTLE_MS = 5_000
-"""Until every broker has surely heard of an ACL."""
 _KINDS: dict[LeaseState, NoticeKind] = {
     "in_force": "throttled",
     "restored": "restored",
@@ -60,7 +55,6 @@ class Enforcer:
         self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)
         self._steps = LeaseSteps(ports.quotas, clocks, notify)
         self._deadlines = Deadlines(clocks.steady_ms)
-        self._verifying = Pace(clocks.steady_ms, _VERIFY_EVERY_MS)
         self._active: bool | None = None
         self._is_new = False
         self._bad_rows = 0
@@ -192,8 +186,6 @@ class Enforcer:
     def _advance(self, promised: list[LeaseReason]) -> None:
         """Take the next step of leases that were just logged, that are due, or that are not verified yet."""
         now_ms = self._clock_ms()
-        if self._verifying.is_due():
-            self._doubt_refusals(now_ms)
         names = {lease.entity for lease, _ in promised}
         rest = [lease for lease in self._registry.leases.values() if lease.entity not in names]
         rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.entity)]
@@ -203,12 +195,6 @@ class Enforcer:
         self._deadlines.retain(
             {*self._planner.decision_ids, *(lease.lease_id for lease in self._registry.leases.values())}
         )
-
-    def _doubt_refusals(self, now_ms: int) -> None:
-        # If somebody removed the ALLOW for everyone, the cluster is closed to all until our denial is gone.
-        leases = self._registry.leases.values()
-        old = (lease for lease in leases if lease.quota_key == REFUSE and lease.set_ms < now_ms - _SETTLE_MS)
-        self._steps.unverified |= {lease.entity for lease in old}
 
     def _ended_if_due(self, lease: Lease, now_ms: int) -> Lease:
         if self._registry.known().holds.covers(lease.principal, now_ms):

@@ -6,6 +6,7 @@ from typing import Any
 from broker.cluster.broker_settings import broker_settings
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE
 from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.lazy_admin import LazyAdmin, Subject
 from broker.enforcer.notices import Notice, time_text
 from broker.enforcer.ports import DecisionSource, QuotaStore
@@ -30,7 +31,7 @@ def look_at_brokers(
         settings: Of a kafka-python client, with `bootstrap_servers`.
         quotas: Theirs.
         options: Of the enforcer.
-        notify: Called with what is seen. Holds and refusals have a `Coverage` that tells.
+        notify: Called with what is seen. Holds have a `Coverage` that tells.
         now_ms: Milliseconds since the epoch.
 
     Raises:
@@ -43,7 +44,7 @@ def look_at_brokers(
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
     servers = ",".join(settings["bootstrap_servers"])
     notify(Notice(now_ms, "seen", f"of the cluster at {servers} these brokers answer: {numbers}; {have}"))
-    if not options.spares_known_pids:
+    if options.lever != HOLD:
         for line in _levers(settings, options):
             notify(Notice(now_ms, "lever", line))
 

@@ -29,9 +29,8 @@ class HoldCoverage:
         self._trouble = ""
         self._pace = Pace(clocks.steady_ms, _LOOK_EVERY_MS)
 
-    def trouble(self, principal: str = "") -> str:
-        """Return why no hold can be used now, or an empty string; it is the same for all principals."""
-        del principal
+    def trouble(self) -> str:
+        """Return why no hold can be used now, or an empty string."""
         if self._pace.is_due():
             try:
                 self._learn(self._authorizers())

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import REFUSE, REFUSED
 from broker.enforcer.lease_registry import LeaseRegistry
 from broker.enforcer.lease_steps import LeaseReason, LeaseSteps
 from broker.enforcer.notices import Notice, lever_text, value_text
@@ -28,7 +27,7 @@ class LeasePlanner:
         registry: Leases, holds and history.
         steps: Looks up effective quotas.
         deadlines: When decisions and leases end, by both clocks.
-        coverage: Whether holds, or refusals, can be used.
+        coverage: Whether holds can be used.
         options: Limits set by the operator.
         clock_ms: Wall clock, in milliseconds since the epoch.
         notify: Called with a notice of each skipped decision and shortened lease.
@@ -78,7 +77,7 @@ class LeasePlanner:
     def plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
         """Return the leases to take, with reasons, and the open leases to extend, with their new ends."""
         known = self._registry.known()
-        if self._options.spares_known_pids:
+        if self._options.lever == HOLD:
             known = replace(known, holding=self._holding())
         fresh: list[LeaseReason] = []
         extended: list[Lease] = []
@@ -101,9 +100,7 @@ class LeasePlanner:
     def _holding(self) -> HoldContext:
         pending = {decision.principal for decision in self._pending.values()}
         self._escalation.observe(self._registry.leases.values(), pending)
-        return HoldContext(
-            {principal: self._coverage.trouble(principal) for principal in pending}, dict(self._escalation.escalated)
-        )
+        return HoldContext(self._coverage.trouble() if pending else "", dict(self._escalation.escalated))
 
     def _shorten(self, principal: str, until_ms: int, now_ms: int) -> None:
         for name, decision in self._pending.items():
@@ -126,18 +123,15 @@ class LeasePlanner:
         return [(lease, why) for lease in leases if lease is not None]
 
     def _new_lease(self, decision: ThrottleDecision, entity: QuotaEntity, now_ms: int) -> Lease | None:
-        key = self._options.lever if entity.is_hold else self._options.quota_key
+        key = HOLD if entity.is_hold else self._options.quota_key
         try:
             previous, wider = self._steps.effective_quotas(entity, key, decision.client_ids)
         except BrokerError:
             return None
         if key == HOLD:
             value, why_not = float(decision.throttled_until_ms), _why_no_hold(entity, previous, now_ms)
-            # One that is over and still there is no value to come back to.
+            # A hold that is over and still listed is nothing to restore.
             previous = None
-        elif key == REFUSE:
-            value, why_not = REFUSED, _why_no_refusal(entity, previous)
-            previous = self._before_refusals(previous)
         else:
             value, why_not = self._options.value, _why_no_quota(entity, key, (previous, wider), self._options.value)
         if why_not:
@@ -155,11 +149,6 @@ class LeasePlanner:
             set_ms=now_ms,
         )
 
-    def _before_refusals(self, found: float | None) -> float | None:
-        """Return what the last refusal to end restores: an ALLOW for everyone may be there for other leases of ours."""
-        leases = self._registry.leases.values()
-        return None if any(lease.quota_key == REFUSE and lease.previous is None for lease in leases) else found
-
     def _notify_once(self, decision: ThrottleDecision, why: str) -> None:
         if (decision.decision_id, why) in self._notified:
             return
@@ -172,10 +161,6 @@ class LeasePlanner:
 def _why_no_hold(entity: QuotaEntity, found: float | None, now_ms: int) -> str:
     is_there = found is not None and found > now_ms
     return f"{entity} are on hold already, {lever_text(HOLD, found)}: not by us" if is_there else ""
-
-
-def _why_no_refusal(entity: QuotaEntity, found: float | None) -> str:
-    return f"{entity} are refused already: not by us" if found == REFUSED else ""
 
 
 def _why_no_quota(entity: QuotaEntity, key: str, found: Collection[float | None], value: float) -> str:

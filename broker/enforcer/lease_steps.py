@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 
 from broker.cluster.client_quotas import QuotaChange
+from broker.cluster.former_refusals import REFUSE
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import REFUSE
 from broker.enforcer.notices import Notice, lever_text
 from broker.enforcer.ports import Clocks, QuotaStore
 from broker.errors import BrokerError, ClientQuotaError, ClientQuotaRefusedError
@@ -57,7 +57,8 @@ class LeaseSteps:
         for lease in leases:
             try:
                 found = self._quotas.describe(lease.entity).get(lease.quota_key)
-                step, why = next_step(lease, found, now_ms), ""
+                step = next_step(lease, found, now_ms)
+                why = "its lever is gone" if lease.quota_key == REFUSE else ""
                 if step in ("apply", "keep", "confirm") and self._loosens(lease):
                     why = "a wider quota is tighter than the lease, which would loosen it"
                     step = "close" if step == "apply" else "restore"
@@ -68,8 +69,6 @@ class LeaseSteps:
             if step in ("apply", "restore"):
                 value = lease.enforced if step == "apply" else lease.previous
                 changes[lease.entity] = (lease, QuotaChange(lease.entity, lease.quota_key, value), why)
-                continue
-            if step == "relinquish" and not self._is_cleared(lease):
                 continue
             self._reset_backoff(lease.entity)
             if step == "confirm":
@@ -84,15 +83,6 @@ class LeaseSteps:
             for entity, (lease, change, why) in changes.items():
                 outcomes += self._outcome(lease, change, errors.get(entity), why)
         return outcomes
-
-    def _is_cleared(self, lease: Lease) -> bool:
-        """Clear what somebody else left of our ACLs: the denial alone would close the cluster to everyone."""
-        change = QuotaChange(lease.entity, lease.quota_key, lease.previous)
-        error = self._quotas.alter([change])[lease.entity] if lease.quota_key == REFUSE else None
-        if error is not None:
-            self.unverified.add(lease.entity)
-            self._back_off(lease.entity, lease.principal, error)
-        return error is None
 
     def _loosens(self, lease: Lease) -> bool:
         wider = self._quotas.inherited(lease.entity, lease.quota_key)

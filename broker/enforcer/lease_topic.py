@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE
+from broker.cluster.former_refusals import ALLOWED, REFUSE, REFUSED
 from broker.cluster.hold_bindings import HOLD
-from broker.cluster.refusal_bindings import ALLOWED, NEW_PID_KEYS, REFUSE, REFUSED
 from broker.cluster.topic_reader import TopicReader
 from broker.enforcer.lock import LOCK_PARTITION
 from broker.errors import BrokerError, LeaseStoreError
@@ -153,7 +153,7 @@ def _can_be_ours(action: Action) -> bool:
         return False
     if lease is None:
         return action.state == "hold"
-    if lease.entity.is_hold != (lease.quota_key in NEW_PID_KEYS):
+    if lease.entity.is_hold != (lease.quota_key in (HOLD, REFUSE)):
         return False
     if lease.quota_key == REFUSE and (lease.previous not in (None, ALLOWED) or lease.enforced != REFUSED):
         return False

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE, REFUSED
 from broker.leases.lease_rules import Lease
 
 NoticeKind = Literal[
@@ -110,21 +109,17 @@ def value_text(value: float | None) -> str:
 
 
 def lever_text(key: str, value: float | None) -> str:
-    """Format the value of a lever: a quota, the end of a hold, or whether there is a refusal.
+    """Format the value of a lever: a quota, or the end of a hold.
 
     Examples:
         >>> lever_text("request_percentage", 0.01), lever_text("hold", 0.0), lever_text("hold", None)
         ('0.01', 'until 1970-01-01T00:00:00.000Z', 'none')
-        >>> lever_text("refuse", 2.0), lever_text("refuse", 1.0), lever_text("refuse", None)
-        ('in force', 'none', 'none')
     """
-    if key == REFUSE:
-        return "in force" if value == REFUSED else "none"
     return f"until {time_text(round(value))}" if key == HOLD and value is not None else value_text(value)
 
 
 def _values(kind: NoticeKind, lease: Lease) -> str:
-    if lease.quota_key in NEW_PID_KEYS:
+    if lease.entity.is_hold:
         return "is over" if kind in ("restored", "failed") else lever_text(lease.quota_key, lease.enforced)
     if kind in ("restored", "failed"):
         return f"is {value_text(lease.previous)}"

@@ -1,4 +1,4 @@
-"""Finds quotas with our leases' value, holds and refusals without a lease: an operator has to decide about them."""
+"""Finds quotas with our leases' value, and holds, without a lease: an operator has to decide about them."""
 
 from collections.abc import Collection, Iterator, Mapping
 from shlex import quote
@@ -6,7 +6,6 @@ from shlex import quote
 from broker.cluster.client_quotas import QuotaChange
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import HARDCODE, REFUSE
 from broker.enforcer.notices import lever_text, value_text
 from broker.enforcer.ports import QuotaStore
 from broker.errors import BrokerError
@@ -20,7 +19,7 @@ _TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 def orphans(
     quotas: QuotaStore, options: EnforcerOptions, leases: Collection[QuotaEntity], now_ms: int
 ) -> Iterator[str]:
-    """Yield a warning for each quota that has the value of our leases but belongs to none, each such hold and refusal.
+    """Yield a warning for each quota that has the value of our leases but belongs to none, and each such hold.
 
     Holds that are over are removed.
 
@@ -36,7 +35,6 @@ def orphans(
         # The next step on the broker reports the same error.
         return
     yield from _stray_holds(quotas, found, leases, now_ms)
-    yield from _stray_refusals(found, leases)
     key = options.quota_key
     alike = [entity for entity, values in found.items() if values.get(key) == options.value and entity not in leases]
     for entity in alike[:_MOST]:
@@ -62,13 +60,4 @@ def _stray_holds(
         yield (
             f"{entity} are on hold {lever_text(HOLD, end)}, and no lease is open on them: {what}, or "
             f"clear it with kafka-acls.sh --remove --deny-principal {principal} --operation Write --topic {name}"
-        )
-
-
-def _stray_refusals(found: Mapping[QuotaEntity, Mapping[str, float]], leases: Collection[QuotaEntity]) -> Iterator[str]:
-    for entity in [entity for entity, values in found.items() if REFUSE in values and entity not in leases][:_MOST]:
-        remove = f"kafka-acls.sh --remove --deny-principal {quote(f'User:{entity.user}')} --operation"
-        yield (
-            f"{entity} are refused, and no lease is open on them: that does not end by itself. Unless someone did it "
-            f"on purpose, clear it with {remove} IdempotentWrite --cluster, and {remove} Write --topic {HARDCODE}"
         )

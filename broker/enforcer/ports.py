@@ -57,7 +57,7 @@ class LeaseStore(Protocol):
 
 
 class QuotaStore(Protocol):
-    """The broker's client quotas, holds and refusals; see `Levers`."""
+    """The broker's client quotas and holds; see `Levers`."""
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
         """Return the quotas set on exactly this entity, by key."""
@@ -73,10 +73,10 @@ class QuotaStore(Protocol):
 
 
 class Coverage(Protocol):
-    """Whether holds or refusals can be used; see `HoldCoverage` and `RefusalCoverage`."""
+    """Whether holds can be used; see `HoldCoverage`."""
 
-    def trouble(self, principal: str = "") -> str:
-        """Return why none can be used on a principal now (by default: on anybody), or an empty string."""
+    def trouble(self) -> str:
+        """Return why no hold can be used now, or an empty string."""
 
 
 class Lock(Protocol):
@@ -115,7 +115,7 @@ class EnforcerPorts:
         leases: The lease topic.
         quotas: The broker's client quotas.
         lock: Mutual exclusion of enforcers.
-        coverage: Whether holds or refusals can be used; asked with these levers alone.
+        coverage: Whether holds can be used; asked with the lever `hold` alone.
         others: Returns the entities of other enforcers' leases, None if unknown: a dry run has none of its own.
     """
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from broker.cluster.former_refusals import REFUSE
+from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import NEW_PID_KEYS
 from broker.leases.lease_rules import Action, Lease
 from broker.leases.lease_targets import ThrottleDecision
 from tables.times import to_ms, to_time
@@ -103,7 +104,7 @@ def action_of(row: Mapping[str, Any]) -> Action:
             row["lease_id"],
             row["principal"],
             QuotaEntity(
-                row["entity_user"], row["entity_client_id"], row["entity_ip"], row["quota_key"] in NEW_PID_KEYS
+                row["entity_user"], row["entity_client_id"], row["entity_ip"], row["quota_key"] in (HOLD, REFUSE)
             ),
             row["quota_key"],
             row["previous_value"],

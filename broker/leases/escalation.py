@@ -1,9 +1,9 @@
-"""Notices principals for whom a hold or refusal is not enough: refused producer ids go on arriving. No I/O."""
+"""Notices principals for whom a hold is not enough: refused producer ids go on arriving. No I/O."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE
+from broker.cluster.hold_bindings import HOLD
 from broker.leases.lease_rules import Lease
 from broker.leases.lease_targets import ThrottleDecision
 
@@ -13,18 +13,14 @@ _SETTLE_MS = 10_000
 
 @dataclass
 class _Held:
-    """A time in which a principal was on hold, or refused, without a pause.
+    """A time in which a principal was on hold without a pause.
 
     Attributes:
-        one: Which of both, in words.
-        reach: What goes on under it, in words.
         since_ms: When it began, in milliseconds since the epoch.
         until_ms: When it ends, as far as is known.
         refused: Refused producer ids by broker, as of the last decision made within it.
     """
 
-    one: str
-    reach: str
     since_ms: int
     until_ms: int
     refused: dict[int | None, int] = field(default_factory=dict)
@@ -59,8 +55,8 @@ class Escalation:
         held.until_ms = max(held.until_ms, decision.throttled_until_ms)
         if before is not None and before < decision.refused_pids:
             self._escalated[decision.principal] = (
-                f"refused PIDs go on arriving under {held.one} ({before}, then {decision.refused_pids}): {held.reach}, "
-                f"which it does not reach (`pid-quota why {decision.principal}`)"
+                f"refused PIDs go on arriving under a hold ({before}, then {decision.refused_pids}): handed out before "
+                f"it, or with new transactional ids, which it does not reach (`pid-quota why {decision.principal}`)"
             )
 
     def observe(self, leases: Iterable[Lease], pending: Collection[str]) -> None:
@@ -70,19 +66,14 @@ class Escalation:
             leases: Open leases.
             pending: Principals of decisions that are not past; all others are forgotten.
         """
-        own = [lease for lease in leases if lease.quota_key in NEW_PID_KEYS and lease.state == "in_force"]
+        own = [lease for lease in leases if lease.quota_key == HOLD and lease.state == "in_force"]
         holds = {lease.principal: lease for lease in own}
         for principal, lease in holds.items():
             held = self._held.get(principal)
             if held is None or held.until_ms < lease.set_ms:
-                self._held[principal] = held = _Held(*_words(lease), lease.set_ms, lease.until_ms)
+                self._held[principal] = held = _Held(lease.set_ms, lease.until_ms)
             held.until_ms = max(held.until_ms, lease.until_ms)
         for gone in self._held.keys() - holds.keys() - {*pending}:
             del self._held[gone]
         for gone in self._escalated.keys() - {*pending}:
             del self._escalated[gone]
-
-
-def _words(lease: Lease) -> tuple[str, str]:
-    reach = "handed out before it, or with new transactional ids"
-    return ("a refusal", f"{reach}, or to a super user") if lease.quota_key == REFUSE else ("a hold", reach)

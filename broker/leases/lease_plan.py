@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import NEW_PID_KEYS
 from broker.leases.lease_rules import Holds, Lease
 from broker.leases.lease_targets import (
     Lever,
@@ -28,9 +27,9 @@ class EnforcerOptions:
     """Limits and choices set by the operator.
 
     Attributes:
-        lever: Quota key that throttles, or `hold` or `refuse`.
-        value: Enforced value: percent of a handler thread, or connections per second. With `hold` and `refuse`: of the
-            `request_percentage` that is set where these can't be used, or are not enough.
+        lever: Quota key that throttles, or `hold`.
+        value: Enforced value: percent of a handler thread, or connections per second. With `hold`: of the
+            `request_percentage` that is set where no hold can be used, or none is enough.
         narrow: Whether single client ids may be throttled instead of the user.
         never: Principals that are never throttled, bare or with their type.
         shared_client_ids: Client ids that healthy producers also use.
@@ -54,13 +53,8 @@ class EnforcerOptions:
 
     @property
     def quota_key(self) -> str:
-        """The client quota that is set."""
-        return REQUEST_PERCENTAGE if self.spares_known_pids else self.lever
-
-    @property
-    def spares_known_pids(self) -> bool:
-        """Whether the lever keeps back new producer ids alone; it is then the key of its leases."""
-        return self.lever in NEW_PID_KEYS
+        """The client quota that is set, with `hold` where no hold can be used or none is enough."""
+        return REQUEST_PERCENTAGE if self.lever == HOLD else self.lever
 
     @property
     def longest_ms(self) -> int:
@@ -70,14 +64,14 @@ class EnforcerOptions:
 
 @dataclass(frozen=True)
 class HoldContext:
-    """What holds, or refusals, can do now.
+    """What holds can do now.
 
     Attributes:
-        trouble: Principals on whom none can be used, and why.
-        escalated: Principals for whom one is not enough, and why.
+        trouble: Why no hold can be used; empty if holds can.
+        escalated: Principals for whom a hold is not enough, and why.
     """
 
-    trouble: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
     escalated: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -91,7 +85,7 @@ class PlanContext:
         hands_off: End of the cool-down by entity, in milliseconds since the epoch.
         narrowed: Client ids that ever had a lease of their own, by user.
         ended: Decision and entity of leases that are over for good.
-        holding: What holds, or refusals, can do now.
+        holding: What holds can do now.
     """
 
     leases: Mapping[QuotaEntity, Lease]
@@ -180,17 +174,14 @@ def _targets(decision: ThrottleDecision, now_ms: int, options: EnforcerOptions, 
         shared=options.shared_client_ids,
         written=known.narrowed.get(decision.principal.partition(":")[2], ()),
     )
-    return _hold_targets(decision, now_ms, quotas, options, known) if options.spares_known_pids else quotas
+    return _hold_targets(decision, now_ms, quotas, known) if options.lever == HOLD else quotas
 
 
-def _hold_targets(
-    decision: ThrottleDecision, now_ms: int, quotas: Targets, options: EnforcerOptions, known: PlanContext
-) -> Targets:
-    hold, trouble = hold_target(decision), known.holding.trouble.get(decision.principal)
+def _hold_targets(decision: ThrottleDecision, now_ms: int, quotas: Targets, known: PlanContext) -> Targets:
+    hold, trouble = hold_target(decision), known.holding.trouble
     if hold is None or trouble:
-        one = "a hold" if options.lever == HOLD else "a refusal"
         trouble = trouble or "it knows principals of type User alone"
-        return Targets(quotas.entities, f"a client quota instead of {one}: {trouble}; {quotas.why}")
+        return Targets(quotas.entities, f"a client quota instead of a hold: {trouble}; {quotas.why}")
     escalated = known.holding.escalated.get(decision.principal)
     if escalated is None or known.hands_off.get(hold, 0) > now_ms:
         return Targets((hold,), "its known PIDs go on")

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from broker.cluster.former_refusals import REFUSE
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import REFUSE, REFUSED
 
 LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
 ActionState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed", "hold", "alert"]
@@ -36,7 +36,7 @@ class Lease:
         principal: Who is throttled, such as `User:mallory`.
         entity: Whose quota it is.
         quota_key: Such as `request_percentage`.
-        previous: Value to restore; None if there was none. Of a refusal, whether everyone was allowed by an ACL.
+        previous: Value to restore; None if there was none.
         enforced: Value we set; of a hold, its end on the brokers, in milliseconds since the epoch.
         until_ms: When it ends, in milliseconds since the epoch.
         decision_id: The decision it enforces.
@@ -129,7 +129,8 @@ def next_step(lease: Lease, found: float | None, now_ms: int) -> Step:
     if lease.quota_key == HOLD:
         return _next_step_of_hold(lease, found, ending=ending)
     if lease.quota_key == REFUSE:
-        return _next_step_of_refusal(lease, found, ending=ending)
+        # Its end removes whatever is left of its ACLs.
+        return "restore"
     if found == lease.enforced:
         if ending:
             return "restore"
@@ -164,33 +165,18 @@ def _next_step_of_hold(lease: Lease, found: float | None, *, ending: bool) -> St
     return "apply" if is_new or found is not None else "relinquish"
 
 
-def _next_step_of_refusal(lease: Lease, found: float | None, *, ending: bool) -> Step:
-    """Return the next step of a lease that is a refusal: several ACLs, so its end takes away whatever is left of them.
-
-    Examples:
-        >>> lease = Lease("1", "User:m", QuotaEntity("m", is_hold=True), REFUSE, None, REFUSED, 2000, "d")
-        >>> [_next_step_of_refusal(lease, found, ending=False) for found in (None, 1.0, REFUSED)]
-        ['apply', 'apply', 'confirm']
-        >>> [_next_step_of_refusal(lease.to("in_force"), found, ending=False) for found in (None, 1.0, REFUSED)]
-        ['relinquish', 'relinquish', 'keep']
-        >>> [_next_step_of_refusal(lease, found, ending=True) for found in (None, 1.0, REFUSED)]
-        ['restore', 'restore', 'restore']
-    """
-    if ending:
-        return "restore"
-    if found == REFUSED:
-        return "confirm" if lease.state == "applying" else "keep"
-    return "apply" if lease.state == "applying" else "relinquish"
-
-
 def open_leases(actions: Iterable[Action]) -> dict[QuotaEntity, Lease]:
-    """Return the leases still open after these rows, in any order: a clock may have been set back."""
+    """Return the leases still open after these rows, in any order: a clock may have been set back.
+
+    Leases of the former lever `refuse` are ending, whenever they were to end.
+    """
     newest: dict[str, Lease] = {}
     for action in actions:
         lease = action.lease
         if lease and (lease.lease_id not in newest or _progress(newest[lease.lease_id]) <= _progress(lease)):
             newest[lease.lease_id] = lease
-    return {lease.entity: lease for lease in newest.values() if lease.is_open}
+    left = [lease for lease in newest.values() if lease.is_open]
+    return {lease.entity: lease.to("restoring") if lease.quota_key == REFUSE else lease for lease in left}
 
 
 def _progress(lease: Lease) -> tuple[int, int]:

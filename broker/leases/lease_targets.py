@@ -10,7 +10,7 @@ from quota.decision import OTHER_CLIENTS
 from quota.errors import InvalidPrincipalError
 from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
 
-Lever = Literal["request_percentage", "connection_creation_rate", "hold", "refuse"]
+Lever = Literal["request_percentage", "connection_creation_rate", "hold"]
 
 MAX_NARROW_CLIENT_IDS = 5
 NARROW_SHARE = 0.95
@@ -162,7 +162,7 @@ def ip_targets(decision: ThrottleDecision, hosts: Mapping[str, Collection[str]])
 
 
 def hold_target(decision: ThrottleDecision) -> QuotaEntity | None:
-    """Return whose new producer ids a hold or refusal keeps back; None if ACLs can't name the principal as ours do.
+    """Return whose new producer ids a hold keeps back; None if ACLs can't name the principal as ours do.
 
     A decision knows no hosts, so it is the user from every host.
 

@@ -16,11 +16,10 @@ import typer
 
 from broker.cluster.acl_bindings import AclBindings
 from broker.cluster.client_quotas import CONNECTION_CREATION_RATE, ClientQuotas
-from broker.cluster.hold_bindings import HoldBindings
+from broker.cluster.former_refusals import FormerRefusals
+from broker.cluster.hold_bindings import HOLD, HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import NEW_PID_KEYS, REFUSE, RefusalBindings
-from broker.cluster.refusal_facts import RefusalLook
 from broker.enforcer.broker_clock import BrokerClock
 from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock, without_lock
 from broker.enforcer.enforcer import Enforcer
@@ -34,7 +33,6 @@ from broker.enforcer.lock import EnforcerLock
 from broker.enforcer.notices import Notice
 from broker.enforcer.ports import ActionLog, Coverage, DecisionSource, EnforcerPorts, LeaseStore, Lock, QuotaStore
 from broker.enforcer.reconciliation import CLOCKS, now_ms, run
-from broker.enforcer.refusal_coverage import RefusalCoverage
 from broker.enforcer.release import Orders, release
 from broker.enforcer.stream_watch import StreamWatch
 from broker.enforcer.webhook import URL_VARIABLE, Webhook
@@ -42,7 +40,6 @@ from broker.enforcer_tables.action_rows import DECISIONS
 from broker.enforcer_tables.enforcement_tables import EnforcementTables, require_readable
 from broker.leases.lease_plan import EnforcerOptions
 from broker.leases.lease_targets import Lever, ThrottleDecision
-from broker.leases.refusal_rules import trouble_of_cluster
 from jobs.enforcement.principal_ips import read_principal_ips
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
@@ -67,7 +64,7 @@ def enforce(
     ] = False,
     lever: Annotated[
         Lever,
-        typer.Option(help="The client quota that throttles; hold: new producer ids alone wait; or refuse: they fail."),
+        typer.Option(help="The client quota that throttles; or hold: new producer ids alone wait."),
     ] = "request_percentage",
     request_percentage: Annotated[float, typer.Option(min=1e-6, help="Value of request_percentage.")] = 0.01,
     connection_rate: Annotated[int, typer.Option(min=1, help="Value of connection_creation_rate.")] = 1,
@@ -163,8 +160,8 @@ def enforce(
             look_at_brokers(kafka.kafka_python(), parts.quotas, options, say, now_ms())
             look_at_decisions(parts.decisions, tables, say, now_ms())
         enforcer = parts.enforcer(options, without_lock(say) if dry_run else say)
-        if options.spares_known_pids:
-            # What the brokers allow is told at once, not with the first decision.
+        if lever == HOLD:
+            # Which brokers know holds is told at once, not with the first decision.
             parts.coverage.trouble()
         watch = StreamWatch(
             parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=round(silence_seconds * 1000)
@@ -234,20 +231,12 @@ class _Parts:
         lever: Lever,
     ) -> "_Parts":
         client = kafka.kafka_python()
-        acls = stack.enter_context(AclBindings(client, "a refusal"))
-        look = RefusalLook(acls, may_try=apply)
-        refusals = RefusalBindings(
-            acls,
-            trouble=lambda: trouble_of_cluster(look.facts()),
-            warn=lambda text: say(Notice(now_ms(), "alert", text)),
+        refusals = FormerRefusals(
+            stack.enter_context(AclBindings(client, "a refusal")), lambda text: say(Notice(now_ms(), "alert", text))
         )
         holds = stack.enter_context(HoldBindings(client))
-        quotas = Levers(stack.enter_context(ClientQuotas(client)), holds, refusals, with_new_pids=lever in NEW_PID_KEYS)
-        coverage: Coverage = (
-            RefusalCoverage(look.facts, CLOCKS, say)
-            if lever == REFUSE
-            else HoldCoverage(holds.authorizers, CLOCKS, say)
-        )
+        quotas = Levers(stack.enter_context(ClientQuotas(client)), holds, refusals, with_holds=lever == HOLD)
+        coverage = HoldCoverage(holds.authorizers, CLOCKS, say)
         found = EnforcementTables.open(stack, tables)
         decisions = found.decisions()
         settings = kafka.client()

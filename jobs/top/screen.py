@@ -203,8 +203,8 @@ def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         left = f", {row['seconds_left']:.0f} s left" if row["in_force_now"] else ""
         entity = row["entity_ip"] or row["entity_user"]
         client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
-        # The value of a hold is its end, which `left` says; that of a refusal says nothing.
-        quota = row["quota_key"] if row["quota_key"] in ("hold", "refuse") else f"{row['quota_key']} {row['new_value']}"
+        # The value of a hold is its end, which `left` says.
+        quota = "hold" if row["quota_key"] == "hold" else f"{row['quota_key']} {row['new_value']}"
         yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
 
 

@@ -87,10 +87,10 @@ def acls(broker: Broker) -> AclBindings:
 
 ORDERS = AclBinding("topic", "orders", "User:mallory", "write", host="10.0.0.5")
 NEIGHBOURS = [
-    replace(ORDERS, resource_type="group"),
+    replace(ORDERS, resource_type="cluster"),
     replace(ORDERS, name="bills"),
     replace(ORDERS, principal="User:alice"),
-    replace(ORDERS, operation="read"),
+    replace(ORDERS, operation="all"),
     replace(ORDERS, permission="allow"),
     replace(ORDERS, host="*"),
     replace(ORDERS, pattern="prefixed"),
@@ -109,7 +109,7 @@ class TestAcls:
         acls.create([ORDERS, *NEIGHBOURS])
         on_topics = [each for each in (ORDERS, *NEIGHBOURS) if each.resource_type == "topic"]
         assert acls.find("topic") == on_topics
-        assert acls.find("topic", "read") == [each for each in on_topics if each.operation == "read"]
+        assert acls.find("topic", "all") == [each for each in on_topics if each.operation == "all"]
         assert acls.find("topic", principal="User:alice") == [replace(ORDERS, principal="User:alice")]
 
     def test_one_that_we_never_set_is_read_as_other(self, broker: Broker, acls: AclBindings) -> None:
@@ -120,7 +120,7 @@ class TestAcls:
     def test_one_that_differs_in_any_field_is_not_deleted(self, acls: AclBindings, neighbour: AclBinding) -> None:
         acls.create([ORDERS, neighbour])
         acls.delete([ORDERS])
-        assert acls.find("topic") + acls.find("group") == [neighbour]
+        assert acls.find("topic") + acls.find("cluster") == [neighbour]
 
     @pytest.mark.parametrize(
         ("code", "error"),

@@ -171,12 +171,12 @@ class MemoryLock:
 
 
 class Covered:
-    """Whether holds or refusals can be used."""
+    """Whether holds can be used."""
 
     def __init__(self) -> None:
         self.why_not = ""
 
-    def trouble(self, _principal: str = "") -> str:
+    def trouble(self) -> str:
         return self.why_not
 
 

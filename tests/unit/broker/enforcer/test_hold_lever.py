@@ -4,18 +4,21 @@ from typing import Any
 
 import pytest
 
+from broker.cluster.acl_bindings import AclBindings
 from broker.cluster.client_quotas import REQUEST_PERCENTAGE, QuotaChange
+from broker.cluster.former_refusals import FormerRefusals
 from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.refusal_bindings import REFUSE, REFUSED
 from broker.enforcer.hold_coverage import HoldCoverage
 from broker.enforcer.levers import Levers
 from broker.enforcer.ports import Clocks
 from broker.errors import ClientQuotaUnavailableError
+from broker.leases.lease_rules import Action
 from tests.unit.broker.enforcer.enforcer_kit import (
     KEY,
     MALLORY,
     START_MS,
+    Crash,
     Faults,
     MemoryBroker,
     World,
@@ -232,15 +235,59 @@ class TestHoldsWithoutALease:
 
 
 def test_a_store_of_all_asks_each_for_its_own() -> None:
-    quotas, holds, refusals = (MemoryBroker(Faults()) for _ in range(3))
+    quotas, holds = MemoryBroker(Faults()), MemoryBroker(Faults())
     quotas.set(MALLORY, 5.0)
     holds.set(HELD, 1.0, HOLD)
-    refusals.set(HELD, REFUSED, REFUSE)
-    levers, without = (Levers(quotas, holds, refusals, with_new_pids=each) for each in (True, False))
-    new_pids = {HOLD: 1.0, REFUSE: REFUSED}
-    assert levers.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}, HELD: new_pids}
+    refusals = FormerRefusals(AclBindings({}), lambda _: None)
+    levers, without = (Levers(quotas, holds, refusals, with_holds=each) for each in (True, False))
+    assert levers.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}, HELD: {HOLD: 1.0}}
     assert without.describe_all() == {MALLORY: {REQUEST_PERCENTAGE: 5.0}}
-    assert (without.describe(HELD), without.describe(MALLORY)) == (new_pids, {REQUEST_PERCENTAGE: 5.0})
-    changes = [QuotaChange(HELD, HOLD, None), QuotaChange(HELD, REFUSE, None), QuotaChange(MALLORY, KEY, None)]
+    assert (without.describe(HELD), without.describe(MALLORY)) == ({HOLD: 1.0}, {REQUEST_PERCENTAGE: 5.0})
+    changes = [QuotaChange(HELD, HOLD, None), QuotaChange(MALLORY, KEY, None)]
     assert levers.alter(changes) == {HELD: None, MALLORY: None}
-    assert [store.altered for store in (holds, refusals, quotas)] == [[change] for change in changes]
+    assert [store.altered for store in (holds, quotas)] == [[change] for change in changes]
+
+
+@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "User:*"])
+def test_no_hold_is_set_on_those_who_are_never_touched(principal: str) -> None:
+    world = World(lever="hold", never=frozenset({"User:etl"}))
+    world.decide(principal)
+    world.reconcile()
+    assert [entity for entity in world.broker.quotas if entity.is_hold] == []
+
+
+def test_the_kill_switch_ends_it(world: World) -> None:
+    world.decide(seconds=60)
+    world.reconcile()
+    world.store.append([Action(world.now_ms, "hold", None, world.now_ms + 60_000, "released by order")])
+    world.reconcile(1)
+    assert world.broker.quotas == {}
+
+
+def test_it_ends_with_the_enforcer_that_is_stopped(world: World) -> None:
+    world.decide(seconds=60)
+    world.reconcile()
+    assert world.enforcer.end_all("stopped") == []
+    assert world.broker.quotas == {}
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_point_leaves_no_hold_behind_and_forgets_none(after: bool) -> None:
+    number = 0
+    while True:
+        number += 1
+        world = World(lever="hold")
+        world.faults.crash_at, world.faults.after = number, after
+        try:
+            world.decide(seconds=60)
+            world.reconcile()
+            world.decide(seconds=90)
+            world.reconcile(30)
+            world.reconcile(90)
+        except Crash:
+            world.restart()
+            world.reconcile(1)
+            world.reconcile(300)
+        assert world.broker.quotas == {}
+        if world.faults.calls < number:
+            return
