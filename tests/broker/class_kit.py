@@ -4,7 +4,9 @@ import random
 import uuid
 
 from confluent_kafka import Producer
+from kafka.admin import ConfigResource, ConfigResourceType
 
+from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
 from tests.broker_kit import LIMIT_S, new_topic, wait_until
@@ -58,3 +60,13 @@ def frame(broker: LocalBroker, requests: int) -> list[int]:
             mallory.produce_together(transactional_id, (one, two), (batch(known, transactional=True), batch(pid)))
     assert alice.flush(LIMIT_S) == 0
     return invented
+
+
+def set_logger(broker: LocalBroker, logger: str, level: str) -> None:
+    """Set the level of a logger of the running broker."""
+    admin = RawAdmin(bootstrap_servers=broker.admin_servers)
+    resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker.broker_id), {logger: ("set", level)})
+    try:
+        admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
+    finally:
+        admin.close()
