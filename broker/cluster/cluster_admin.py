@@ -1,4 +1,4 @@
-"""Admin requests that confluent-kafka lacks or parses too strictly: logger levels, producers of a partition, ACLs."""
+"""Admin requests that confluent-kafka lacks or parses too strictly: settings of brokers, producers of a partition, ACLs."""
 
 import socket
 import time
@@ -84,37 +84,35 @@ class ClusterAdmin(Closing):
         """
         return living_brokers(with_retries(lambda: self._ask("describe_cluster")))
 
-    def logger_levels(self, broker_id: int) -> dict[str, str]:
-        """Current levels of a broker's loggers, by name.
+    def broker_setting(self, broker_id: int, name: str) -> str:
+        """Value of a setting that is in force on a broker; empty if there is none.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
             ClusterRequestError: it refuses; DESCRIBE_CONFIGS on the cluster is needed.
         """
-        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id))
-        found = self._ask("describe_configs", [resource], config_filter="all")
-        return {name: about["value"] for name, about in found["broker_logger"][str(broker_id)].items()}
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id))
+        found = self._ask("describe_configs", [resource], config_filter="all")["broker"][str(broker_id)]
+        if name not in found:
+            msg = f"broker {broker_id} does not tell {name}: grant DESCRIBE_CONFIGS on the cluster"
+            raise ClusterRequestError(msg)
+        return found[name]["value"] or ""
 
-    def set_logger_levels(self, broker_id: int, levels: Mapping[str, str], *, only_try: bool = False) -> None:
-        """Change levels of a broker until its next restart.
-
-        Args:
-            broker_id: of the broker.
-            levels: new level by logger.
-            only_try: change nothing, but fail as if.
+    def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
+        """Change a dynamic setting of one broker.
 
         Raises:
             BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses; ALTER_CONFIGS on the cluster is needed.
+            ClusterRequestError: it refuses; quotes its words.
         """
-        changes = {logger: (AlterConfigOp.SET, level) for logger, level in levels.items()}
-        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), changes)
-        answer = self._ask(
-            "alter_configs", [resource], validate_only=only_try, raise_on_unknown=False, incremental=True
-        )
-        outcome = answer["broker_logger"][str(broker_id)]
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker_id), {name: (AlterConfigOp.SET, value)})
+        answer = self._ask("alter_configs", [resource], raise_on_unknown=False, incremental=True)
+        outcome = answer["broker"][str(broker_id)]
         if outcome != _DONE:
-            msg = f"broker {broker_id} did not change log levels ({outcome}): grant ALTER_CONFIGS on the cluster"
+            msg = (
+                f"broker {broker_id} did not set {name}={value} ({outcome}): grant ALTER_CONFIGS on the cluster, and "
+                f"check that the broker was started with the jar on its class path"
+            )
             raise ClusterRequestError(msg)
 
     def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[tuple[str, int]]]:

@@ -14,7 +14,7 @@ final class Settings {
     static final String PREFIX = "pid.quota.";
     /** Topics of pid-quota itself; as in {@code wire/topics.py}, which a test compares. */
     private static final List<String> OWN_TOPICS = List.of(
-        "produce-events", "producer-inits", "producer-id-blocks", "tap-status", "broker-lines");
+        "produce-events", "producer-inits", "producer-id-blocks", "tap-status", "broker-logs");
 
     final int brokerId;
     final boolean isBroker;

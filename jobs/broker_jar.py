@@ -1,0 +1,26 @@
+"""`pid-quota broker-jar`: writes the jar that brokers load."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.jars.broker_jar import JAR_NAME, REPORTER, broker_jar
+from jobs.terminal import output, printable
+from wire.holds import HOLD_AUTHORIZER
+
+
+def write_broker_jar(
+    folder: Annotated[Path, typer.Argument(help="A folder on the brokers' class path, such as Kafka's libs/.")],
+) -> None:
+    """Write the jar that brokers load, for their class path (docs/broker.md)."""
+    jar = broker_jar()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Renamed into place: a broker that starts meanwhile finds a whole file or none.
+    new = folder / f"{JAR_NAME}.new"
+    shutil.copyfile(jar, new)
+    new.replace(folder / JAR_NAME)
+    output().print(printable(f"wrote {folder / JAR_NAME}; in server.properties of each broker:"))
+    output().print(f"  metric.reporters=org.apache.kafka.common.metrics.JmxReporter,{REPORTER}", markup=False)
+    output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}   (only for the lever hold)", markup=False)

@@ -1,0 +1,74 @@
+"""`pid-quota tap load-class` and `unload-class`: load the class that the tap reads into running brokers."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.cluster.broker_reporters import ReportersChange, switch_class
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
+from jobs.errors import JobError
+from jobs.kafka_options import BootstrapServers, KafkaConfigFile
+from jobs.tables_out import JsonOption
+from jobs.terminal import output, printable
+
+_IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
+
+
+class BrokerClassError(JobError):
+    """Raised when a broker's reporters can't be changed."""
+
+
+def load_class(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    broker_ids: _IdsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load the class into running brokers, without a restart: adds it to their metric.reporters.
+
+    The jar must have been on their class path when they started (docs/broker.md).
+    """
+    _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=True)
+
+
+def unload_class(
+    bootstrap_servers: BootstrapServers,
+    kafka_config: KafkaConfigFile = None,
+    broker_ids: _IdsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take the class out of running brokers: the taps see nothing of them from then on."""
+    _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False)
+
+
+def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *, on: bool) -> None:
+    wanted = None if ids is None else _numbers(ids)
+    with ClusterAdmin(KafkaConfig.load(servers, config).kafka_python()) as admin:
+        changes = switch_class(admin, on=on, broker_ids=wanted)
+    for change in changes:
+        if as_json:
+            typer.echo(json.dumps(asdict(change)))
+        else:
+            output().print(printable(f"broker {change.broker_id}: {_said(change)}"))
+    failed = [str(change.broker_id) for change in changes if change.problem]
+    if failed:
+        msg = f"brokers {', '.join(failed)} were not changed: see above"
+        raise BrokerClassError(msg)
+
+
+def _said(change: ReportersChange) -> str:
+    if change.problem:
+        return change.problem
+    return f"metric.reporters={','.join(change.reporters)}{'' if change.is_changed else ' already'}"
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        msg = f"{text!r} is not a list of node ids, such as 1,2,3"
+        raise typer.BadParameter(msg, param_hint="--broker-ids") from error
