@@ -15,7 +15,6 @@ import os
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -23,15 +22,10 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.cluster.cluster_admin import ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.logging_levels import switch_logging
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
-from broker.tap.armed_log import ArmedLog
 
-DOCS = Path(__file__).parents[1] / "docs" / "broker-logging"
 TOPIC = "orders"
 PARTITIONS = 4
 
@@ -40,24 +34,16 @@ LOADS = {
     "one-record requests": {"linger.ms": 0, "batch.num.messages": 1, "outstanding": 200},
     "batches (linger 5 ms, 100 B)": {"linger.ms": 5, "batch.num.messages": 10_000, "outstanding": 20_000},
 }
-CALM = "calm (armed by growth)"
-FORMS = ("off", CALM, "on", "on, unflushed", "on, async", "on, async, unflushed")
+FORMS = ("off", "on")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def log_option(folder: Path, form: str) -> str:
-    """The log settings of one form, as a JVM option; a calm broker's log is switched off once it is up."""
+    """The log settings of one form, as a JVM option."""
     server, tapped = write_log_settings(folder).split(",")
     files = [server]
     if form != "off":
         files.append(tapped)
-    if "unflushed" in form:
-        text = Path(tapped).read_text(encoding="utf-8")
-        Path(tapped).write_text(text.replace("name: PidQuota\n", "name: PidQuota\n      immediateFlush: false\n", 1))
-    if "async" in form:
-        asynchronous = folder / "async.yaml"
-        asynchronous.write_bytes((DOCS / "log4j2-pid-quota-async.yaml").read_bytes())
-        files.append(str(asynchronous))
     return f"-Dlog4j2.configurationFile={','.join(files)}"
 
 
@@ -84,14 +70,6 @@ def cpu_seconds(pid: int) -> float:
             fields = rest.split()
             ticks += 0 if "CompilerThre" in name else int(fields[11]) + int(fields[12])
     return ticks / _TICKS
-
-
-def armed_log(servers: str, folder: Path) -> ArmedLog:
-    """What keeps a broker's log off as a tap does."""
-    kafka = KafkaConfig.load(servers).kafka_python()
-    with ClusterAdmin(kafka) as admin:
-        switch_logging(admin, on=False)
-    return ArmedLog(kafka, 1, folder / "armed", at_per_s=1.0)
 
 
 def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[str, float]:
@@ -161,9 +139,6 @@ def main() -> None:
             number, form = each
             servers[each] = start(Path(folder) / f"{number}-{forms.index(form)}", form, ports[each])
             stack.callback(servers[each].kill)
-            if form == CALM:
-                switched = armed_log(f"{HOST}:{ports[each].inner}", servers[each].folder)
-                stack.enter_context(switched.running(threading.Event()))
         results = {}
         for name, kind in LOADS.items():
             for each in brokers:

@@ -80,10 +80,6 @@ class TopicMissingError(TopicError):
 # The tap
 
 
-class LogLineError(BrokerError):
-    """Raised when a line is not in the format of our log settings."""
-
-
 class TapError(BrokerError):
     """Raised when the tap can't continue."""
 

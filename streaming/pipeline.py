@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from pyspark.sql.streaming.query import StreamingQuery
 
-from quota.config import TICKS_PER_QUANTUM, QuotaConfig
+from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
 from streaming.checkpoint.batch_quotas import BatchQuotas
@@ -30,7 +30,7 @@ from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
 from tables.delta import SinkName
-from wire.learning_request import LearningRequest, announcement, announcement_key
+from wire.learning_request import LearningRequest
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 
 CONSUMER_SETTINGS = {
@@ -139,18 +139,14 @@ def deployment_of(identity: StreamIdentity, options: StreamOptions) -> Deploymen
 def learning_requests(
     deployment: Deployment, identity: StreamIdentity, options: StreamOptions
 ) -> Callable[[int], None] | None:
-    """Announce the stream's ticks to the taps, and make them ask the brokers if it learns.
+    """Request of the taps to ask the brokers if the stream learns.
 
     Returns:
-        What makes them ask, given since when PIDs are unknown.
+        A function that requests it, given since when PIDs are unknown.
     """
     write = options.request_learning
     if write is None:
         return None
-    write(
-        announcement_key(identity.stream_id),
-        announcement(options.topic, options.config.quantum_ms, TICKS_PER_QUANTUM),
-    )
 
     def request(from_ms: int) -> None:
         write(identity.stream_id, LearningRequest(from_ms, from_ms + options.config.window_ms))

@@ -5,8 +5,8 @@ The record classes are the contract; a test compares names and types.
 
 HEARTBEAT_COLUMNS = (
     "timestamp_ms BIGINT, broker_id INT, host STRING, tap_id STRING, source STRING, "
-    "counters STRUCT<lines: BIGINT, events: BIGINT, unplaced: BIGINT>, "
-    "unplaced_share DOUBLE, behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, calm BOOLEAN, "
+    "counters STRUCT<lines: BIGINT, events: BIGINT>, "
+    "behind_bytes BIGINT, newest_line_ms BIGINT, stopped BOOLEAN, problem STRING, "
     "position STRUCT<offset: BIGINT>, cluster_brokers ARRAY<INT>"
 )
 

@@ -1,6 +1,5 @@
 """Heartbeats of taps: the records of the topic `tap-status`."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -39,15 +38,6 @@ class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
 Position = FilePosition | TopicPosition
 
 
-@dataclass(frozen=True)
-class BorrowedId:
-    """A producer id used by another principal than it was handed out to."""
-
-    producer_id: int
-    owner: str
-    user: str
-
-
 class TapHeartbeat(msgspec.Struct, frozen=True):
     """A record of the topic `tap-status`, keyed by broker: a tap's state for one broker.
 
@@ -57,18 +47,18 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         host: host of the tap.
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
-        counters: see `broker.tap.tap_counters`; those not about lines are of the whole tap.
+        counters: see `broker.tap.tap_counters`; those of the source and bad lines are of the whole tap.
         position: as in the tap's position file; None if nothing was read yet.
         behind_bytes: bytes of the file not read yet; None for other sources.
         lag_records: records of the topic not read yet; None for other sources.
-        newest_line_ms: time of the broker's last batch; None before the first.
-        unplaced_share: share of batches since the last heartbeat sent as `unknown`, 0 to 1.
-        borrowed: last producer ids used by others than their owners.
+        newest_line_ms: time of the newest line of the broker, which writes one every 10 s; None before the first.
         stopped: the tap shut down cleanly.
         cluster_brokers: ids of all brokers of the cluster, with a tap or without.
         bad_samples: beginnings of the last bad lines.
-        logging: whether the broker's log was on when last checked; None if unknown.
-        calm: it is off on purpose, since few new producer ids come, and will be on when they do.
+        problem: why the class in the broker can't see any batch; None if it can.
+        class_version: of the class in the broker; None before it has told.
+        kafka_version: of the broker; None before the class has told.
+        sees_inits: whether the class sees answers to INIT_PRODUCER_ID; None before it has told.
     """
 
     timestamp_ms: int
@@ -81,18 +71,25 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     behind_bytes: int | None
     lag_records: int | None
     newest_line_ms: int | None
-    unplaced_share: float
-    borrowed: list[BorrowedId]
     stopped: bool
     cluster_brokers: list[int] = []
     bad_samples: list[str] = []
-    logging: bool | None = None
-    calm: bool = False
+    problem: str | None = None
+    class_version: str | None = None
+    kafka_version: str | None = None
+    sees_inits: bool | None = None
 
     @property
     def lacks_file(self) -> bool:
-        """Whether the log file is not there, so that nothing is seen."""
-        return self.source == "file" and self.position is None and not self.calm
+        """Whether the file of lines is not there, so that nothing is seen."""
+        return self.source == "file" and self.position is None
+
+    @property
+    def silent_s(self) -> float | None:
+        """How long the class has been silent, in seconds; None if the tap is behind, or has seen no line yet."""
+        if self.newest_line_ms is None or self.behind_bytes or self.lag_records:
+            return None
+        return (self.timestamp_ms - self.newest_line_ms) / 1000
 
     def key(self) -> bytes:
         """The key: the broker's id."""

@@ -1,14 +1,6 @@
 """Records that the tap writes, one class per topic. Structs, since a busy cluster makes many."""
 
-from typing import Annotated
-
 import msgspec
-
-# Bounded, since anybody may have written the record: SQLite, Spark and Kafka know no larger numbers.
-_Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), lt=2**15)]
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
-_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_ProducerId = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -29,6 +21,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         learning: its broker is newly watched, so the id may be old; adds it uncharged.
         asked_at_ms: its broker is newly watched, but no broker held the id when all were asked at this time; charges it
             even while the stream learns.
+        address: of the client, such as `10.0.0.7`.
     """
 
     timestamp_ms: int
@@ -44,40 +37,11 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeated: bool = False
     learning: bool = False
     asked_at_ms: int | None = None
+    address: str | None = None
 
     def key(self) -> bytes:
         """The key: one principal goes to one partition, in order."""
         return self.principal.encode()
-
-
-class Binding(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A record of the compacted topic `producer-principals`, keyed by producer id: its owner.
-
-    Attributes:
-        producer_id: that was handed out.
-        producer_epoch: that was handed out with it.
-        principal: such as `User:alice`.
-        client_id: free text of the client.
-        transactional_id: free text of the client, None for a merely idempotent producer.
-        broker_id: of the broker that answered.
-        timestamp_ms: when it was handed out; unchanged in later announcements.
-    """
-
-    producer_id: _ProducerId
-    producer_epoch: _Int16
-    principal: str
-    client_id: str
-    transactional_id: str | None = None
-    broker_id: _Int32 | None = None
-    timestamp_ms: _Int64 = 0
-
-    def key(self) -> bytes:
-        """The key: the producer id as text."""
-        return str(self.producer_id).encode()
-
-    def is_newer_than(self, other: "Binding") -> bool:
-        """Whether this one was handed out later: by epoch first, since brokers' clocks differ."""
-        return (self.producer_epoch, self.timestamp_ms) > (other.producer_epoch, other.timestamp_ms)
 
 
 class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -142,34 +106,4 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
         return str(self.broker_id).encode()
 
 
-class ProduceFailure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A record of the topic `produce-failures`: a partition of a PRODUCE request that was refused, keyed by principal.
-
-    Attributes:
-        timestamp_ms: when the broker answered.
-        broker_id: of that broker.
-        principal: that sent it.
-        client_id: free text of the client.
-        client_host: address that it came from.
-        transactional_id: free text of the client.
-        topic: target topic; may not exist, or be empty if the request names it by id only.
-        partition: target partition.
-        error: Kafka's error code, such as 47 for a fenced epoch and 45 for an out-of-order sequence.
-    """
-
-    timestamp_ms: int
-    broker_id: int | None
-    principal: str
-    client_id: str
-    client_host: str | None
-    transactional_id: str | None
-    topic: str
-    partition: int
-    error: int
-
-    def key(self) -> bytes:
-        """The key: the principal."""
-        return self.principal.encode()
-
-
-Record = ProduceEvent | Binding | ProducerInit | ProducerIdBlock | ProduceFailure
+Record = ProduceEvent | ProducerInit | ProducerIdBlock

@@ -3,8 +3,6 @@
 PRODUCE_EVENTS = "produce-events"
 PRODUCER_INITS = "producer-inits"
 PRODUCER_ID_BLOCKS = "producer-id-blocks"
-PRODUCER_PRINCIPALS = "producer-principals"
-PRODUCE_FAILURES = "produce-failures"
 TAP_STATUS = "tap-status"
 BROKER_LOGS = "broker-logs"
 
@@ -13,17 +11,13 @@ OWN_TOPICS = frozenset(
         PRODUCE_EVENTS,
         PRODUCER_INITS,
         PRODUCER_ID_BLOCKS,
-        PRODUCER_PRINCIPALS,
-        PRODUCE_FAILURES,
         TAP_STATUS,
         BROKER_LOGS,
     }
 )
-"""Topics whose traffic is never tapped; the same as in `log4j2-pid-quota.yaml` (a test compares)."""
+"""Topics whose traffic is never tapped."""
 
 INTERNAL_TOPIC_PREFIX = "__"
-
-_PRINCIPALS_MS = str(8 * 24 * 3600 * 1000)
 
 ENFORCER_TOPIC = "pid-quota-enforcer"
 """Topic and consumer group of the lock; holds leases (`broker.enforcer.lease_topic`) and clock probes."""
@@ -36,7 +30,7 @@ LEARNING_REQUESTS_SETTINGS = {"message.timestamp.type": "LogAppendTime", "cleanu
 
 
 def is_own_topic(topic: str) -> bool:
-    """Whether the tap must ignore this topic: one of ours, or internal to Kafka."""
+    """Whether `pid-quota tap poll` must ignore this topic: one of ours, or internal to Kafka."""
     return topic in OWN_TOPICS or topic.startswith(INTERNAL_TOPIC_PREFIX)
 
 
@@ -48,8 +42,5 @@ def topic_settings() -> dict[str, dict[str, str]]:
         PRODUCE_EVENTS: log_append_time,
         PRODUCER_INITS: log_append_time,
         PRODUCER_ID_BLOCKS: log_append_time,
-        # Bindings in use are announced daily; those of dead producers are deleted after this time.
-        PRODUCER_PRINCIPALS: log_append_time | {"cleanup.policy": "compact,delete", "retention.ms": _PRINCIPALS_MS},
-        PRODUCE_FAILURES: log_append_time,
         TAP_STATUS: log_append_time | {"cleanup.policy": "compact"},
     }

@@ -20,7 +20,6 @@ from wire.topics import (
     ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
     LEARNING_REQUESTS_SETTINGS,
-    PRODUCER_PRINCIPALS,
     TAP_STATUS,
     topic_settings,
 )
@@ -270,7 +269,7 @@ def _bindings(who: Principals) -> list[AclBinding]:
     wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
     if who.tap:
         wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.WRITE) for name in written]
-        read_back = (PRODUCER_PRINCIPALS, TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS)
+        read_back = (TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS)
         wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.READ) for name in read_back]
         wanted.append((who.tap, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     if who.stream:

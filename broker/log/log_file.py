@@ -1,4 +1,4 @@
-"""Tails a log file record by record, across rotations, from a saved position."""
+"""Tails a file line by line, across rotations, from a saved position."""
 
 import os
 import zlib
@@ -7,7 +7,6 @@ from typing import BinaryIO
 
 from broker.errors import TapError
 from broker.log.line_cutter import LineCutter
-from broker.log.log_layout import JSON_END, XML_BEGIN, XML_END
 from broker.log.rotated_files import HEAD_BYTES, Head, beginning_of, open_log, rotated_files
 from wire.heartbeat import FilePosition
 
@@ -29,8 +28,7 @@ class LogFile:
         self._compressed = False
         self._inode = 0
         self._head = Head(0, "")
-        self._end = JSON_END
-        self._cutter = LineCutter(JSON_END)
+        self._cutter = LineCutter()
         self._offset = 0
         self._oversized_before = 0
         self.rotations = 0
@@ -80,34 +78,26 @@ class LogFile:
 
     @property
     def position(self) -> FilePosition | None:
-        """After the last record returned by `read`; None while there is no file."""
+        """After the last line returned by `read`; None while there is no file."""
         if self._file is None:
             return None
         written_ns = os.fstat(self._file.fileno()).st_mtime_ns
         return FilePosition(self._inode, self._offset, self._head.length, self._head.digest, written_ns)
 
-    @property
-    def end_bytes(self) -> int:
-        """Length of the record delimiter."""
-        return len(self._end)
-
     def read(self) -> list[bytes]:
-        """Return the next complete records without delimiters; empty at the current end.
+        """Return the next complete lines without their ends; empty at the current end.
 
         Raises:
             TapError: a file can't be read.
         """
         file = self._file
         if file is None:
-            # Return nothing yet, so that a position exists before any record.
+            # Return nothing yet, so that a position exists before any line.
             self._open(self._path)
             return []
         if self._was_cut(file):
             return []
         while chunk := self._chunk(file):
-            if self._offset == self._cutter.unfinished_bytes == 0:
-                self._end = XML_END if chunk.startswith(XML_BEGIN) else JSON_END
-                self._begin_at(0)
             before = self._cutter.unfinished_bytes
             lines = self._cutter.cut(chunk)
             if lines:
@@ -131,7 +121,7 @@ class LogFile:
 
     def _begin_at(self, offset: int) -> None:
         self._oversized_before += self._cutter.oversized_lines
-        self._cutter, self._offset = LineCutter(self._end), offset
+        self._cutter, self._offset = LineCutter(), offset
 
     def _was_cut(self, file: BinaryIO) -> bool:
         """Detect truncation (copytruncate), even if the file has outgrown its old size; resume in the copy, if any."""
@@ -209,7 +199,6 @@ class LogFile:
         self._inode = os.fstat(file.fileno()).st_ino
         beginning = beginning_of(path) if self._compressed else os.pread(file.fileno(), HEAD_BYTES, 0)
         self._head = Head.of(beginning)
-        self._end = XML_END if beginning.startswith(XML_BEGIN) else JSON_END
         self._begin_at(0)
         return True
 
@@ -219,17 +208,13 @@ class LogFile:
             self._begin_at(offset)
 
     def _seek_end(self) -> None:
-        """Seek to the end of the last complete record. The XML layout can only be split from the beginning."""
+        """Seek to the end of the last complete line."""
         if self._file is None:
-            return
-        if self._end == XML_END:
-            while self.read():
-                pass
             return
         size = os.fstat(self._file.fileno()).st_size
         tail_from = max(0, size - _TAIL_BYTES)
         tail = os.pread(self._file.fileno(), size - tail_from, tail_from)
-        self._seek(tail_from + tail.rfind(JSON_END) + 1)
+        self._seek(tail_from + tail.rfind(b"\n") + 1)
 
 
 def _inode(path: Path) -> int:

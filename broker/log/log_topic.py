@@ -1,19 +1,17 @@
-"""Reads broker logs from a Kafka topic, shipped there by Fluent Bit, Vector or a log4j appender.
+"""Reads the lines of brokers' classes from a Kafka topic, shipped there by Fluent Bit or Vector, for example.
 
-A value is one line of the log, or an object that holds it (see `broker.log.log_layout.unwrap`). Threads have the same
-names on every broker, so each line needs its broker: a field `broker_id` or `host` beside the line, else a header of
-one of these names, else the record's key. Without any, a partition must hold the lines of a single broker; a mix is
-detected and ends the tap. All lines of a broker must be in one partition, which keying by broker ensures.
+A value is one line, or an object that holds it as `message` or `log`. Each line names its broker. All lines of a broker
+must be in one partition, in order: what overtakes another is taken for a loss.
 """
 
 from collections.abc import Mapping
 
+import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from broker.cluster.topic_reader import bounds
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, TapError
-from broker.log.log_layout import unwrap
 from broker.log.source_counters import SourceCounters
 from broker.log.sources import LineBatch
 from wire.heartbeat import Position, TopicPosition
@@ -21,16 +19,42 @@ from wire.heartbeat import Position, TopicPosition
 _BATCH = 5_000
 _WAIT_S = 0.1
 _TIMEOUT_S = 15.0
-_NAMES = ("broker_id", "host")
+
+
+class _Wrapper(msgspec.Struct, gc=False):
+    number: object = None
+    message: str | None = None
+    log: str | None = None
+
+
+_decode_wrapper = msgspec.json.Decoder(_Wrapper).decode
+
+
+def unwrap(value: bytes) -> bytes:
+    r"""Return the line in a shipper's record: the line itself, or the `message` or `log` of an object.
+
+    Examples:
+        >>> unwrap(b'{"log": "{\\"number\\": 1}\\n", "host": "b1"}')
+        b'{"number": 1}'
+    """
+    try:
+        wrapper = _decode_wrapper(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return value.rstrip(b"\r\n")
+    if wrapper.number is not None:
+        # A line of ours, perhaps with added fields.
+        return value
+    text = wrapper.message if wrapper.message is not None else wrapper.log
+    return value if text is None else text.rstrip("\r\n").encode()
 
 
 class TopicSource:
-    """Reads all partitions of a topic of log lines; offsets are kept in the position file, not in a group.
+    """Reads all partitions of a topic of lines; offsets are kept in the position file, not in a group.
 
     Args:
         config: confluent-kafka settings of a user with READ.
         topic: its name.
-        broker_id: the broker of all lines; by default the records tell.
+        broker_id: of the only broker that may have written lines; by default the lines tell.
         from_end: without a saved position, start at the end.
     """
 
@@ -47,9 +71,7 @@ class TopicSource:
         self._offsets: dict[int, int] = {}
         self._sent_up_to: dict[int, int] = {}
         self._lines = 0
-        # Losses by partition: records deleted before they were read; by stream, how many were reported.
-        self._losses: dict[int, int] = {}
-        self._losses_told: dict[str, int] = {}
+        self._losses = 0
 
     def __repr__(self) -> str:
         return f"TopicSource({self._topic!r}, broker_id={self._broker_id})"
@@ -80,35 +102,32 @@ class TopicSource:
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
     def read(self) -> list[LineBatch]:
-        """Return the next lines by broker, in order.
+        """Return the next lines by partition, in order.
 
         Raises:
             BrokerUnreachableError: the topic can't be read.
         """
-        batches: dict[tuple[str, bool, bool], LineBatch] = {}
+        batches: list[LineBatch] = []
+        newest: dict[int, LineBatch] = {}
         for message in self._consume():
             partition, offset = int(message.partition() or 0), int(message.offset() or 0)
-            if offset > self._offsets[partition] and self._is_deleted(partition, self._offsets[partition]):
-                self._losses[partition] = self._losses.get(partition, 0) + 1
+            lost = offset > self._offsets[partition] and self._is_deleted(partition, self._offsets[partition])
+            self._losses += lost
             self._offsets[partition] = offset + 1
-            value = message.value()
-            if value is None:
-                continue
-            shipped = unwrap(value)
-            stream, broker_id = self._whose(message, shipped.broker, partition)
             repeated = offset < self._sent_up_to.get(partition, 0)
-            losses = self._losses.get(partition, 0)
-            lost = losses > self._losses_told.get(stream, 0)
-            self._losses_told[stream] = losses
-            batch = batches.setdefault((stream, repeated, lost), LineBatch(stream, broker_id, [], repeated, lost))
-            batch.lines.append(shipped.line)
+            batch = newest.get(partition)
+            if batch is None or lost or batch.repeated != repeated:
+                batch = LineBatch(f"partition {partition}", self._broker_id, [], repeated, lost)
+                newest[partition] = batch
+                batches.append(batch)
+            batch.lines.append(unwrap(message.value() or b""))
             self._lines += 1
-        return list(batches.values())
+        return batches
 
     @property
-    def streams(self) -> list[tuple[str, int]]:
-        """The one broker, if it is given; else unknown until lines arrive."""
-        return [] if self._broker_id is None else [(str(self._broker_id), self._broker_id)]
+    def brokers(self) -> list[int]:
+        """The one broker, if it is given; else none until lines arrive."""
+        return [] if self._broker_id is None else [self._broker_id]
 
     @property
     def position(self) -> TopicPosition | None:
@@ -129,7 +148,7 @@ class TopicSource:
     @property
     def counters(self) -> SourceCounters:
         """Counters of the topic."""
-        return SourceCounters(self._lines, lost_files=sum(self._losses.values()))
+        return SourceCounters(self._lines, lost_files=self._losses)
 
     def close(self) -> None:
         """Close the consumer."""
@@ -165,21 +184,3 @@ class TopicSource:
             msg = f"can't read the offsets of topic {self._topic!r} ({error.args[0].str()}): check READ on it"
             raise BrokerUnreachableError(msg) from error
         return end if to_end else first
-
-    def _whose(self, message: Message, told: str | None, partition: int) -> tuple[str, int | None]:
-        """Stream of a line, and its broker's id if known."""
-        if self._broker_id is not None:
-            return str(self._broker_id), self._broker_id
-        name = told or _from_headers(message) or (message.key() or b"").decode(errors="replace")
-        if not name:
-            return f"partition {partition}", None
-        return name, int(name) if name.isascii() and name.isdigit() and len(name) < 10 else None
-
-
-def _from_headers(message: Message) -> str | None:
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    for name, value in pairs:
-        if name in _NAMES and value:
-            return value if isinstance(value, str) else value.decode(errors="replace")
-    return None

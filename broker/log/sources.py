@@ -12,11 +12,11 @@ from wire.heartbeat import FilePosition, Position
 
 @dataclass(frozen=True)
 class LineBatch:
-    """Lines of one broker, in order.
+    """Lines in order.
 
     Attributes:
-        stream: the source's name of the broker.
-        broker_id: id of that broker, if the source knows it.
+        stream: where they were read, such as a partition.
+        broker_id: of the only broker that may have written them; None if the lines tell.
         lines: without delimiters.
         repeated: a crashed run may already have sent their events.
         after_loss: lines before them were lost.
@@ -42,8 +42,8 @@ class Source(Protocol):
         """Return new lines, if any; may block for some 100 ms."""
 
     @property
-    def streams(self) -> list[tuple[str, int]]:
-        """Name and broker of the streams known before their lines arrive."""
+    def brokers(self) -> list[int]:
+        """Ids of the brokers known before their lines arrive."""
 
     @property
     def position(self) -> Position | None:
@@ -62,10 +62,10 @@ class Source(Protocol):
 
 
 class FileSource:
-    """The log file of one broker.
+    """The file that the class in one broker writes.
 
     Args:
-        path: written by the appender of our log settings; need not exist yet.
+        path: need not exist yet.
         broker_id: id of that broker.
         from_end: without a saved position, start at the end of the file.
     """
@@ -91,7 +91,7 @@ class FileSource:
             TapError: the position is that of a topic, or the file can't be read.
         """
         if position is not None and not isinstance(position, FilePosition):
-            msg = f"the position file belongs to topic {position.topic!r}, not to a log file: use another position file"
+            msg = f"the position file belongs to topic {position.topic!r}, not to a file: use another position file"
             raise TapError(msg)
         self._sent_up_to = sent_up_to if isinstance(sent_up_to, FilePosition) else None
         self._file.open_at(position, from_end=self._from_end)
@@ -105,16 +105,15 @@ class FileSource:
                 self._sent_up_to = None
             return []
         self._lines += len(lines)
-        stream = str(self._broker_id)
         repeated = self._repeated(lines, begin)
         lost, self._losses_told = self._file.lost_files > self._losses_told, self._file.lost_files
         batches = [(lines[:repeated], True), (lines[repeated:], False)]
-        return [LineBatch(stream, self._broker_id, part, again, lost) for part, again in batches if part]
+        return [LineBatch("file", self._broker_id, part, again, lost) for part, again in batches if part]
 
     @property
-    def streams(self) -> list[tuple[str, int]]:
+    def brokers(self) -> list[int]:
         """The one broker."""
-        return [(str(self._broker_id), self._broker_id)]
+        return [self._broker_id]
 
     @property
     def position(self) -> FilePosition | None:
@@ -145,10 +144,10 @@ class FileSource:
         if now is None or begin is None or not now.inode == begin.inode == limit.inode:
             # In a file before that of the limit, or the limit's file was compressed, and so ends the repeats.
             return len(lines)
-        at, end_bytes = begin.offset, self._file.end_bytes
+        at = begin.offset
         for index, line in enumerate(lines):
             if at >= limit.offset:
                 self._sent_up_to = None
                 return index
-            at += len(line) + end_bytes
+            at += len(line) + 1
         return len(lines)

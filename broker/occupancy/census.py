@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, TopicMissingError
-from broker.occupancy.census_owners import read_bindings
+from broker.occupancy.census_owners import read_owners
 from broker.occupancy.sweep import (
     BrokerExpiration,
     OccupancyAdmin,
@@ -32,7 +32,7 @@ class TakenCensus:
         unanswered: Replicas that are missing.
         down: Brokers that should hold replicas and returned nothing, and why.
         requests: Number of requests sent.
-        is_tapped: Whether the topic `producer-principals` exists.
+        is_tapped: Whether the topic `produce-events` exists.
     """
 
     census: Census
@@ -77,8 +77,8 @@ def take_census(
         brokers = [each.broker_id for each in expirations]
         advance = count_up(report, replicas_to_ask(placements, brokers))
         swept = sweep(admin, placements, brokers, requests_per_second=requests_per_second, progress=advance)
-    bound = _bindings(kafka, swept)
-    owners = owners_of(swept.replicas, bound or {})
+    told = _owners(kafka, swept, now_ms)
+    owners = owners_of(swept.replicas, told or {})
     census = Census(
         now_ms,
         tuple(swept.replicas),
@@ -89,7 +89,7 @@ def take_census(
     )
     holders = {broker_id for each in placements for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}
-    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, bound is not None, down)
+    return TakenCensus(census, tuple(expirations), tuple(swept.unanswered), swept.requests, told is not None, down)
 
 
 def count_up(report: Callable[[float, float], None], total: int) -> Callable[[int], None]:
@@ -116,10 +116,11 @@ def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, 
     return told, silent
 
 
-def _bindings(kafka: KafkaConfig, swept: Sweep) -> dict[int, tuple[str, int]] | None:
+def _owners(kafka: KafkaConfig, swept: Sweep, now_ms: int) -> dict[int, tuple[str, int]] | None:
     if not swept.replicas:
         return {}
+    found = np.concatenate([replica.producer_ids for replica in swept.replicas])
     try:
-        return read_bindings(kafka.client(), np.concatenate([replica.producer_ids for replica in swept.replicas]))
+        return read_owners(kafka.client(), found, now_ms)
     except TopicMissingError:
         return None

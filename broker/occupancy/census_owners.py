@@ -1,44 +1,81 @@
-"""Reads the owners of a census's producer ids from the bindings that taps announced."""
+"""Reads the owners of a census's producer ids from what taps have written."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
 
 from broker.cluster.topic_reader import TopicReader
-from lifecycle.occupancy import Int64s
-from wire.records import Binding
-from wire.topics import PRODUCER_PRINCIPALS
+from broker.errors import TopicMissingError
+from lifecycle.occupancy import NOT_KNOWN_MS, Int64s
+from wire.event_record import events_of
+from wire.records import ProduceEvent, ProducerInit
+from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
 
-_decode = msgspec.json.Decoder(Binding).decode
+TAIL_MS = 120_000
+"""Of `produce-events`: taps write each active producer id once per tick, 10 s by default."""
+
+_decode_init = msgspec.json.Decoder(ProducerInit).decode
 
 
-def read_bindings(config: Mapping[str, str], producer_ids: Int64s) -> dict[int, tuple[str, int]]:
-    """Return principal and hand-out time (ms since the epoch) by producer id, as far as taps announced them.
+def read_owners(config: Mapping[str, str], producer_ids: Int64s, now_ms: int) -> dict[int, tuple[str, int]]:
+    """Return principal and hand-out time (ms since the epoch) by producer id, as far as taps told them.
+
+    Who was handed an id last owns it, unless an append of another principal was seen within `TAIL_MS`.
 
     Args:
-        config: confluent-kafka settings of a user with READ on the topic.
+        config: confluent-kafka settings of a user with READ on the topics.
         producer_ids: To look up.
+        now_ms: our clock, in milliseconds since the epoch.
 
     Raises:
-        BrokerUnreachableError: the topic can't be read.
+        BrokerUnreachableError: a topic can't be read.
         TopicMissingError: no tap ever ran.
     """
     wanted = set(np.unique(producer_ids).tolist())
-    newest: dict[int, Binding] = {}
-    first_ms: dict[int, int] = {}
-    with TopicReader(config, PRODUCER_PRINCIPALS) as topic:
-        for message in topic.read_to_end():
-            key, value = message.key(), message.value()
-            if value is None or key is None or not key.isdigit() or int(key) not in wanted:
-                continue
-            try:
-                binding = _decode(value)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                continue
-            producer_id, known = binding.producer_id, newest.get(binding.producer_id)
+    asked, appended, first_ms = _Newest(), _Newest(), dict[int, int]()
+    for init in _inits(config):
+        producer_id, at_ms = init.result_producer_id, init.timestamp_ms
+        if producer_id in wanted:
+            asked.see(producer_id, init.principal, at_ms)
             # A new epoch is not a new hand-out.
-            first_ms[producer_id] = min(binding.timestamp_ms, first_ms.get(producer_id, binding.timestamp_ms))
-            if known is None or binding.is_newer_than(known):
-                newest[producer_id] = binding
-    return {producer_id: (each.principal, first_ms[producer_id]) for producer_id, each in newest.items()}
+            first_ms[producer_id] = min(at_ms, first_ms.get(producer_id, at_ms))
+    for event in _newest_events(config, now_ms):
+        if event.producer_id in wanted:
+            appended.see(event.producer_id, event.principal, event.timestamp_ms)
+    owners = asked.principals | appended.principals
+    return {each: (principal, first_ms.get(each, NOT_KNOWN_MS)) for each, principal in owners.items()}
+
+
+class _Newest:
+    """The principal of the newest record of each producer id."""
+
+    def __init__(self) -> None:
+        self.principals: dict[int, str] = {}
+        self._at_ms: dict[int, int] = {}
+
+    def see(self, producer_id: int, principal: str, at_ms: int) -> None:
+        if at_ms >= self._at_ms.get(producer_id, at_ms):
+            self.principals[producer_id], self._at_ms[producer_id] = principal, at_ms
+
+
+def _inits(config: Mapping[str, str]) -> Iterator[ProducerInit]:
+    try:
+        with TopicReader(config, PRODUCER_INITS) as topic:
+            for message in topic.read_to_end():
+                try:
+                    yield _decode_init(message.value() or b"")
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    continue
+    except TopicMissingError:
+        # Only the events tell.
+        return
+
+
+def _newest_events(config: Mapping[str, str], now_ms: int) -> Iterator[ProduceEvent]:
+    with TopicReader(config, PRODUCE_EVENTS, start=now_ms - TAIL_MS) as topic:
+        for message in topic.read_to_end():
+            try:
+                yield from events_of(message.value() or b"")
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from broker.attribution.known_ids import KnownIds, Watched
+from broker.tap.known_ids import KnownIds, Watched
 
 
 class _Kept(msgspec.Struct, array_like=True):

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.attribution.attribution import Attribution
-from broker.attribution.known_ids import Answers, KnownIds, Watched
 from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
 from broker.tap.answer_file import load_answers, save_answers
-from broker.tap.log_levels_watch import LevelsQuestion
+from broker.tap.broker_watch import BrokerWatch
+from broker.tap.known_ids import Answers, KnownIds, Watched
 from quota.words import plural
 
 _RETRY_S = 30.0
@@ -32,22 +31,15 @@ AskBrokers = Callable[[Mapping[str, Watched], threading.Event], KnownIds]
 
 @dataclass(frozen=True)
 class Questions:
-    """What a tap may ask the brokers.
+    """What a tap may ask the brokers, and how it tells the operator.
 
     Attributes:
-        logging_is_on: asks a silent broker whether its log is on; without it a long silence is a gap in the watch.
         held_ids: asks for the ids that were there before; without it the tap learns by waiting.
-        say: called with a line for the operator about what came of it.
-        is_calm: tells whether the log is off on purpose, see `broker.tap.armed_log`; may raise `TapError`.
-        are_others_calm: other brokers' logs may be off on purpose, so that an id which was there before may come from
-            there at any time: an answer holds until the log is off again.
+        say: called with a line for the operator.
     """
 
-    logging_is_on: LevelsQuestion | None = None
     held_ids: AskBrokers | None = None
     say: Callable[[str], None] = lambda _: None
-    is_calm: Callable[[], bool] = lambda: False
-    are_others_calm: bool = False
 
 
 NO_QUESTIONS = Questions()
@@ -84,7 +76,6 @@ class Asking:
         file: keeps the answers for the next run; None for nowhere.
         say: called with a line for the operator.
         wall_clock: seconds since the epoch.
-        holds: an answer holds for as long as its watch lasts, see `Questions.are_others_calm`.
     """
 
     def __init__(
@@ -94,11 +85,9 @@ class Asking:
         file: Path | None = None,
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
-        *,
-        holds: bool = False,
     ) -> None:
         self._ask, self._learn_ms, self._file, self._say = ask, learn_ms, file, say
-        self._wall_clock, self._holds = wall_clock, holds
+        self._wall_clock = wall_clock
         # By stream. A later answer never replaces one: it holds what was charged or refused since.
         self._known: dict[str, KnownIds] = {}
         # Newest first.
@@ -117,7 +106,7 @@ class Asking:
         """Return an instance; None if the tap may not ask, or does not learn."""
         if not questions.held_ids or not learn_ms:
             return None
-        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock, holds=questions.are_others_calm)
+        return cls(questions.held_ids, learn_ms, file, questions.say, wall_clock)
 
     def load(self) -> None:
         """Load the answers of the last run; a file that can't be read is asked for again."""
@@ -125,12 +114,12 @@ class Asking:
             self._known, self._requested = load_answers(self._file)
 
     def step(
-        self, brokers: Mapping[str, Attribution], now_s: float, stop: threading.Event, requested_ms: int = 0
+        self, brokers: Mapping[str, BrokerWatch], now_s: float, stop: threading.Event, requested_ms: int = 0
     ) -> None:
-        """Ask for watches that have begun, and give what was answered to their brokers' attributions.
+        """Ask for watches that have begun, and give them what was answered.
 
         Args:
-            brokers: by stream of lines.
+            brokers: the watches, by name.
             now_s: monotonic clock, in seconds.
             stop: ends a question.
             requested_ms: when the last stream began to learn that still does, not ahead of the clock; 0 if none does.
@@ -141,13 +130,13 @@ class Asking:
             self._thread = None
             self._take(brokers, now_s)
         for stream, each in brokers.items():
-            each.answers = Answers(stream, self._known.get(stream), self._requested, self._holds)
+            each.answers = Answers(stream, self._known.get(stream), self._requested)
         if self._thread is None and now_s >= self._retry_at:
             self._is_requested = requested_ms > self._asked_at_ms() and now_s >= self._request_at
             if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
                 self._start(brokers, requested_ms, stop)
 
-    def _forget(self, brokers: Mapping[str, Attribution], requested_ms: int) -> None:
+    def _forget(self, brokers: Mapping[str, BrokerWatch], requested_ms: int) -> None:
         for stream, each in brokers.items():
             if stream in self._known and not self._covers(self._known[stream], stream, each):
                 # Over, or begun anew: 80 MB for ten million ids.
@@ -155,7 +144,7 @@ class Asking:
         if not requested_ms:
             self._requested = ()
 
-    def _start(self, brokers: Mapping[str, Attribution], requested_ms: int, stop: threading.Event) -> None:
+    def _start(self, brokers: Mapping[str, BrokerWatch], requested_ms: int, stop: threading.Event) -> None:
         watched = {
             stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, requested_ms))
             for stream, each in brokers.items()
@@ -167,13 +156,12 @@ class Asking:
         newest = self._requested[0].watched.values() if self._requested else ()
         return max((each.asked_at_ms for each in newest), default=0)
 
-    def _is_unasked(self, stream: str, broker: Attribution) -> bool:
+    def _is_unasked(self, stream: str, broker: BrokerWatch) -> bool:
         return stream not in self._known and broker.learning.lasts(self._learn_ms)
 
-    def _covers(self, known: KnownIds, stream: str, broker: Attribution) -> bool:
+    def _covers(self, known: KnownIds, stream: str, broker: BrokerWatch) -> bool:
         watched, watch = known.watched.get(stream), broker.learning
-        lasts = watch.has_begun if self._holds else watch.lasts(self._learn_ms)
-        return lasts and watched is not None and watched.since_ms == watch.since_ms
+        return watch.lasts(self._learn_ms) and watched is not None and watched.since_ms == watch.since_ms
 
     def close(self) -> None:
         """Wait for the thread, which ends once the tap is told to stop."""
@@ -190,7 +178,7 @@ class Asking:
         except BrokerError as error:
             self._answer = str(error)
 
-    def _take(self, brokers: Mapping[str, Attribution], now_s: float) -> None:
+    def _take(self, brokers: Mapping[str, BrokerWatch], now_s: float) -> None:
         answer, self._answer = self._answer, None
         if isinstance(answer, KnownIds):
             found = {stream: answer for stream, each in brokers.items() if self._covers(answer, stream, each)}

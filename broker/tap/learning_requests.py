@@ -1,7 +1,7 @@
-"""The compacted topic `pid-quota-requests`: streams announce their ticks, and request of all taps to ask the brokers.
+"""The compacted topic `pid-quota-requests`: streams request of all taps to ask the brokers.
 
-Without the topic, or the right to use it, streams learn by waiting, and taps leave out repeats of a second only.
-Whoever can write it can make taps ask once a minute, and leave out repeats within a minute or none, no more.
+Without the topic, or the right to use it, streams learn by waiting. Whoever can write it can make taps ask once a
+minute, no more.
 """
 
 import logging
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
-from broker.attribution.ticks import MILLISECONDS, SECONDS, Ticks
 from broker.closing import Closing
 from broker.cluster.topic_reader import TopicReader
 from broker.cluster.topics import ensure_topic
@@ -21,11 +20,9 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
-_MOST_STREAMS = 1000
-_MOST_QUANTUM_MS = 2**53
+_MOST_AHEAD = 1000
 
 _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
-_UNANNOUNCED = "can't announce this stream's ticks (%s): taps leave out repeats of a second only. Grant WRITE on %s"
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(LearningRequest).decode
@@ -36,7 +33,6 @@ class LearningRequests(Closing):
 
     Args:
         config: confluent-kafka settings of a user with READ, and CREATE if the topic is missing.
-        events_topic: of the tap's events.
         say: called with a line for the operator if it can't be read.
         wall_clock: seconds since the epoch.
     """
@@ -44,15 +40,10 @@ class LearningRequests(Closing):
     def __init__(
         self,
         config: Mapping[str, str],
-        events_topic: str,
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._config, self._say, self._wall_clock = dict(config), say, wall_clock
-        self._events_topic = events_topic
-        self.ticks = SECONDS
-        """Within which a repeat changes nothing, whichever stream reads it."""
-        self._announced: dict[bytes, tuple[int, int]] = {}
         self._topic: TopicReader | None = None
         self._requests = _Requests()
         self._open_at = 0.0
@@ -74,10 +65,7 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            text = (
-                "streams that forgot producer ids learn by waiting, and of repeats only those within a second are left "
-                f"out, since nothing that streams write is seen: {error}"
-            )
+            text = f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
             if text != self._told:
                 self._say(text)
                 self._told = text
@@ -91,27 +79,13 @@ class LearningRequests(Closing):
 
     def _take(self, messages: Iterable[Message]) -> None:
         for message in messages:
-            key, value = message.key() or b"", message.value()
-            self._announced.pop(key, None)
+            value = message.value()
             if not value:
                 continue
             try:
-                request = _decode(value)
-                self._requests.add(request, self._wall_clock() * 1000)
-                if request.events_topic == self._events_topic and len(self._announced) < _MOST_STREAMS:
-                    self._announced[key] = _ticks_of(request)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+                self._requests.add(_decode(value), self._wall_clock() * 1000)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 _log.warning("ignored a bad record of topic %s: %r", LEARNING_REQUESTS, value[:200])
-        # Beyond that many some are not kept, so only what changes nothing in any stream is left out.
-        all_kept = len(self._announced) < _MOST_STREAMS
-        self.ticks = Ticks.of(self._announced.values()) if all_kept else MILLISECONDS
-
-
-def _ticks_of(request: LearningRequest) -> tuple[int, int]:
-    if not 1 <= request.ticks <= request.quantum_ms <= _MOST_QUANTUM_MS:
-        msg = f"{request.ticks} ticks in {request.quantum_ms} ms"
-        raise ValueError(msg)
-    return request.quantum_ms, request.ticks
 
 
 class _Requests:
@@ -136,9 +110,9 @@ class _Requests:
             self._take(due_ms, request.learns_until_ms)
             return
         self._ahead.append((due_ms, request.learns_until_ms))
-        if len(self._ahead) > _MOST_STREAMS:
+        if len(self._ahead) > _MOST_AHEAD:
             # The nearest: when they are due, their answer does for what was due with them.
-            self._ahead = sorted(self._ahead)[:_MOST_STREAMS]
+            self._ahead = sorted(self._ahead)[:_MOST_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
         """Return when the newest that is due began, 0 if all are over."""
@@ -157,21 +131,21 @@ class _Requests:
 
 
 def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes what a stream says under a key; what can't be written is logged.
+    """Return a function that writes a stream's request under its id; what can't be written is logged.
 
     Args:
         config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
     """
 
-    def write(key: str, request: LearningRequest) -> None:
-        reason = _write(config, key, request)
+    def write(stream: str, request: LearningRequest) -> None:
+        reason = _write(config, stream, request)
         if reason:
-            _log.warning(_UNANNOUNCED if request.events_topic else _UNREQUESTED, reason, LEARNING_REQUESTS)
+            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
 
     return write
 
 
-def _write(config: Mapping[str, str], key: str, request: LearningRequest) -> str:
+def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
     """Write a record; return why it failed, or nothing."""
     errors: list[str] = []
 
@@ -187,6 +161,6 @@ def _write(config: Mapping[str, str], key: str, request: LearningRequest) -> str
     # Not idempotent: a stream has no producer id.
     settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
     producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
-    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), key.encode(), on_delivery=note)
+    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)
     left = producer.flush(2 * _TIMEOUT_S)
     return errors[0] if errors else "no answer" if left else ""

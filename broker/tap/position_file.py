@@ -5,31 +5,23 @@ from pathlib import Path
 
 import msgspec
 
-from broker.attribution.learning import LearningTime
 from broker.errors import TapError
-from broker.log.reorder_buffer import ReorderState
+from broker.tap.broker_watch import SavedWatch
 from wire.heartbeat import Position
-from wire.records import ProduceEvent
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """Content of a position file.
+    """Content of a position file. One of an earlier version keeps its position only, so its watches begin anew.
 
     Attributes:
-        position: everything before it was acknowledged by Kafka, or is in `waiting`.
+        position: everything before it was acknowledged by Kafka.
         sent_up_to: nothing after it was sent; a crashed run may have sent what is between.
-        kept_lines: by stream, lines before the position needed to attribute those after it.
-        waiting: batches before the position that wait for a binding.
-        learning: by stream, the watch over its broker.
-        order: by stream, state of the reorder buffer.
+        watches: by broker id.
     """
 
     position: Position
     sent_up_to: Position | None = None
-    kept_lines: dict[str, list[bytes]] = {}
-    waiting: list[ProduceEvent] = []
-    learning: dict[str, LearningTime] = {}
-    order: dict[str, ReorderState] = {}
+    watches: dict[int, SavedWatch] = {}
 
 
 _encode = msgspec.json.Encoder().encode

@@ -11,18 +11,18 @@ from prometheus_client.registry import Collector
 from wire.heartbeat import TapHeartbeat
 
 _COUNTERS = {
-    "lines": "Lines of a broker's log that the tap has read, of any kind.",
-    "events": "Batches that the tap made events of, sent or waiting for an owner.",
-    "unplaced": "Events that the tap sent with the principal unknown.",
-    "bad_lines": "Lines of a broker's log that were cut, damaged or of an unknown form.",
+    "lines": "Lines of brokers' classes that the tap has read, of any kind.",
+    "events": "Batches that the tap made events of.",
+    "bad_lines": "Lines that the tap could not read: cut, damaged or of another writer.",
     "lost_files": "Times that lines were deleted before the tap read them: rotated files, records of a topic.",
-    "lost_lines": "Numbered lines of a broker's log that never arrived.",
+    "lost_lines": "Numbered lines of a broker that never arrived.",
+    "dropped_lines": "Lines that the class in a broker could not write, since its start.",
 }
 
 
 SILENT_S = 60
 MOST_BYTES, MOST_RECORDS = 10_000_000, 10_000
-"""How far behind a tap is still level with its log: a tenth of what the alert `PidQuotaTapBehind` allows."""
+"""How far behind a tap is still level with its lines: a tenth of what the alert `PidQuotaTapBehind` allows."""
 
 
 class TapMetrics(Collector):
@@ -46,7 +46,7 @@ class TapMetrics(Collector):
             self._cluster = set(heartbeat.cluster_brokers) or self._cluster
 
     def unready(self) -> str:
-        """Return why the tap is not level with a broker's log; empty if it is with all."""
+        """Return why the tap is not level with a broker's lines; empty if it is with all."""
         with self._lock:
             heartbeats = list(self._newest.values())
         if not heartbeats:
@@ -58,11 +58,13 @@ class TapMetrics(Collector):
         if silent_s > SILENT_S:
             return f"no heartbeat for {silent_s:.0f} s"
         if heartbeat.lacks_file:
-            return "its log file is not there"
+            return "its file of lines is not there"
+        if heartbeat.problem:
+            return heartbeat.problem
         if (heartbeat.behind_bytes or 0) > MOST_BYTES:
-            return f"{heartbeat.behind_bytes} bytes of its log not read yet"
+            return f"{heartbeat.behind_bytes} bytes of its lines not read yet"
         if (heartbeat.lag_records or 0) > MOST_RECORDS:
-            return f"{heartbeat.lag_records} records of its log not read yet"
+            return f"{heartbeat.lag_records} records of its lines not read yet"
         return ""
 
     def collect(self) -> Iterator[Metric]:
@@ -74,15 +76,15 @@ class TapMetrics(Collector):
             for each in heartbeats:
                 counter.add_metric([str(each.broker_id)], each.counters.get(name, 0))
             yield counter
-        text = "Bytes of a broker's log file that the tap has not read yet."
+        text = "Bytes of a broker's file of lines that the tap has not read yet."
         yield _gauge("tap_behind_bytes", text, _values(heartbeats, "behind_bytes"))
-        text = "Records of the topic of log lines that the tap has not read yet."
+        text = "Records of the topic of lines that the tap has not read yet."
         yield _gauge("tap_behind_records", text, _values(heartbeats, "lag_records"))
-        yield _gauge(
-            "tap_unplaced_share",
-            "Share of the batches between the tap's last two heartbeats sent as unknown: 0 to 1.",
-            _values(heartbeats, "unplaced_share"),
-        )
+        lines = [(each.broker_id, each.newest_line_ms / 1000) for each in heartbeats if each.newest_line_ms is not None]
+        text = "Unix time of the newest line of the class in a broker, which writes one every 10 s."
+        yield _gauge("tap_newest_line_timestamp_seconds", text, lines)
+        text = "1 if the class in a broker can't see its batches, 0 if it can."
+        yield _gauge("tap_class_problem", text, [(each.broker_id, int(bool(each.problem))) for each in heartbeats])
         heard = [(each.broker_id, each.timestamp_ms / 1000) for each in heartbeats]
         yield _gauge("tap_heartbeat_timestamp_seconds", "Unix time of the tap's last heartbeat for a broker.", heard)
         watched = [(each.broker_id, 1) for each in heartbeats]

@@ -9,8 +9,8 @@ from broker.errors import TapDeliveryError
 from broker.tap.gathered_events import GatheredEvents
 from quota.words import plural
 from wire.event_record import EVENTS_VERSION, EventRecord
-from wire.records import Binding, ProduceEvent, ProduceFailure, ProducerIdBlock, ProducerInit, Record
-from wire.topics import PRODUCE_FAILURES, PRODUCER_ID_BLOCKS, PRODUCER_INITS, PRODUCER_PRINCIPALS, TAP_STATUS
+from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
+from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 _QUEUE_FULL_WAIT_S = 0.1
 _BROKERS_TIMEOUT_S = 1.0
@@ -48,10 +48,8 @@ class TapOutput:
         self._topics: dict[type[msgspec.Struct], str] = {
             ProduceEvent: events_topic,
             EventRecord: events_topic,
-            Binding: PRODUCER_PRINCIPALS,
             ProducerInit: PRODUCER_INITS,
             ProducerIdBlock: PRODUCER_ID_BLOCKS,
-            ProduceFailure: PRODUCE_FAILURES,
         }
         self._events = GatheredEvents(events_version)
         self._encode = msgspec.json.Encoder().encode
@@ -60,7 +58,7 @@ class TapOutput:
         self._unsettled = False
 
     def send(self, record: Record, stopped: Callable[[], bool]) -> None:
-        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower than the log.
+        """Produce a record, but gather a produce event until `send_events`; blocks while Kafka is slower.
 
         Raises:
             TapDeliveryError: a record was refused, or `stopped` became true while waiting.

@@ -13,6 +13,8 @@ from broker.errors import BrokerUnreachableError
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 
+SILENT_S = 60.0
+"""A class that has written no line for this long, of which it writes one every 10 s, is not loaded."""
 _TIMEOUT_S = 15.0
 
 
@@ -20,8 +22,9 @@ class WatchState(str, Enum):
     """How a broker is watched."""
 
     WATCHED = "watched"
-    CALM = "calm, not logging"
-    NO_FILE = "no log file"
+    NO_FILE = "no file"
+    SILENT = "class silent"
+    BLIND = "class blind"
     STOPPED = "stopped"
     STALE = "stale"
     NEVER = "never seen"
@@ -47,8 +50,8 @@ class BrokerWatch:
 
     @property
     def is_blind_spot(self) -> bool:
-        """Whether it is up but not watched: its producers are not seen."""
-        return self.alive and self.watch not in (WatchState.WATCHED, WatchState.CALM)
+        """Whether it is up but its producers are not seen."""
+        return self.alive and self.watch is not WatchState.WATCHED
 
 
 def judge(
@@ -111,6 +114,10 @@ def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: i
 
 
 def _state(of_tap: TapHeartbeat) -> WatchState:
-    if of_tap.calm:
-        return WatchState.CALM
-    return WatchState.NO_FILE if of_tap.lacks_file else WatchState.WATCHED
+    if of_tap.lacks_file:
+        return WatchState.NO_FILE
+    if of_tap.problem:
+        return WatchState.BLIND
+    if of_tap.newest_line_ms is None or (of_tap.silent_s or 0.0) > SILENT_S:
+        return WatchState.SILENT
+    return WatchState.WATCHED

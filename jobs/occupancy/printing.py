@@ -93,7 +93,7 @@ def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
         held = _count(sum(row.held_pids for row in rest))
         yield f"and {plural(len(rest), 'more row')} with {held} held_pids: see --top, --json"
     if not report.taken.is_tapped:
-        yield "no topic producer-principals: nobody can say whose they are. Start `pid-quota tap`, which makes it"
+        yield "no topic produce-events: nobody can say whose they are. Start `pid-quota tap`, which makes it"
     missing = report.taken.unanswered
     for each in missing[:_MORE_UNANSWERED]:
         yield f"NOT TOLD: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"

@@ -1,10 +1,9 @@
-"""`pid-quota tap`: turns a broker's log into produce events until it is stopped."""
+"""`pid-quota tap`: turns the lines of a broker's class into produce events until it is stopped."""
 
 import json
 import signal
 import threading
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -15,15 +14,12 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
-from broker.tap.armed_log import ArmedLog
 from broker.tap.asking import Questions, ask_brokers
-from broker.tap.log_levels_watch import ask_levels
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
 from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption
-from jobs.tap.broker_logging import disable_logging, enable_logging
 from jobs.tap.poll import EventsVersion, poll_producers
 from jobs.tap.status import status
 from jobs.terminal import output
@@ -32,21 +28,19 @@ from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
 app.command("status")(status)
-app.command("enable-logging")(enable_logging)
-app.command("disable-logging")(disable_logging)
 app.command("poll")(poll_producers)
 
 
 @app.callback(invoke_without_command=True)
 def tap(
     context: typer.Context,
-    log_file: Annotated[Path | None, typer.Option(help="File of the broker's appender; it may appear later.")] = None,
+    log_file: Annotated[Path | None, typer.Option(help="File of the class in the broker; it may appear later.")] = None,
     from_topic: Annotated[
         str | None, typer.Option(help="Read the lines from this topic of a log shipper instead.")
     ] = None,
     broker_id: Annotated[
         int | None,
-        typer.Option(min=0, help="Node id of the log's broker; records of a topic carry it themselves."),
+        typer.Option(min=0, help="Node id of the broker that writes the file; the lines of a topic tell theirs."),
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
@@ -56,11 +50,7 @@ def tap(
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
     ] = None,
     from_end: Annotated[
-        bool, typer.Option("--from-end", help="Without a saved position, start at the end of the log.")
-    ] = False,
-    every_batch: Annotated[
-        bool,
-        typer.Option("--every-batch", help="Also send a producer id's repeats within a tick, which change nothing."),
+        bool, typer.Option("--from-end", help="Without a saved position, start at the end of the file.")
     ] = False,
     learn_seconds: Annotated[
         float,
@@ -70,21 +60,11 @@ def tap(
         bool,
         typer.Option("--no-asking", help="Do not ask the brokers which ids were there before: learn by waiting."),
     ] = False,
-    armed_by_growth: Annotated[
-        bool,
-        typer.Option(
-            "--armed-by-growth",
-            help="Keep the broker's log off while few new producer ids come, and switch it on while many do.",
-        ),
-    ] = False,
-    arm_at: Annotated[
-        float, typer.Option(min=0, help="New producer ids per second on the broker, above which many come.")
-    ] = 1.0,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = LOOPBACK,
     as_json: JsonOption = False,
 ) -> None:
-    """Turn one broker's log into produce events, until Ctrl-C or SIGTERM; creates missing topics."""
+    """Turn the lines of a broker's class into produce events, until Ctrl-C or SIGTERM; creates missing topics."""
     if context.invoked_subcommand is not None:
         return
     if bootstrap_servers is None:
@@ -96,7 +76,6 @@ def tap(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    armed_log = _armed_log(kafka, position_file, broker_id if log_file else None, arm_at) if armed_by_growth else None
     ensure_topics(settings)
     metrics = TapMetrics()
     running = SourceTap(
@@ -105,23 +84,15 @@ def tap(
         topic=topic,
         events_version=events_version,
         position_file=position_file,
-        every_batch=every_batch,
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
-        questions=Questions(
-            ask_levels(kafka.kafka_python()),
-            None if no_asking else ask_brokers(kafka.kafka_python()),
-            _say,
-            lambda: armed_log is not None and armed_log.is_calm,
-            armed_by_growth,
-        ),
+        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _say),
     )
     if log_file is not None and not log_file.exists():
-        _say(f"{log_file} is not there: nothing is seen until broker {broker_id} writes it (docs/broker-logging)")
+        _say(f"{log_file} is not there: nothing is seen until the class in broker {broker_id} writes it")
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
-    switching = armed_log.running(stop) if armed_log else nullcontext()
-    with serving(metrics, metrics_port, metrics_host, metrics.unready), switching:
+    with serving(metrics, metrics_port, metrics_host, metrics.unready):
         running.run(stop)
     counters = asdict(running.counters)
     if as_json:
@@ -132,14 +103,6 @@ def tap(
 
 def _say(text: str) -> None:
     typer.echo(f"pid-quota: {text}", err=True)
-
-
-def _armed_log(kafka: KafkaConfig, position_file: Path | None, broker_id: int | None, arm_at: float) -> ArmedLog:
-    if broker_id is None or position_file is None:
-        msg = "--armed-by-growth needs --log-file, and --position-file: beside it a file keeps what it has switched on"
-        raise typer.BadParameter(msg)
-    file = position_file.with_name(position_file.name + ".armed")
-    return ArmedLog(kafka.kafka_python(), broker_id, file, arm_at, say=_say)
 
 
 def _source(

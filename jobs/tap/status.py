@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -12,13 +13,15 @@ from broker.errors import TopicMissingError
 from broker.tap.tap_status import BrokerWatch, WatchState, judge, read_heartbeats, running_brokers
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
-from jobs.terminal import output
+from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
+from quota.words import plural
+from wire.heartbeat import TapHeartbeat
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""
 
-_COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "unplaced", "borrowed")
+_COLUMNS = ("broker", "watch", "age", "host", "source", "unread", "events", "class", "kafka")
 
 
 def status(
@@ -45,10 +48,8 @@ def status(
         output().print(TextTable(_COLUMNS, map(_cells, watches)))
         output().print(_summary(blind), markup=False)
         for watch in watches:
-            if watch.watch is WatchState.NO_FILE:
-                output().print(f"broker {watch.broker_id}: the log file of its tap is not there: check --log-file")
-        if any(watch.watch is WatchState.CALM for watch in watches):
-            output().print("calm: few new producer ids come, so its log is off; its tap switches it on when they do")
+            for line in _remarks(watch):
+                output().print(printable(f"broker {watch.broker_id}: {line}"), markup=False)
     if blind:
         raise typer.Exit(1)
 
@@ -64,10 +65,37 @@ def _cells(watch: BrokerWatch) -> list[object]:
     cells: list[object] = [watch.broker_id, watch.watch.value if watch.alive else f"{watch.watch.value}, broker down"]
     if known is not None:
         unread = known.behind_bytes if known.lag_records is None else known.lag_records
-        counters = known.counters
         cells += [f"{watch.age_s:.0f} s", known.host, known.source, unread]
-        cells += [counters.get("events", 0), f"{known.unplaced_share:.1%}", counters.get("borrowed", 0)]
+        cells += [known.counters.get("events", 0), known.class_version, known.kafka_version]
     return cells
+
+
+def _remarks(watch: BrokerWatch) -> Iterator[str]:
+    """Yield what the operator should know of a broker, and what to do."""
+    known = watch.heartbeat
+    if known is None:
+        return
+    if watch.watch is WatchState.NO_FILE:
+        yield "the file that its tap follows is not there: check --log-file, and that the class is loaded"
+    if watch.watch is WatchState.SILENT:
+        yield _silence(known)
+    if known.problem:
+        yield known.problem
+    if known.sees_inits is False:
+        yield "its class sees no answers to INIT_PRODUCER_ID, since it was loaded late: restart the broker"
+    dropped, lost, bad = (known.counters.get(name, 0) for name in ("dropped_lines", "lost_lines", "bad_lines"))
+    if dropped:
+        yield f"its class dropped {plural(dropped, 'line')}, since its queue or disk was full"
+    if lost:
+        yield f"{plural(lost, 'line')} never arrived: check the rotation of its file, or the shipper"
+    if bad:
+        samples = f", such as {known.bad_samples[-1]!r}" if known.bad_samples else ""
+        yield f"{plural(bad, 'line')} of its tap could not be read{samples}"
+
+
+def _silence(known: TapHeartbeat) -> str:
+    since = "no line" if known.silent_s is None else f"no line for {known.silent_s:.0f} s"
+    return f"{since} of its class, which writes one every 10 s: check that the class is loaded (metric.reporters)"
 
 
 def _as_dict(watch: BrokerWatch) -> dict[str, Any]:

@@ -35,15 +35,13 @@ def status_rows(records: DataFrame) -> pa.Table:
         "timestamp_millis(timestamp_ms) AS reported_at",
         "host",
         "tap_id",
-        "source || CASE WHEN calm THEN ', calm: not logging' "
-        "WHEN source = 'file' AND position IS NULL THEN ': not there' ELSE '' END AS source",
+        "source || CASE WHEN source = 'file' AND position IS NULL THEN ': not there' ELSE '' END AS source",
         "counters.lines AS lines",
         "counters.events AS events",
-        "counters.unplaced AS unplaced",
-        "unplaced_share",
         "behind_bytes",
         f"timestamp_millis(CASE WHEN newest_line_ms {_IS_TIME} THEN newest_line_ms END) AS newest_line_at",
         "coalesce(stopped, false) AS stopped",
+        "problem",
         "cluster_brokers",
         "offset",
     )

@@ -1,7 +1,6 @@
 """`pid-quota enforce --lever hold` on a real broker with the class, decisions by hand."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,7 @@ import pytest
 
 from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.quota_entity import QuotaEntity
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.local.server_files import write_log_settings
 from tables.delta import create_missing
 from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
 from tests.broker.hold_kit import (
@@ -30,7 +26,6 @@ from tests.broker_kit import new_topic, transactional_producer, wait_until
 from wire.holds import hold_name
 
 HELD = QuotaEntity("mallory", is_hold=True)
-LOG_LIKE_A_BROKER = Path(__file__).with_name("LogLikeABroker.java")
 
 
 @pytest.fixture(scope="module")
@@ -178,21 +173,3 @@ def test_hoarded_ids_and_new_transactional_ids_pass_a_hold_and_bring_the_client_
         assert all(each.throttles_s for each in hoard)
         assert quotas_of(broker) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}
     wait_until(lambda: quotas_of(broker) == {}, "the quota is taken back")
-
-
-ASYNC = Path(__file__).parents[2] / "docs" / "broker-logging" / "log4j2-pid-quota-async.yaml"
-
-
-@pytest.mark.parametrize(
-    "more", [pytest.param("", marks=pytest.mark.slow), f",{ASYNC}"], ids=["synchronous", "asynchronous"]
-)
-def test_server_log_lacks_what_is_held_back_and_nothing_else(tmp_path: Path, more: str) -> None:
-    settings = write_log_settings(tmp_path) + more
-    options = [f"-Dkafka.logs.dir={tmp_path}", f"-Dlog4j2.configurationFile={settings}"]
-    subprocess.run([find_java(), *options, "-cp", kafka_classpath(), str(LOG_LIKE_A_BROKER)], check=True)
-    log = (tmp_path / "server.log").read_text()
-    assert [words in log for words in ("-- held back", "-- another", "-- not held back", "as ever")] == [
-        False,
-        *3 * [True],
-    ]
-    assert (tmp_path / "pid-quota-broker.log").read_text() == ""

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from broker.cluster.cluster_admin import ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.logging_levels import switch_logging
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.metadata_blocks import read_metadata_blocks
@@ -47,8 +44,6 @@ FRESH = -2
 def own(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A broker of our own: it is stopped and started."""
     with LocalBroker(tmp_path_factory.mktemp("inits"), jars=jars) as started:
-        with ClusterAdmin(KafkaConfig.load(started.admin_servers).kafka_python()) as admin:
-            switch_logging(admin, on=True, controller=True)
         # Makes the topic of transactions, and waits until its coordinator is there.
         transactional_producer(started.client_config("alice"), "first")
         yield started

@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.attribution.known_ids import KnownIds
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import ensure_topic, ensure_topics
 from broker.errors import ClusterRequestError
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import Questions, ask_brokers
+from broker.tap.known_ids import KnownIds
 from broker.tap.learning_requests import LearningRequests, request_writer
 from broker.tap.source_tap import SourceTap
 from tests.broker.cluster_kit import replicated_topic
@@ -28,6 +28,7 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 HOUR_S = 3600.0
 LEARNED, CHARGED = (True, False), (False, True)
+PARTITIONS = 3
 
 
 @pytest.fixture
@@ -55,6 +56,20 @@ def send(producer: Producer, topic: str, partition: int = 0) -> None:
     assert producer.flush(LIMIT_S) == 0
 
 
+def send_until_seen(broker: LocalBroker, events_topic: str, topic: str, *producers: Producer) -> None:
+    """Send until each producer id has an event of a later tick than now: the class writes it once per tick."""
+    now_ms, wanted = time.time() * 1000, len(producers)
+
+    def are_seen() -> bool:
+        for partition, each in enumerate(producers):
+            # Also on partitions where the broker does not know them.
+            send(each, topic, (partition + 1) % PARTITIONS)
+        events = [event for _, event in read_events(broker, events_topic) if event["topic"] == topic]
+        return len({event["producer_id"] for event in events if event["timestamp_ms"] > now_ms}) == wanted
+
+    wait_until(are_seen, f"events of {wanted} producers")
+
+
 def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position_file: Path | None = None) -> SourceTap:
     return file_tap(
         broker.log_file,
@@ -63,40 +78,33 @@ def asking_tap(broker: LocalBroker, events_topic: str, said: list[str], position
         topic=events_topic,
         from_end=True,
         learn_seconds=HOUR_S,
-        every_batch=True,
         position_file=position_file,
         questions=Questions(held_ids=ask_brokers(KafkaConfig(broker.admin_config()).kafka_python()), say=said.append),
     )
 
 
-def marks(broker: LocalBroker, events_topic: str, user: str) -> list[tuple[bool, bool]]:
-    """Of each event of a user: marked as learning, and as new by asking."""
+def marks(broker: LocalBroker, events_topic: str, user: str) -> set[tuple[bool, bool]]:
+    """Of the events of a user: marked as learning, and as new by asking."""
     events = [event for key, event in read_events(broker, events_topic) if key == f"User:{user}"]
-    return [(event.get("learning", False), event.get("asked_at_ms") is not None) for event in events]
+    return {(event.get("learning", False), event.get("asked_at_ms") is not None) for event in events}
 
 
 def test_who_was_there_before_is_learned_and_who_comes_after_is_charged_in_the_first_minute(
     broker: LocalBroker, events_topic: str
 ) -> None:
-    orders, said = new_topic(broker, "orders", partitions=3), list[str]()
+    orders, said = new_topic(broker, "orders", PARTITIONS), list[str]()
     old = [idempotent_producer(broker, "alice") for _ in range(3)]
     for partition, each in enumerate(old):
         send(each, orders, partition)
 
     with running(asking_tap(broker, events_topic, said)) as tap:
         wait_until_idle(tap)
-        # The first line of a watch is one that is written in it.
-        send(old[0], orders)
         wait_until(lambda: bool(said), "the answer")
-        for each in old:
-            # Also on partitions where the broker does not know them.
-            send(each, orders, 2)
-        send(idempotent_producer(broker, "mallory"), orders)
-        wait_until(lambda: tap.counters.events >= 5, "five events")
+        send_until_seen(broker, events_topic, orders, *old, idempotent_producer(broker, "mallory"))
 
     assert said[0].endswith("producer ids were there before; from now on all others count")
-    assert marks(broker, events_topic, "alice") == [LEARNED] * 4
-    assert marks(broker, events_topic, "mallory") == [CHARGED]
+    assert marks(broker, events_topic, "alice") == {LEARNED}
+    assert marks(broker, events_topic, "mallory") == {CHARGED}
 
 
 def test_the_next_run_of_the_tap_knows_the_answer(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
@@ -105,7 +113,6 @@ def test_the_next_run_of_the_tap_knows_the_answer(broker: LocalBroker, events_to
     send(old, orders)
     with running(asking_tap(broker, events_topic, said, tmp_path / "position")) as tap:
         wait_until_idle(tap)
-        send(old, orders)
         wait_until(lambda: bool(said), "the answer")
 
     send(idempotent_producer(broker, "mallory"), orders)
@@ -113,35 +120,32 @@ def test_the_next_run_of_the_tap_knows_the_answer(broker: LocalBroker, events_to
         wait_until(lambda: tap.counters.events >= 1, "the event of who came meanwhile")
 
     assert len(said) == 1
-    assert marks(broker, events_topic, "mallory") == [CHARGED]
+    assert marks(broker, events_topic, "mallory") == {CHARGED}
 
 
 def test_a_stream_that_forgot_has_a_tap_ask_that_has_watched_all_along(
     broker: LocalBroker, events_topic: str, new_requests: Callable[[str, LearningRequest], None]
 ) -> None:
-    orders, said = new_topic(broker, "orders"), list[str]()
+    orders, said = new_topic(broker, "orders", PARTITIONS), list[str]()
     old = idempotent_producer(broker, "alice")
     send(old, orders)
     with running(asking_tap(broker, events_topic, said)) as tap:
         wait_until_idle(tap)
-        send(old, orders)
         wait_until(lambda: bool(said), "the first answer")
         between = idempotent_producer(broker, "admin")
-        send(between, orders)
+        send_until_seen(broker, events_topic, orders, between)
         forgot_ms = round(time.time() * 1000)
         new_requests("stream", LearningRequest(forgot_ms, forgot_ms + 3_600_000))
         wait_until(lambda: len(said) == 2, "the second answer")
-        for known in (old, between, idempotent_producer(broker, "mallory")):
-            send(known, orders)
-        wait_until(lambda: tap.counters.events >= 5, "five events")
+        send_until_seen(broker, events_topic, orders, old, between, idempotent_producer(broker, "mallory"))
 
-    def asked_after(user: str) -> list[bool]:
+    def asked_after(user: str) -> set[bool]:
         events = [event for key, event in read_events(broker, events_topic) if key == f"User:{user}"]
-        return [(event.get("asked_at_ms") or 0) >= forgot_ms for event in events]
+        return {(event.get("asked_at_ms") or 0) >= forgot_ms for event in events}
 
-    assert marks(broker, events_topic, "alice") == [LEARNED] * 2
-    assert marks(broker, events_topic, "admin") == [CHARGED] * 2
-    assert (asked_after("admin"), asked_after("mallory")) == ([False, False], [True])
+    assert marks(broker, events_topic, "alice") == {LEARNED}
+    assert marks(broker, events_topic, "admin") == {CHARGED}
+    assert (asked_after("admin"), asked_after("mallory")) == ({False}, {True})
 
 
 def test_requests_that_no_stream_can_have_made_are_ignored(
@@ -156,7 +160,7 @@ def test_requests_that_no_stream_can_have_made_are_ignored(
     new_requests("far ahead", LearningRequest(now_ms + 600_000, now_ms + 3_600_000))
     new_requests("ours", LearningRequest(now_ms - 5000, now_ms + 3_600_000))
 
-    with LearningRequests(broker.admin_config(), "events") as requests:
+    with LearningRequests(broker.admin_config()) as requests:
         assert requests.newest_ms(0) == now_ms - 5000
         new_requests("other", LearningRequest(now_ms - 4000, now_ms + 3_600_000))
         wait_until(lambda: requests.newest_ms(1) == now_ms - 4000, "a newer request")
@@ -165,13 +169,11 @@ def test_requests_that_no_stream_can_have_made_are_ignored(
 def test_a_tap_that_may_not_read_requests_says_so_once(broker: LocalBroker) -> None:
     said = list[str]()
     settings = {**broker.client_config("alice"), "sasl.password": "wrong"}
-    with LearningRequests(settings, "events", said.append) as requests:
+    with LearningRequests(settings, said.append) as requests:
         assert [requests.newest_ms(now_s) for now_s in (0.0, 1.0, 61.0)] == [0, 0, 0]
 
     (line,) = said
-    assert line.startswith(
-        "streams that forgot producer ids learn by waiting, and of repeats only those within a second "
-    )
+    assert line.startswith("streams that forgot producer ids learn by waiting, since their requests are not seen: ")
 
 
 def asked(broker: LocalBroker, user: str) -> KnownIds:

@@ -1,22 +1,15 @@
 import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 
-from broker.attribution.learning import LearningTime
 from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
 from broker.local.local_broker import LocalBroker
-from broker.log.sources import FileSource
-from broker.tap.asking import Questions
-from broker.tap.learning_requests import request_writer
+from broker.tap.learning import LearningTime
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import (
-    LIMIT_S,
     end_offset,
     file_tap,
     new_topic,
@@ -29,11 +22,7 @@ from tests.broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from wire.learning_request import announcement
-from wire.topics import LEARNING_REQUESTS, PRODUCE_EVENTS
-
-if TYPE_CHECKING:
-    from wire.heartbeat import TapHeartbeat
+from wire.topics import PRODUCE_EVENTS
 
 
 @pytest.fixture
@@ -44,12 +33,10 @@ def events_topic(broker: LocalBroker) -> str:
 
 @pytest.fixture
 def tap(broker: LocalBroker, events_topic: str) -> SourceTap:
-    return file_tap(
-        broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True, every_batch=True
-    )
+    return file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
 
 
-def test_each_batch_is_one_event_of_the_user_who_sent_it(
+def test_each_producer_id_is_an_event_of_the_user_who_used_it(
     broker: LocalBroker, tap: SourceTap, events_topic: str
 ) -> None:
     orders = new_topic(broker, "orders")
@@ -58,28 +45,26 @@ def test_each_batch_is_one_event_of_the_user_who_sent_it(
         produce(broker.client_config("alice"), orders, messages=5, client_id="steady")
         for _ in range(5):
             produce(broker.client_config("mallory"), orders, client_id="one-per-message")
-        wait_until(lambda: tap.counters.events >= 10, "10 events")
+        wait_until(lambda: tap.counters.events >= 6, "6 events")
         wait_until_idle(tap)
 
     events = read_events(broker, events_topic)
 
-    assert len(events) == 10
     alices = [event for key, event in events if key == "User:alice"]
     mallorys = [event for key, event in events if key == "User:mallory"]
     assert len({event["producer_id"] for event in alices}) == 1
+    # One per tick, which may have begun in between.
+    assert 1 <= len(alices) <= 2
     assert len({event["producer_id"] for event in mallorys}) == len(mallorys) == 5
     for key, event in events:
         assert event["principal"] == key
         assert (event["topic"], event["partition"], event["broker_id"]) == (orders, 0, broker.broker_id)
-        assert event["producer_epoch"] == 0
+        assert (event["producer_epoch"], event["address"]) == (0, "127.0.0.1")
         assert event["client_id"] == ("steady" if key == "User:alice" else "one-per-message")
-    assert tap.counters.unplaced == 0
-    assert tap.counters.bad_lines == 0
+    assert tap.counters.bad_lines == tap.counters.lost_lines == 0
 
 
-def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
-    broker: LocalBroker, tap: SourceTap, events_topic: str
-) -> None:
+def test_transactions_belong_to_the_user_who_sent_them(broker: LocalBroker, tap: SourceTap, events_topic: str) -> None:
     orders = new_topic(broker, "orders")
     with running(tap):
         wait_until_idle(tap)
@@ -89,20 +74,17 @@ def test_transactions_belong_to_whom_the_producer_id_was_handed_out(
             produce(broker.client_config("mallory"), orders)
             mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m{number}")
             produce_in_transactions(mallorys, orders)
-        # A batch each, and 5 plain ones.
-        wait_until(lambda: tap.counters.events >= 5 * 4 + 5, "all events")
-        wait_until(lambda: tap.counters.markers >= 5 * 4, "the ends of the transactions")
+        wait_until(lambda: tap.counters.events >= 5 * 3, "all events")
         wait_until_idle(tap)
 
     events = read_events(broker, events_topic)
 
-    transactional = [event for _, event in events if "transactional_id" in event]
+    transactional = [event for _, event in events if event.get("transactional_id")]
     for event in transactional:
         owner = "User:alice" if f"{orders}-a" in event["transactional_id"] else "User:mallory"
         assert event["principal"] == owner
     assert len({event["producer_id"] for event in transactional}) == 10
-    assert {event["principal"] for _, event in events if "transactional_id" not in event} == {"User:mallory"}
-    assert tap.counters.unplaced == 0
+    assert {event["principal"] for _, event in events if not event.get("transactional_id")} == {"User:mallory"}
 
 
 @pytest.mark.parametrize(
@@ -127,46 +109,16 @@ def test_no_client_id_hides_its_owner(client_id: str, broker: LocalBroker, tap: 
     ]
 
 
-def test_a_tap_leaves_out_repeats_by_the_ticks_of_a_stream_that_has_started(
-    broker: LocalBroker, events_topic: str
-) -> None:
-    topic, say = new_topic(broker, "orders"), request_writer(broker.admin_config())
-    try:
-        # As long as a tick may be, so that few begin in this test.
-        say("stream/ticks", announcement(events_topic, 2**53, 1))
-        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic=events_topic, from_end=True)
-        with running(tap):
-            wait_until_idle(tap)
-            steady = Producer({**broker.client_config("alice"), "enable.idempotence": True, "log_level": 3})
-            begin_s = time.time()
-            while time.time() < begin_s + 3:
-                steady.produce(topic, b"value")
-                assert steady.flush(LIMIT_S) == 0
-            minutes = int(time.time() // 60) - int(begin_s // 60) + 1
-            wait_until_idle(tap)
-    finally:
-        # Other tests have streams of their own.
-        writer = Producer({**broker.admin_config()})
-        writer.produce(LEARNING_REQUESTS, None, b"stream/ticks")
-        assert writer.flush(LIMIT_S) == 0
-
-    events = [event for _, event in read_events(broker, events_topic)]
-    assert 1 <= len(events) <= minutes
-    assert tap.counters.repeats > len(events)
-
-
 def test_with_all_clients_stopped_the_events_stand_still(broker: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(broker.admin_config())
     position_file = tmp_path / "position"
-    tap = file_tap(
-        broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file, every_batch=True
-    )
+    tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), position_file=position_file)
     with running(tap):
         produce(broker.client_config("alice"), new_topic(broker, "orders"), messages=3)
-        wait_until(lambda: tap.counters.events >= 3, "events of the client")
+        wait_until(lambda: tap.counters.events >= 1, "an event of the client")
         wait_until_idle(tap)
         stood_at, events = end_offset(broker, PRODUCE_EVENTS), len(read_events(broker, PRODUCE_EVENTS))
-        assert events >= 3
+        assert events >= 1
         lines = tap.counters.lines
 
         # A writer of an own topic, and readers as the stream is one: groups, fetches, commits.
@@ -197,14 +149,13 @@ def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topi
             topic=events_topic,
             from_end=True,
             position_file=tmp_path / "position",
-            every_batch=True,
         )
 
     orders = new_topic(broker, "orders")
     with running(next_tap()) as first:
         wait_until_idle(first)
         produce(broker.client_config("alice"), orders)
-        # Its producer id is handed out before the change of taps, and used after it too.
+        # Its producer id is used before the change of taps, and after it.
         mallorys = transactional_producer(broker.client_config("mallory"), f"{orders}-m")
         produce_in_transactions(mallorys, orders)
         wait_until(lambda: first.counters.events >= 2, "the events of the first tap")
@@ -212,29 +163,29 @@ def test_a_tap_goes_on_where_the_last_one_ended(broker: LocalBroker, events_topi
     produce(broker.client_config("alice"), orders)
     produce_in_transactions(mallorys, orders)
     with running(next_tap()) as second:
-        wait_until(lambda: second.counters.events >= 2, "the events in between")
+        wait_until(lambda: second.counters.events >= 1, "the event in between")
         wait_until_idle(second)
 
     events = read_events(broker, events_topic)
 
-    assert sorted(key for key, _ in events) == ["User:alice"] * 2 + ["User:mallory"] * 2
+    assert [key for key, _ in events].count("User:alice") == 2
     assert len({event["producer_id"] for _, event in events}) == 3
     assert not any(event.get("repeated") for _, event in events)
-    assert second.counters.unplaced == 0
+    assert second.counters.lost_lines == second.counters.duplicates == 0
 
 
 def test_what_the_broker_replays_after_a_crash_is_no_event(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
         ensure_topics(broker.admin_config())
         orders = new_topic(broker, "orders")
-        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), every_batch=True)
+        tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config())
         with running(tap):
-            produce(broker.client_config("alice"), orders, messages=3)
+            for _ in range(3):
+                produce(broker.client_config("alice"), orders)
             wait_until(lambda: tap.counters.events == 3, "events before the crash")
             wait_until_idle(tap)
             broker.kill()
             restart(broker)
-            wait_until(lambda: tap.counters.recovered >= 3, "the replay")
             produce(broker.client_config("mallory"), orders)
             wait_until(lambda: tap.counters.events == 4, "the event after the crash")
             wait_until_idle(tap)
@@ -309,8 +260,8 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
     def learned() -> LearningTime:
         saved = load_checkpoint(position_file)
         assert saved is not None
-        (learning,) = saved.learning.values()
-        return learning
+        (watch,) = saved.watches.values()
+        return watch.learning
 
     produced()
     first = learned()
@@ -319,36 +270,6 @@ def test_since_when_a_broker_is_watched_is_kept_over_a_restart(
 
     assert (second.since_ms, second.newest_ms > first.newest_ms) == (first.since_ms, True)
     assert [event["learning"] for _, event in read_events(broker, events_topic)] == [True, True]
-
-
-@pytest.mark.parametrize("log_is_on", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_an_idle_broker_is_learned_again_only_if_its_log_was_off(
-    log_is_on: bool, broker: LocalBroker, events_topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("broker.tap.source_tap.HEARTBEAT_S", 2.0)
-    monkeypatch.setattr("broker.tap.source_tap.SILENT_S", 1.0)
-    told: list[TapHeartbeat] = []
-    tap = SourceTap(
-        FileSource(broker.log_file, broker.broker_id, from_end=True),
-        broker.admin_config(),
-        topic=events_topic,
-        learn_seconds=5,
-        on_heartbeat=told.append,
-        questions=Questions(lambda _: log_is_on),
-    )
-    orders = new_topic(broker, "orders")
-    with running(tap):
-        wait_until_idle(tap)
-        produce(broker.client_config("alice"), orders)
-        wait_until(lambda: tap.counters.events >= 1, "the first event")
-        idle_from = told[-1].timestamp_ms
-        wait_until(lambda: told[-1].timestamp_ms > idle_from + 8_000, "more than the time to learn")
-        assert told[-1].logging == log_is_on
-        produce(broker.client_config("alice"), orders)
-        wait_until(lambda: tap.counters.events >= 2, "the event after the pause")
-
-    learning = [event.get("learning", False) for _, event in read_events(broker, events_topic)]
-    assert learning == [True, not log_is_on]
 
 
 def test_an_empty_position_file_of_a_machine_that_went_down_ends_no_tap(
@@ -368,3 +289,30 @@ def test_an_empty_position_file_of_a_machine_that_went_down_ends_no_tap(
         wait_until_idle(tap)
 
     assert load_checkpoint(position_file) is not None
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_broker_that_shut_down_is_watched_on_and_one_that_was_killed_is_watched_anew(
+    jars: Path, tmp_path: Path, is_killed: bool
+) -> None:
+    with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
+        ensure_topics(broker.admin_config())
+        position_file = tmp_path / "position"
+
+        def since_ms() -> int:
+            tap = file_tap(broker.log_file, 1, broker.admin_config(), position_file=position_file, learn_seconds=3600)
+            with running(tap):
+                produce(broker.client_config("alice"), orders)
+                wait_until(lambda: tap.counters.events >= 1, "the event")
+                wait_until_idle(tap)
+            saved = load_checkpoint(position_file)
+            assert saved is not None
+            return saved.watches[1].learning.since_ms
+
+        orders = new_topic(broker, "orders")
+        before = since_ms()
+        if is_killed:
+            broker.kill()
+        restart(broker)
+
+        assert (since_ms() > before) == is_killed

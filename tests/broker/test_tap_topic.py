@@ -1,4 +1,4 @@
-"""The tap on lines that a log shipper put into a topic."""
+"""The tap on lines that a shipper put into a topic."""
 
 import json
 from pathlib import Path
@@ -14,10 +14,17 @@ from broker.log.log_topic import TopicSource
 from broker.log.sources import LineBatch
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
+from tests.class_lines_kit import ClassLines
 
-LINES = (Path(__file__).parents[1] / "unit" / "broker" / "broker_lines.jsonl").read_bytes().splitlines()
-LIVE = [line for line in LINES if b"log-recovery-" not in line]
-EXPECTED = {(0, "User:alice"), (1, "User:mallory"), (2, "User:alice"), (3, "User:alice"), (4, "User:alice")}
+EXPECTED = {(1, "User:alice"), (2, "User:mallory"), (3, "User:alice")}
+
+
+def some_lines(broker_id: int = 1) -> list[bytes]:
+    lines = ClassLines(broker_id)
+    return [lines.start(), *(lines.batch(producer_id, who) for producer_id, who in sorted(EXPECTED)), lines.alive()]
+
+
+LIVE = some_lines()
 
 
 @pytest.fixture
@@ -31,26 +38,26 @@ def tap_of(broker: LocalBroker, logs: str, events: str, position: Path | None = 
     return SourceTap(source, broker.admin_config(), topic=events, position_file=position)
 
 
-def ship(broker: LocalBroker, topic: str, lines: list[bytes], key: str | None = None, partition: int = 0) -> None:
+def ship(broker: LocalBroker, topic: str, lines: list[bytes], partition: int = 0) -> None:
     producer = Producer(broker.admin_config())
     for line in lines:
-        producer.produce(topic, line, key=key, partition=partition)
+        producer.produce(topic, line, partition=partition)
     assert producer.flush(60) == 0
 
 
-def test_brokers_that_share_a_partition_are_told_apart_by_the_key(broker: LocalBroker, events_topic: str) -> None:
+def test_brokers_that_share_a_partition_are_told_apart_by_their_lines(broker: LocalBroker, events_topic: str) -> None:
     logs = new_topic(broker, "logs")
-    # The threads of both have the same names.
-    for number, line in enumerate(LIVE):
-        ship(broker, logs, [line], "1")
-        ship(broker, logs, [LIVE[-1 - number] if number % 2 else line.replace(b"User:alice", b"User:bob")], "2")
+    other = some_lines(broker_id=2)
+    ship(broker, logs, [line for pair in zip(LIVE, other, strict=True) for line in pair])
     tap = tap_of(broker, logs, events_topic)
     with running(tap):
         wait_until(lambda: tap.counters.lines == 2 * len(LIVE), "all lines")
         wait_until_idle(tap)
 
-    events = [event for _, event in read_events(broker, events_topic) if event["broker_id"] == 1]
-    assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
+    events = [event for _, event in read_events(broker, events_topic)]
+    for broker_id in (1, 2):
+        of_broker = {(event["producer_id"], event["principal"]) for event in events if event["broker_id"] == broker_id}
+        assert of_broker == EXPECTED
 
 
 @pytest.mark.parametrize("wrapped", ["raw", "log", "message"])
@@ -67,6 +74,7 @@ def test_lines_come_as_they_are_or_wrapped(wrapped: str, broker: LocalBroker, ev
     assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
     # From the lines themselves.
     assert {event["broker_id"] for event in events} == {1}
+    assert tap.counters.bad_lines == tap.counters.lost_lines == 0
 
 
 def test_a_shipper_that_writes_in_transactions_loses_no_lines_and_one_that_was_overtaken_by_deletion_does(
@@ -111,28 +119,39 @@ def read_lines(source: TopicSource, count: int) -> list[LineBatch]:
 
 def test_a_restart_goes_on_where_the_last_run_ended(broker: LocalBroker, events_topic: str, tmp_path: Path) -> None:
     logs, position = new_topic(broker, "logs", partitions=2), tmp_path / "position"
-    # Between a request and its batch, whose line does not say who sent it.
-    batch = next(index for index, line in enumerate(LIVE) if b"ProducerStateManager" in line)
-    ship(broker, logs, LIVE[:batch], partition=1)
+    ship(broker, logs, LIVE[:2], partition=1)
     first = tap_of(broker, logs, events_topic, position)
     with running(first):
-        wait_until(lambda: first.counters.lines == batch, "the first half")
+        wait_until(lambda: first.counters.lines == 2, "the first half")
         wait_until_idle(first)
-    ship(broker, logs, LIVE[batch:], partition=1)
+    ship(broker, logs, LIVE[2:], partition=1)
     second = tap_of(broker, logs, events_topic, position)
     with running(second):
-        wait_until(lambda: second.counters.lines == len(LIVE) - batch, "the other half")
+        wait_until(lambda: second.counters.lines == len(LIVE) - 2, "the other half")
         wait_until_idle(second)
 
     events = [event for _, event in read_events(broker, events_topic)]
     assert {(event["producer_id"], event["principal"]) for event in events} == EXPECTED
     assert not any(event.get("repeated") for event in events)
+    assert second.counters.lost_lines == 0
 
 
-def test_lines_of_two_brokers_without_a_key_end_the_tap(broker: LocalBroker, events_topic: str) -> None:
+def test_what_a_shipper_delivers_again_is_skipped(broker: LocalBroker, events_topic: str) -> None:
     logs = new_topic(broker, "logs")
-    ship(broker, logs, [LIVE[0], LIVE[0].replace(b"[KafkaApi-1]", b"[KafkaApi-2]")])
+    ship(broker, logs, [*LIVE, *LIVE])
     tap = tap_of(broker, logs, events_topic)
+    with running(tap):
+        wait_until(lambda: tap.counters.lines == 2 * len(LIVE), "all lines")
+        wait_until_idle(tap)
 
-    with pytest.raises(TapError, match="lines of brokers 1 and 2"), running(tap):
-        wait_until(lambda: tap.counters.lines == 2, "both lines")
+    assert len(read_events(broker, events_topic)) == len(EXPECTED)
+    assert tap.counters.duplicates == len(LIVE)
+
+
+def test_lines_of_another_broker_than_was_told_end_the_tap(broker: LocalBroker, events_topic: str) -> None:
+    logs = new_topic(broker, "logs")
+    ship(broker, logs, some_lines(broker_id=2))
+    tap = SourceTap(TopicSource(broker.admin_config(), logs, broker_id=1), broker.admin_config(), topic=events_topic)
+
+    with pytest.raises(TapError, match="a line of broker 2 is among those of broker 1"), running(tap):
+        wait_until(lambda: tap.counters.lines >= 1, "the lines")

@@ -6,7 +6,7 @@ from broker.cluster.topics import ensure_topics, require_topic
 from broker.errors import BrokerUnreachableError, TopicMissingError
 from broker.local.local_broker import LocalBroker
 from tests.broker_kit import new_topic, wait_until
-from wire.topics import PRODUCE_EVENTS, PRODUCE_FAILURES, PRODUCER_PRINCIPALS, TAP_STATUS
+from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS, TAP_STATUS
 
 
 def setting(broker: LocalBroker, topic: str, name: str) -> str:
@@ -22,9 +22,7 @@ def test_the_topics_are_created_once_with_their_settings(broker: LocalBroker) ->
 
     assert require_topic(broker.admin_config(), PRODUCE_EVENTS) == 4
     assert setting(broker, PRODUCE_EVENTS, "message.timestamp.type") == "LogAppendTime"
-    assert setting(broker, PRODUCER_PRINCIPALS, "cleanup.policy") == "compact,delete"
-    assert setting(broker, PRODUCER_PRINCIPALS, "retention.ms") == str(8 * 24 * 3600 * 1000)
-    assert require_topic(broker.admin_config(), PRODUCE_FAILURES) == 4
+    assert require_topic(broker.admin_config(), PRODUCER_INITS) == 4
     assert setting(broker, TAP_STATUS, "cleanup.policy") == "compact"
 
 

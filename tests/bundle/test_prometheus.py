@@ -83,11 +83,9 @@ def collectors() -> dict[str, Collector]:
     stream.observe(BatchSummary(0, by_kind([*rows, ("quarantined_events", {})]), 0.1))
     stream.report(Progress("pid-quota", 3, 1.5, 500, 0, 2, 4096))
     tap = TapMetrics()
-    counters = {"lines": 9, "events": 4, "unplaced": 1}
+    counters = {"lines": 9, "events": 4}
     # However long the test takes, this tap is alive.
-    tap.observe(
-        TapHeartbeat(now_ms() + 3_600_000, 1, "h", "t", "file", counters, None, 5, 6, None, 0.25, [], False, [1, 2])
-    )
+    tap.observe(TapHeartbeat(now_ms() + 3_600_000, 1, "h", "t", "file", counters, None, 5, 6, now_ms(), False, [1, 2]))
     enforcer = EnforcerMetrics(now_ms)
     enforcer.observe(Notice(now_ms(), "throttled", "why"))
     enforcer.reconciled([], is_active=True)

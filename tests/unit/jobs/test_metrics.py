@@ -235,7 +235,7 @@ def test_a_source_without_record_numbers_is_not_behind() -> None:
 
 def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
     usual = TapHeartbeat(
-        NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, 0.25, [], False, [1, 2]
+        NOON_MS, broker_id, "h", "t", "file", {"lines": 9, "events": 4}, None, 70, None, None, False, [1, 2]
     )
     return TapHeartbeat(**({name: getattr(usual, name) for name in usual.__struct_fields__} | values))
 
@@ -243,13 +243,13 @@ def heartbeat(broker_id: int = 1, **values: Any) -> TapHeartbeat:
 def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
     tap = TapMetrics()
     tap.observe(heartbeat())
-    tap.observe(heartbeat(cluster_brokers=[], counters={"lines": 10, "events": 4, "unplaced": 2}))
+    tap.observe(heartbeat(cluster_brokers=[], newest_line_ms=NOON_MS, counters={"lines": 10, "events": 4}))
 
     found = told(tap)
     assert found["pid_quota_tap_lines_total", ("broker", "1")] == 10
-    assert found["pid_quota_tap_unplaced_total", ("broker", "1")] == 2
     assert found["pid_quota_tap_behind_bytes", ("broker", "1")] == 70
-    assert found["pid_quota_tap_unplaced_share", ("broker", "1")] == 0.25
+    assert found["pid_quota_tap_newest_line_timestamp_seconds", ("broker", "1")] == NOON_MS / 1000
+    assert found["pid_quota_tap_class_problem", ("broker", "1")] == 0
     assert not [key for key in found if key[0] == "pid_quota_tap_behind_records"]
     assert [key[1][1] for key in found if key[0] == "pid_quota_cluster_broker"] == ["1", "2"]
     assert [key[1][1] for key in found if key[0] == "pid_quota_tap_watches"] == ["1"]
@@ -371,12 +371,15 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
     tap.observe(heartbeat_of(1, behind_bytes=10_000_001))
     tap.observe(heartbeat_of(2, lag_records=10_001))
     assert tap.unready() == (
-        "broker 1: 10000001 bytes of its log not read yet; broker 2: 10001 records of its log not read yet"
+        "broker 1: 10000001 bytes of its lines not read yet; broker 2: 10001 records of its lines not read yet"
     )
 
     tap.observe(replace(heartbeat_of(1), position=None))
     tap.observe(heartbeat_of(2))
-    assert tap.unready() == "broker 1: its log file is not there"
+    assert tap.unready() == "broker 1: its file of lines is not there"
+
+    tap.observe(replace(heartbeat_of(1), problem="Kafka 9.9.9 is not known"))
+    assert tap.unready() == "broker 1: Kafka 9.9.9 is not known"
 
     tap.observe(heartbeat_of(1))
     now_s += 61
@@ -384,9 +387,7 @@ def test_a_tap_is_ready_when_level_with_each_log() -> None:
 
 
 def heartbeat_of(broker_id: int, behind_bytes: int | None = None, lag_records: int | None = None) -> TapHeartbeat:
-    return TapHeartbeat(
-        NOON_MS, broker_id, "h", "t", "file", {}, BEGIN, behind_bytes, lag_records, None, 0.0, [], False, [1, 2]
-    )
+    return TapHeartbeat(NOON_MS, broker_id, "h", "t", "file", {}, BEGIN, behind_bytes, lag_records, None, False, [1, 2])
 
 
 def test_an_enforcer_is_ready_with_the_lock_and_its_tables(clock: Clock) -> None:

@@ -1,109 +1,111 @@
-"""How `pid-quota tap --armed-by-growth` joins the tap and the switch of its log."""
+"""How `pid-quota tap` makes a tap of its options, and what `pid-quota tap status` says of brokers."""
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.tap.tap_counters import TapCounters
-from jobs.tap import command
+from jobs.tap import command, status
+from tests.class_lines_kit import NOON_MS
 from tests.unit.jobs.command_kit import PidQuota
+from wire.heartbeat import FilePosition, TapHeartbeat
 
 SERVERS = ("--bootstrap-servers", "broker:9092")
 
 
-class Switch:
-    """A fake of `ArmedLog`."""
-
-    def __init__(self) -> None:
-        self.made: list[tuple[Any, ...]] = []
-        self.is_calm = False
-        self.running_by: threading.Event | None = None
-
-    def make(self, _settings: object, *arguments: object, **_: object) -> "Switch":
-        self.made.append(arguments)
-        return self
-
-    @contextmanager
-    def running(self, stop: threading.Event) -> Iterator[None]:
-        self.running_by = stop
-        yield
-        self.running_by = None
-
-
 class Tap:
-    """A fake of `SourceTap` that runs for a moment, calm, and for another, not calm."""
+    """A fake of `SourceTap`."""
 
-    counters = TapCounters()
+    counters = TapCounters(events=4)
 
-    def __init__(self, switch: Switch) -> None:
-        self.switch, self.was_calm, self.was_switched = switch, list[bool](), False
-
-    def make(self, *_: object, questions: Any, **_options: object) -> "Tap":
-        self.questions = questions
+    def make(self, source: object, *_: object, questions: Any, **options: object) -> "Tap":
+        self.source, self.questions, self.options = source, questions, options
         return self
 
     def run(self, stop: threading.Event) -> None:
-        self.was_switched = self.switch.running_by is stop
-        for self.switch.is_calm in (True, False):
-            self.was_calm.append(self.questions.is_calm())
+        self.was_run = not stop.is_set()
 
 
 @pytest.fixture
 def tap(monkeypatch: pytest.MonkeyPatch) -> Tap:
-    fake = Tap(Switch())
-    monkeypatch.setattr(command, "ArmedLog", fake.switch.make)
+    fake = Tap()
     monkeypatch.setattr(command, "SourceTap", fake.make)
     monkeypatch.setattr(command, "ensure_topics", lambda _settings: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     return fake
 
 
-def test_a_tap_knows_when_its_log_is_off_on_purpose(pid_quota: PidQuota, tap: Tap, tmp_path: Path) -> None:
-    position = tmp_path / "position"
-    log = ("--log-file", tmp_path / "log", "--broker-id", 3, "--position-file", position)
+def test_a_tap_follows_the_file_of_its_broker_and_asks_unless_told_not_to(
+    pid_quota: PidQuota, tap: Tap, tmp_path: Path
+) -> None:
+    log = ("--log-file", tmp_path / "log", "--broker-id", 3, "--position-file", tmp_path / "position")
 
-    code, _, _ = pid_quota("tap", *SERVERS, *log, "--armed-by-growth", "--arm-at", 0.5)
+    code, out, _ = pid_quota("tap", *SERVERS, *log)
 
-    assert code == 0
-    # Beside the position, not in its place.
-    assert tap.switch.made == [(3, position.with_name("position.armed"), 0.5)]
-    assert (tap.was_switched, tap.was_calm, tap.questions.are_others_calm) == (True, [True, False], True)
-    assert tap.switch.running_by is None
-
-
-def test_a_tap_that_is_not_armed_leaves_its_log_alone(pid_quota: PidQuota, tap: Tap, tmp_path: Path) -> None:
-    code, _, _ = pid_quota("tap", *SERVERS, "--log-file", tmp_path / "log", "--broker-id", 3)
-
-    assert (code, tap.switch.made, tap.was_calm) == (0, [], [False, False])
-    assert not tap.questions.are_others_calm
+    assert (code, tap.was_run, tap.questions.held_ids is not None) == (0, True, True)
+    assert repr(tap.source) == f"FileSource({str(tmp_path / 'log')!r}, broker_id=3)"
+    assert tap.options["position_file"] == tmp_path / "position"
+    assert "events 4" in out
+    pid_quota("tap", *SERVERS, *log, "--no-asking")
+    assert tap.questions.held_ids is None
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_log_that_is_not_there_yet_is_said(pid_quota: PidQuota, tap: Tap, tmp_path: Path, is_there: bool) -> None:
+def test_a_file_that_is_not_there_yet_is_said(pid_quota: PidQuota, tap: Tap, tmp_path: Path, is_there: bool) -> None:
     log = tmp_path / "log"
     if is_there:
         log.touch()
 
     _, _, error = pid_quota("tap", *SERVERS, "--log-file", log, "--broker-id", 3)
 
-    assert ("nothing is seen until broker 3 writes it" in error) == (not is_there)
+    assert ("nothing is seen until the class in broker 3 writes it" in error) == (not is_there)
 
 
 @pytest.mark.parametrize(
-    "source",
-    [("--log-file", "log"), ("--from-topic", "lines", "--position-file", "position")],
-    ids=["without a position file", "from a topic"],
+    ("values", "said"),
+    [
+        ({}, "every running broker is watched"),
+        ({"position": None}, "broker 1: the file that its tap follows is not there"),
+        ({"newest_line_ms": NOON_MS - 300_000}, "broker 1: no line for 300 s of its class"),
+        ({"newest_line_ms": None}, "broker 1: no line of its class"),
+        ({"problem": "Kafka 9.9.9 is not known"}, "broker 1: Kafka 9.9.9 is not known"),
+        ({"sees_inits": False}, "broker 1: its class sees no answers to INIT_PRODUCER_ID"),
+        ({"counters": {"dropped_lines": 2}}, "broker 1: its class dropped 2 lines"),
+        ({"counters": {"lost_lines": 1}}, "broker 1: 1 line never arrived"),
+        (
+            {"counters": {"bad_lines": 3}, "bad_samples": ["a", "b\x1b[2J"]},
+            "broker 1: 3 lines of its tap could not be read, such as 'b\\x1b[2J'",
+        ),
+    ],
 )
-def test_an_armed_tap_needs_the_file_of_its_broker_and_one_to_keep_what_it_switched(
-    pid_quota: PidQuota, tap: Tap, source: tuple[str, ...]
+def test_status_says_in_one_line_what_is_wrong_with_a_broker(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], said: str
 ) -> None:
-    code, _, error = pid_quota("tap", *SERVERS, *source, "--broker-id", 3, "--armed-by-growth")
+    beat = {
+        "timestamp_ms": NOON_MS,
+        "broker_id": 1,
+        "host": "h",
+        "tap_id": "t",
+        "source": "file",
+        "counters": {},
+        "position": FilePosition(1, 0),
+        "behind_bytes": 0,
+        "lag_records": None,
+        "newest_line_ms": NOON_MS,
+        "stopped": False,
+        "class_version": "0.3.0",
+        "kafka_version": "4.3.1",
+    }
+    monkeypatch.setattr(status, "running_brokers", lambda _: [1])
+    monkeypatch.setattr(status, "read_heartbeats", lambda _: {1: TapHeartbeat(**{**beat, **values})})
+    monkeypatch.setattr("time.time", lambda: NOON_MS / 1000)
 
-    assert code == 2
-    assert "needs --log-file, and --position-file" in " ".join(error.split())
-    assert (tap.switch.made, tap.was_calm) == ([], [])
+    code, out, _ = pid_quota("tap", "status", *SERVERS)
+
+    is_blind = any(name in values for name in ("position", "newest_line_ms", "problem"))
+    assert code == (1 if is_blind else 0)
+    assert said in out
+    assert "4.3.1" in out

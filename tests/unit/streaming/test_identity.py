@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from quota.config import TICKS_PER_QUANTUM, QuotaConfig
+from quota.config import QuotaConfig
 from state.events import Deployment, Scope
 from streaming import pipeline
 from streaming.checkpoint.data_loss import LOSS_FILE, LossRecord
@@ -20,7 +20,7 @@ from streaming.checkpoint.identity import (
 from streaming.commit.sinks import Commit
 from streaming.errors import CheckpointError
 from streaming.pipeline import StreamOptions, deployment_of, learning_requests
-from wire.learning_request import LearningRequest, announcement
+from wire.learning_request import LearningRequest
 
 
 def identity_of(
@@ -67,7 +67,7 @@ class Requests(list[tuple[str, LearningRequest]]):
     [(7_000, 2**53, [7_000]), (7_000, 8_000, []), (0, 2**53, [])],
     ids=["it learns", "it has learned", "it read all records there ever were"],
 )
-def test_a_stream_announces_its_ticks_and_requests_when_it_starts_to_learn_and_whenever_it_loses_ledgers(
+def test_a_stream_requests_when_it_starts_to_learn_and_whenever_it_loses_ledgers(
     from_ms: int, until_ms: int, at_start: list[int]
 ) -> None:
     config, said = QuotaConfig(), Requests()
@@ -80,8 +80,7 @@ def test_a_stream_announces_its_ticks_and_requests_when_it_starts_to_learn_and_w
     assert request is not None
     request(9_000)
 
-    announced = ("stream/ticks", announcement("t", config.quantum_ms, TICKS_PER_QUANTUM))
-    assert said == [announced, *(("stream", LearningRequest(at, at + config.window_ms)) for at in (*at_start, 9_000))]
+    assert said == [("stream", LearningRequest(at, at + config.window_ms)) for at in (*at_start, 9_000)]
 
 
 def test_a_lost_ledger_of_a_started_stream_becomes_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +100,7 @@ def test_a_lost_ledger_of_a_started_stream_becomes_a_request(tmp_path: Path, mon
     assert commit.on_learning is not None
     commit.on_learning(9_000)
 
-    assert said[1:] == [(identity.stream_id, LearningRequest(9_000, 9_000 + options.config.window_ms))]
+    assert said == [(identity.stream_id, LearningRequest(9_000, 9_000 + options.config.window_ms))]
 
 
 def test_a_restart_keeps_name_salt_and_learning_time_of_the_first_start(tmp_path: Path) -> None:

@@ -8,9 +8,6 @@ import pytest
 
 from broker.errors import JarsError, PysparkMissingError
 from broker.jars import jar_sets
-from broker.local.server_files import LOG_TEMPLATE
-from broker.log.log_layout import LogLine
-from wire.topics import OWN_TOPICS
 
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 
@@ -139,12 +136,3 @@ def test_the_folder_is_chosen_by_the_environment_then_the_place(
     assert jar_sets.jars_folder() == tmp_path / ".jars"
     monkeypatch.setenv("PID_QUOTA_JARS", str(tmp_path / "mine"))
     assert jar_sets.jars_folder() == tmp_path / "mine"
-
-
-def test_the_log_filter_names_each_own_topic() -> None:
-    template = resources.files("broker").joinpath(LOG_TEMPLATE).read_text(encoding="utf-8")
-
-    for topic in OWN_TOPICS:
-        assert topic in template
-    for field in LogLine.__struct_fields__:
-        assert f'"{field}":' in template

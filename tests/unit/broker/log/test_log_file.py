@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from broker.errors import TapError
 from broker.log.log_file import LogFile
 from broker.log.sources import FileSource
+from broker.tap.broker_watch import SavedWatch
+from broker.tap.learning import LearningTime
+from broker.tap.line_order import LineOrder
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
 from wire.heartbeat import FilePosition, TopicPosition
-from wire.records import ProduceEvent
-
-XML = Path(__file__).parents[1].joinpath("broker_lines_3_9.xml").read_bytes()
-
-RECORDS = len(Path(__file__).parents[1].joinpath("broker_lines_3_9.jsonl").read_bytes().splitlines())
 
 
 @pytest.fixture
@@ -234,18 +232,6 @@ def test_from_end_hands_out_only_what_comes_later(path: Path, follow: Callable[[
     assert read_all(file) == [b"two", b"three"]
 
 
-def test_the_layout_of_kafka_3_is_cut_at_its_own_ends(path: Path, follow: Callable[[], LogFile]) -> None:
-    half = len(XML) // 2
-    file, from_end = follow(), follow()
-    append(path, XML[:half])
-    from_end.open_at(None, from_end=True)
-    first = read_all(file)
-    append(path, XML[half:])
-
-    assert len(first) + len(rest := read_all(file)) == RECORDS
-    assert read_all(from_end) == rest
-
-
 OPERATIONS = st.lists(st.sampled_from(["write", "write", "rotate", "compress", "copytruncate", "restart", "read"]))
 
 
@@ -315,17 +301,31 @@ def test_lines_that_a_crashed_run_may_have_sent_are_marked(path: Path) -> None:
 
 
 def test_a_position_of_a_topic_is_refused_for_a_file(path: Path) -> None:
-    with pytest.raises(TapError, match="to topic 'broker-logs', not to a log file: use another"):
+    with pytest.raises(TapError, match="to topic 'broker-logs', not to a file: use another"):
         FileSource(path, 1).open(TopicPosition("broker-logs", {0: 1}), None)
 
 
 def test_a_checkpoint_survives_saving(tmp_path: Path) -> None:
     path = tmp_path / "position"
     assert load_checkpoint(path) is None
-    waiting = [ProduceEvent(1, "unknown", 2, 0, 1, "orders", 0)]
-    checkpoint = Checkpoint(FilePosition(3, 4, 5, "a"), TopicPosition("t", {0: 7}), {"1": [b"\xffline"]}, waiting)
+    watch = SavedWatch(LineOrder("run", 7, 1000, 2, gaps=[(3, 4)]), LearningTime(5, 1000), "file")
+    checkpoint = Checkpoint(FilePosition(3, 4, 5, "a"), TopicPosition("t", {0: 7}), {1: watch})
     save_checkpoint(path, checkpoint)
     assert load_checkpoint(path) == checkpoint
+
+
+def test_a_position_file_of_an_earlier_version_keeps_its_position(tmp_path: Path) -> None:
+    path = tmp_path / "position"
+    # As version 0.3.0 wrote it, shortened.
+    path.write_text(
+        '{"position":{"type":"file","inode":3,"offset":4,"head_bytes":5,"head":"a","written_ns":6},"sent_up_to":null,'
+        '"kept_lines":{"1":["YQ=="]},"waiting":[{"timestamp_ms":1,"principal":"unknown","producer_id":2,'
+        '"producer_epoch":0,"broker_id":1,"topic":"orders","partition":0}],"learning":{"1":{"since_ms":1,"newest_ms":2,'
+        '"before_ms":-1,"lost":false}},"order":{"1":{"next":9,"held":[],"unsure_until_ms":0}}}',
+        encoding="ascii",
+    )
+
+    assert load_checkpoint(path) == Checkpoint(FilePosition(3, 4, 5, "a", 6))
 
 
 def test_an_empty_position_file_as_after_a_crash_of_the_machine_is_none(tmp_path: Path) -> None:

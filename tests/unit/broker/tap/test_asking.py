@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.attribution.attribution import Attribution
-from broker.attribution.bindings import Bindings
-from broker.attribution.known_ids import KnownIds, Watched
-from broker.attribution.owners import Owners
 from broker.errors import ClusterRequestError
 from broker.tap import asking
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.asking import AskBrokers, Asking, ask_brokers
+from broker.tap.broker_watch import BrokerWatch
+from broker.tap.known_ids import KnownIds, Watched
 
 HOUR_MS = 3_600_000
 LIMIT_S = 60.0
@@ -52,15 +50,12 @@ class Tap:
     def __init__(
         self,
         brokers: Brokers,
-        owners: Owners,
         file: Path | None = None,
         ask: AskBrokers | None = None,
-        *,
-        holds: bool = False,
     ) -> None:
         self.brokers, self.said = brokers, list[str]()
-        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append, holds=holds)
-        self.logs = {name: Attribution(number, owners, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
+        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append)
+        self.logs = {name: BrokerWatch(number, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
         self.now_s, self.stop = 1000.0, threading.Event()
 
     def reads(self, stream: str, at_ms: int) -> None:
@@ -88,22 +83,16 @@ class Tap:
         return known is not None and producer_id not in known
 
 
-@pytest.fixture
-def owners() -> Iterator[Owners]:
-    with Bindings() as bindings:
-        yield Owners(bindings)
-
-
-def test_nothing_is_asked_before_a_line_was_read(owners: Owners) -> None:
-    tap = Tap(Brokers(), owners)
+def test_nothing_is_asked_before_a_line_was_read() -> None:
+    tap = Tap(Brokers())
 
     tap.round()
 
     assert tap.brokers.asked == []
 
 
-def test_a_watch_that_begins_is_asked_for_once(owners: Owners) -> None:
-    tap = Tap(Brokers(5, 7), owners)
+def test_a_watch_that_begins_is_asked_for_once() -> None:
+    tap = Tap(Brokers(5, 7))
     tap.reads("a", 1000)
     for _ in range(3):
         tap.round()
@@ -113,8 +102,8 @@ def test_a_watch_that_begins_is_asked_for_once(owners: Owners) -> None:
     assert tap.said == ["2 producer ids were there before; from now on all others count"]
 
 
-def test_the_question_carries_how_far_the_log_had_been_read(owners: Owners) -> None:
-    tap = Tap(Brokers(), owners)
+def test_the_question_carries_how_far_the_log_had_been_read() -> None:
+    tap = Tap(Brokers())
     tap.reads("a", 1000)
     tap.reads("a", 5000)
 
@@ -123,8 +112,8 @@ def test_the_question_carries_how_far_the_log_had_been_read(owners: Owners) -> N
     assert tap.brokers.asked[0]["a"] == Watched(1000, 5000)
 
 
-def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answer_before() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     tap.round()
     tap.reads("b", 5000)
@@ -135,8 +124,8 @@ def test_another_broker_that_appears_is_asked_for_and_is_not_covered_by_the_answ
     assert tap.brokers.asked[-1] == {"a": Watched(1000, 1000), "b": Watched(5000, 5000)}
 
 
-def test_what_was_new_when_one_broker_was_asked_for_stays_new_there_when_another_is(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_what_was_new_when_one_broker_was_asked_for_stays_new_there_when_another_is() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     assert tap.is_new("a", 6)
 
@@ -148,8 +137,8 @@ def test_what_was_new_when_one_broker_was_asked_for_stays_new_there_when_another
     assert not tap.is_new("b", 6)
 
 
-def test_a_watch_that_begins_anew_is_asked_for_again(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_a_watch_that_begins_anew_is_asked_for_again() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     assert tap.is_new("a", 6)
 
@@ -162,24 +151,18 @@ def test_a_watch_that_begins_anew_is_asked_for_again(owners: Owners) -> None:
     assert (tap.is_new("a", 6), tap.is_new("a", 8)) == (False, True)
 
 
-@pytest.mark.parametrize("holds", [True, False])
-def test_an_answer_is_kept_for_its_learning_or_where_it_holds_for_its_watch(owners: Owners, holds: bool) -> None:
-    # given an id that is in use on another broker, whose log is off, and comes to this one hours later
-    tap = Tap(Brokers(5), owners, holds=holds)
+def test_an_answer_is_kept_while_its_watch_learns() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     assert not tap.is_new("a", 5)
     tap.that_watches_for_hours().round()
 
-    assert tap.judges("a", 5) == (holds, None)
-    assert not tap.judges("a", 6)[0]
-
-    tap.logs["a"].learning.restart()
-    tap.round()
+    assert tap.judges("a", 5) == (False, None)
     assert tap.logs["a"].answers.of_watch is None
 
 
-def test_a_gap_during_a_question_makes_its_answer_worthless(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_a_gap_during_a_question_makes_its_answer_worthless() -> None:
+    tap = Tap(Brokers(5))
     tap.brokers.may_answer.clear()
     tap.reads("a", 1000)
     tap.asking.step(tap.logs, tap.now_s, tap.stop)
@@ -193,8 +176,8 @@ def test_a_gap_during_a_question_makes_its_answer_worthless(owners: Owners) -> N
     assert [asked["a"].since_ms for asked in tap.brokers.asked] == [1000, 60_000]
 
 
-def test_a_watch_older_than_a_window_is_not_asked_for(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_a_watch_older_than_a_window_is_not_asked_for() -> None:
+    tap = Tap(Brokers(5))
     for at_ms in range(0, HOUR_MS + 1, HOUR_MS // 4):
         tap.reads("a", at_ms)
 
@@ -203,8 +186,8 @@ def test_a_watch_older_than_a_window_is_not_asked_for(owners: Owners) -> None:
     assert tap.brokers.asked == []
 
 
-def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once() -> None:
+    tap = Tap(Brokers(5))
     tap.brokers.error = "grant READ"
     tap.reads("a", 1000)
     for _ in range(3):
@@ -226,10 +209,10 @@ def test_brokers_that_refuse_are_asked_again_in_a_minute_and_told_of_once(owners
 
 
 def test_a_question_that_fails_unexpectedly_is_said_and_asked_again_in_a_minute(
-    owners: Owners, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    tap = Tap(Brokers(5), owners)
+    tap = Tap(Brokers(5))
     tap.brokers.bug = RuntimeError()
     tap.reads("a", 1000)
     for _ in range(3):
@@ -245,9 +228,7 @@ def test_a_question_that_fails_unexpectedly_is_said_and_asked_again_in_a_minute(
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_tap_that_stops_ends_its_question_and_says_nothing(
-    owners: Owners, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
-) -> None:
+def test_a_tap_that_stops_ends_its_question_and_says_nothing(monkeypatch: pytest.MonkeyPatch, is_stopped: bool) -> None:
     def held(_admin: object, wait: Callable[[float], None]) -> Iterator[list[int]]:
         yield [5]
         wait(0)
@@ -255,7 +236,7 @@ def test_a_tap_that_stops_ends_its_question_and_says_nothing(
 
     monkeypatch.setattr(asking, "ProducersAdmin", nullcontext)
     monkeypatch.setattr(asking, "held_ids", held)
-    tap = Tap(Brokers(), owners, ask=ask_brokers({}))
+    tap = Tap(Brokers(), ask=ask_brokers({}))
     tap.reads("a", 1000)
     if is_stopped:
         tap.stop.set()
@@ -267,13 +248,13 @@ def test_a_tap_that_stops_ends_its_question_and_says_nothing(
     assert len(tap.said) == (not is_stopped)
 
 
-def test_the_next_run_goes_on_with_the_answer(owners: Owners, tmp_path: Path) -> None:
-    first = Tap(Brokers(5, 2**63 - 1), owners, tmp_path / "ids")
+def test_the_next_run_goes_on_with_the_answer(tmp_path: Path) -> None:
+    first = Tap(Brokers(5, 2**63 - 1), tmp_path / "ids")
     first.reads("a", 1000)
     first.round()
     first.round()
 
-    second = Tap(Brokers(), owners, tmp_path / "ids")
+    second = Tap(Brokers(), tmp_path / "ids")
     second.asking.load()
     second.reads("a", 1000)
 
@@ -295,8 +276,8 @@ def test_an_answer_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path, mo
     assert list(answers["a"].ids) == [5]
 
 
-def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_an_answer_is_dropped_when_nobody_learns_any_more() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     assert tap.is_new("a", 6)
 
@@ -318,14 +299,14 @@ def test_an_answer_is_dropped_when_nobody_learns_any_more(owners: Owners) -> Non
         lambda whole: whole[:-1] + bytes([whole[-1] ^ 1]),
     ],
 )
-def test_a_torn_answer_is_asked_for_again(owners: Owners, tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
-    first = Tap(Brokers(5, 7), owners, tmp_path / "ids")
+def test_a_torn_answer_is_asked_for_again(tmp_path: Path, damaged: Callable[[bytes], bytes]) -> None:
+    first = Tap(Brokers(5, 7), tmp_path / "ids")
     first.reads("a", 1000)
     first.round()
     first.round()
     (tmp_path / "ids").write_bytes(damaged((tmp_path / "ids").read_bytes()))
 
-    tap = Tap(Brokers(5), owners, tmp_path / "ids")
+    tap = Tap(Brokers(5), tmp_path / "ids")
     tap.asking.load()
     tap.reads("a", 1000)
     tap.round()
@@ -336,8 +317,8 @@ def test_a_torn_answer_is_asked_for_again(owners: Owners, tmp_path: Path, damage
 LATER_MS = 1000 + 2 * HOUR_MS
 
 
-def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new() -> None:
+    tap = Tap(Brokers(5)).that_watches_for_hours()
 
     tap.round(LATER_MS)
     tap.round(LATER_MS)
@@ -346,8 +327,8 @@ def test_a_stream_that_forgot_has_old_taps_ask_and_learns_what_is_new(owners: Ow
     assert len(tap.brokers.asked) == 1
 
 
-def test_what_was_new_at_the_first_request_stays_new_after_the_second(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+def test_what_was_new_at_the_first_request_stays_new_after_the_second() -> None:
+    tap = Tap(Brokers(5)).that_watches_for_hours()
     for ids, requested_ms in (([5], LATER_MS), ([5, 6], LATER_MS + 100_000)):
         tap.brokers.ids = ids
         tap.now_s += 61
@@ -358,8 +339,8 @@ def test_what_was_new_at_the_first_request_stays_new_after_the_second(owners: Ow
     assert judged == [(False, None), (False, LATER_MS), (False, LATER_MS + 100_000)]
 
 
-def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners).that_watches_for_hours()
+def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers() -> None:
+    tap = Tap(Brokers(5)).that_watches_for_hours()
     for number in range(1, 400):
         tap.now_s += 1
         tap.round(LATER_MS + number * 1000)
@@ -368,11 +349,11 @@ def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers(ow
     assert len(tap.logs["a"].answers.requested) == 3
 
 
-def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(owners: Owners, tmp_path: Path) -> None:
-    first = Tap(Brokers(5), owners, tmp_path / "ids").that_watches_for_hours()
+def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(tmp_path: Path) -> None:
+    first = Tap(Brokers(5), tmp_path / "ids").that_watches_for_hours()
     first.round(LATER_MS)
     first.round(LATER_MS)
-    second = Tap(Brokers(5, 6), owners, tmp_path / "ids").that_watches_for_hours()
+    second = Tap(Brokers(5, 6), tmp_path / "ids").that_watches_for_hours()
     second.asking.load()
 
     second.round(LATER_MS)
@@ -383,8 +364,8 @@ def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(owners: Ow
     assert second.judges("a", 6) == (False, None)
 
 
-def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both(owners: Owners) -> None:
-    tap = Tap(Brokers(5), owners)
+def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both() -> None:
+    tap = Tap(Brokers(5))
     tap.reads("a", 1000)
     for _ in range(3):
         tap.round(7000)
@@ -393,8 +374,8 @@ def test_a_watch_that_begins_while_a_stream_learns_is_answered_at_once_for_both(
     assert len(tap.brokers.asked) == 1
 
 
-def test_a_line_written_before_the_answer_is_judged_so_by_the_next_run_too(owners: Owners, tmp_path: Path) -> None:
-    taps = [Tap(Brokers(5), owners, tmp_path / "ids") for _ in range(2)]
+def test_a_line_written_before_the_answer_is_judged_so_by_the_next_run_too(tmp_path: Path) -> None:
+    taps = [Tap(Brokers(5), tmp_path / "ids") for _ in range(2)]
     for tap in taps:
         tap.asking.load()
         tap.reads("a", 1000)

@@ -8,11 +8,10 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from broker.attribution.ticks import MILLISECONDS, SECONDS, Ticks
 from broker.errors import TopicError
 from broker.tap import learning_requests
 from broker.tap.learning_requests import LearningRequests, request_writer
-from wire.learning_request import LearningRequest, announcement
+from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS
 
 NOW_MS = 1_790_000_000_000
@@ -65,7 +64,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 def newest(topic: Topic, *records: Record) -> int:
     topic.records = list(records)
-    with LearningRequests({}, "events", wall_clock=lambda: NOW_MS / 1000) as requests:
+    with LearningRequests({}, wall_clock=lambda: NOW_MS / 1000) as requests:
         return requests.newest_ms(0.0)
 
 
@@ -97,7 +96,7 @@ def test_what_is_no_request_changes_none(topic: Topic, value: bytes | None) -> N
 @pytest.mark.parametrize("from_ms", [NOW_MS - 5000, NOW_MS - 5001, NOW_MS + 300, NOW_MS + HOUR_MS, 2**62])
 def test_however_many_requests_are_forged_that_of_a_stream_is_heard(topic: Topic, from_ms: int) -> None:
     clock = [NOW_MS / 1000]
-    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+    with LearningRequests({}, wall_clock=lambda: clock[0]) as requests:
         topic.records = [request(f"forged-{number}", from_ms, 2**63 - 1) for number in range(3000)]
         requests.newest_ms(0.0)
         clock[0] += 1.0
@@ -114,7 +113,7 @@ def test_of_many_requests_at_once_the_last_that_began_counts(topic: Topic) -> No
 
 def test_of_requests_ahead_the_nearest_thousand_are_kept(topic: Topic) -> None:
     clock = [NOW_MS / 1000]
-    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+    with LearningRequests({}, wall_clock=lambda: clock[0]) as requests:
         forged = [request(f"forged-{number}", NOW_MS + 1000 * number, 2**63 - 1) for number in range(3001, 1, -1)]
         topic.records = [*forged, request("ours", NOW_MS + 900)]
         heard = [requests.newest_ms(0.0)]
@@ -126,7 +125,7 @@ def test_of_requests_ahead_the_nearest_thousand_are_kept(topic: Topic) -> None:
 
 def test_a_request_that_is_over_ends_no_other_that_began_before(topic: Topic) -> None:
     clock = [NOW_MS / 1000]
-    with LearningRequests({}, "events", wall_clock=lambda: clock[0]) as requests:
+    with LearningRequests({}, wall_clock=lambda: clock[0]) as requests:
         topic.records = [request("long", NOW_MS - 9000), request("short", NOW_MS - 5000, NOW_MS + 10_000)]
         assert requests.newest_ms(0.0) == NOW_MS - 5000
         clock[0] += 60
@@ -140,7 +139,7 @@ def test_a_request_from_a_clock_ahead_waits_for_its_second_and_hides_no_other(to
     topic.records = [request("ours", NOW_MS - 9000), request("ahead", NOW_MS + 300)]
     clock = iter([NOW_MS / 1000 + later_s for later_s in (0.0, 0.0, 0.0, 0.9, 1.0)])
 
-    with LearningRequests({}, "events", wall_clock=lambda: next(clock)) as requests:
+    with LearningRequests({}, wall_clock=lambda: next(clock)) as requests:
         newest = [requests.newest_ms(0.0) for _ in range(3)]
 
     # Streams count whole seconds, rounded up here: an answer dated earlier would not do.
@@ -149,7 +148,7 @@ def test_a_request_from_a_clock_ahead_waits_for_its_second_and_hides_no_other(to
 
 def test_a_topic_that_can_t_be_read_is_closed_and_opened_again_in_a_minute(topic: Topic) -> None:
     said = list[str]()
-    with LearningRequests({}, "events", said.append, lambda: NOW_MS / 1000) as requests:
+    with LearningRequests({}, said.append, lambda: NOW_MS / 1000) as requests:
         topic.records = [request("a", NOW_MS - 9000)]
         assert requests.newest_ms(0.0) == NOW_MS - 9000
         topic.error = "no READ"
@@ -184,33 +183,24 @@ class Producer:
         return self.left
 
 
-REQUEST, ANNOUNCEMENT = LearningRequest(NOW_MS, NOW_MS + HOUR_MS), announcement("events", 900_000, 90)
+REQUEST = LearningRequest(NOW_MS, NOW_MS + HOUR_MS)
 
 
-@pytest.mark.parametrize(
-    ("body", "then"),
-    [(REQUEST, "this stream learns by waiting"), (ANNOUNCEMENT, "taps leave out repeats of a second only")],
-)
 @pytest.mark.parametrize(("error", "left"), [("", 0), ("no WRITE", 0), ("", 1)])
 def test_a_stream_writes_under_its_name_without_a_producer_id_and_logs_what_failed(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    error: str,
-    left: int,
-    body: LearningRequest,
-    then: str,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: str, left: int
 ) -> None:
     producer = Producer(error, left)
     monkeypatch.setattr(learning_requests, "Producer", producer.made)
     monkeypatch.setattr(learning_requests, "ensure_topic", lambda *_: None)
 
     with caplog.at_level(logging.WARNING):
-        request_writer({"bootstrap.servers": "x:1"})("stream", body)
+        request_writer({"bootstrap.servers": "x:1"})("stream", REQUEST)
 
-    assert producer.sent == [(LEARNING_REQUESTS, b"stream", body)]
+    assert producer.sent == [(LEARNING_REQUESTS, b"stream", REQUEST)]
     assert (producer.settings["enable.idempotence"], producer.settings["acks"]) == ("false", "all")
     reasons = [error or "no answer"] if error or left else []
-    assert [f"({reason}): {then}" in caplog.text for reason in reasons] == [True] * len(reasons)
+    assert [f"({reason}): this stream learns by waiting" in caplog.text for reason in reasons] == [True] * len(reasons)
     assert len(caplog.records) == len(reasons)
 
 
@@ -225,50 +215,7 @@ def test_a_stream_that_may_not_create_the_topic_says_so_and_writes_nothing(
     assert "(no CREATE): this stream learns by waiting" in caplog.text
 
 
-def ticks_of(topic: Topic, *records: Record) -> Ticks:
-    topic.records = list(records)
-    with LearningRequests({}, "events", wall_clock=lambda: NOW_MS / 1000) as requests:
-        assert requests.newest_ms(0.0) == 0
-        return requests.ticks
+def test_what_a_stream_of_an_earlier_version_announces_requests_nothing(topic: Topic) -> None:
+    ticks = b'{"learns_from_ms":0,"learns_until_ms":0,"events_topic":"produce-events","quantum_ms":900000,"ticks":90}'
 
-
-def announced(stream: str, quantum_ms: int, ticks: int = 90, events_topic: str = "events") -> Record:
-    return Record(stream.encode(), msgspec.json.encode(announcement(events_topic, quantum_ms, ticks)))
-
-
-def test_ticks_are_those_of_all_streams_that_read_the_tap_s_events(topic: Topic) -> None:
-    ours, other = announced("a/ticks", 900_000), announced("b/ticks", 25_000)
-    elsewhere = announced("c/ticks", 9_000, events_topic="others")
-
-    assert ticks_of(topic, elsewhere) == SECONDS
-    assert ticks_of(topic, ours, elsewhere).piece_of(NOW_MS + 1) == (NOW_MS, NOW_MS + 10_000)
-    assert ticks_of(topic, ours, other).piece_of(NOW_MS + 1) == (NOW_MS, NOW_MS + 278)
-    assert ticks_of(topic, ours, other, Record(b"b/ticks", None)) == ticks_of(topic, ours)
-
-
-def test_a_stream_s_request_leaves_its_announcement_in_place(topic: Topic) -> None:
-    ours, over = announced("a/ticks", 900_000), request("a", 1000, 2000)
-    assert ticks_of(topic, ours, over) == ticks_of(topic, ours)
-
-
-@pytest.mark.parametrize(
-    ("quantum_ms", "ticks"), [(0, 0), (0, 90), (-900_000, 90), (900_000, 0), (900_000, -90), (89, 90), (2**60, 90)]
-)
-def test_ticks_that_no_stream_has_are_ignored(topic: Topic, quantum_ms: int, ticks: int) -> None:
-    ours = announced("a/ticks", 900_000)
-    assert ticks_of(topic, ours, announced("b/ticks", quantum_ms, ticks)) == ticks_of(topic, ours)
-
-
-def test_a_forged_tick_is_at_most_a_minute_and_does_not_lengthen_that_of_another_stream(topic: Topic) -> None:
-    forged, ours = announced("forged", 2**53, 1), announced("a/ticks", 900_000)
-    begin_ms, end_ms = ticks_of(topic, forged).piece_of(NOW_MS)
-    assert begin_ms <= NOW_MS < end_ms <= begin_ms + 60_000
-    assert ticks_of(topic, forged, ours).piece_of(NOW_MS) == (NOW_MS, NOW_MS + 10_000)
-
-
-def test_more_streams_than_are_kept_or_more_kinds_than_are_cheap_leave_out_nothing(topic: Topic) -> None:
-    kinds = [announced(f"{number}", 900_000 + number) for number in range(9)]
-    same = [announced(f"{number}", 2**53, 1) for number in range(1000)]
-
-    assert ticks_of(topic, *kinds) == MILLISECONDS
-    assert ticks_of(topic, *same, announced("ours", 900_000)) == MILLISECONDS
+    assert newest(topic, Record(b"s/ticks", ticks)) == 0

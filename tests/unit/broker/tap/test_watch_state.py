@@ -3,13 +3,13 @@ import pytest
 from msgspec.structs import replace
 
 from broker.tap.tap_status import WatchState, judge
-from wire.heartbeat import BorrowedId, FilePosition, Position, TapHeartbeat, TopicPosition
+from wire.heartbeat import FilePosition, Position, TapHeartbeat, TopicPosition
 
 BEGIN = FilePosition(1, 0)
 
 
 def heartbeat(broker_id: int, at_ms: int, *, stopped: bool = False) -> TapHeartbeat:
-    return TapHeartbeat(at_ms, broker_id, "host", "tap", "file", {}, BEGIN, 0, None, None, 0.0, [], stopped)
+    return TapHeartbeat(at_ms, broker_id, "host", "tap", "file", {}, BEGIN, 0, None, at_ms, stopped)
 
 
 def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
@@ -25,20 +25,29 @@ def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
     ]
 
 
-def test_a_broker_whose_log_is_off_on_purpose_is_calm_and_no_blind_spot_while_its_tap_lives() -> None:
-    beats = {1: heartbeat(1, 100_000), 2: heartbeat(2, 200_000), 3: heartbeat(3, 200_000, stopped=True)}
-    calm = {broker_id: replace(beat, calm=True) for broker_id, beat in beats.items()}
+@pytest.mark.parametrize(
+    ("values", "watch"),
+    [
+        ({"problem": "Kafka 9.9.9 is not known"}, WatchState.BLIND),
+        ({"newest_line_ms": 139_000}, WatchState.SILENT),
+        ({"newest_line_ms": None}, WatchState.SILENT),
+        ({"newest_line_ms": 141_000}, WatchState.WATCHED),
+        # It has yet to read what the class wrote meanwhile.
+        ({"newest_line_ms": 139_000, "behind_bytes": 5}, WatchState.WATCHED),
+        ({"newest_line_ms": 139_000, "source": "topic", "lag_records": 5}, WatchState.WATCHED),
+    ],
+)
+def test_a_class_that_sees_nothing_or_writes_nothing_is_a_blind_spot(
+    values: dict[str, object], watch: WatchState
+) -> None:
+    beat = TapHeartbeat(**{**msgspec.structs.asdict(heartbeat(1, 200_000)), **values})
 
-    watches = judge(calm, calm, now_ms=200_000, stale_s=60)
+    (found,) = judge([1], {1: beat}, now_ms=200_000, stale_s=60)
 
-    assert [(watch.watch, watch.is_blind_spot) for watch in watches] == [
-        (WatchState.STALE, True),
-        (WatchState.CALM, False),
-        (WatchState.STOPPED, True),
-    ]
+    assert (found.watch, found.is_blind_spot) == (watch, watch is not WatchState.WATCHED)
 
 
-def test_a_tap_whose_log_file_is_not_there_watches_nothing() -> None:
+def test_a_tap_whose_file_is_not_there_watches_nothing() -> None:
     mute, of_topic = replace(heartbeat(1, 0), position=None), replace(heartbeat(2, 0), position=None, source="topic")
 
     watches = judge([1, 2], {1: mute, 2: of_topic}, now_ms=0, stale_s=60)
@@ -58,7 +67,7 @@ def test_a_broker_that_does_not_run_is_no_blind_spot(stopped: bool) -> None:
 
 @pytest.mark.parametrize("position", [None, FilePosition(1, 2), TopicPosition("logs", {0: 5})])
 def test_a_heartbeat_survives_its_encoding(position: Position | None) -> None:
-    beat = replace(heartbeat(1, 5), position=position, borrowed=[BorrowedId(1, "User:a", "User:b")])
+    beat = replace(heartbeat(1, 5), position=position, problem="x", class_version="1", sees_inits=False)
 
     assert msgspec.json.decode(msgspec.json.encode(beat), type=TapHeartbeat) == beat
 

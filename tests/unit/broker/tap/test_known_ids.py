@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.attribution import known_ids
-from broker.attribution.known_ids import Answers, KnownIds, Watched
+from broker.tap import known_ids
+from broker.tap.known_ids import Answers, KnownIds, Watched
 
 IDS = st.integers(0, 2**63 - 1)
 
@@ -64,12 +64,6 @@ class TestAnswersToRequests:
     def test_an_id_that_was_there_before_the_watch_is_learned_whatever_a_request_found(self) -> None:
         assert Answers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=True) == (True, None)
         assert Answers("a", asked(60, 6), (asked(70, 5),)).judge(6, 101, 1, learning=False) == (False, 70)
-
-    def test_the_watchs_answer_may_hold_beyond_its_learning(self) -> None:
-        answers = Answers("a", asked(70, 5), holds=True)
-
-        assert answers.judge(5, 101, 1, learning=False) == (True, None)
-        assert answers.judge(6, 101, 1, learning=False) == (False, 70)
 
 
 def test_lines_up_to_the_answer_are_learned_in_the_watch_it_is_for() -> None:

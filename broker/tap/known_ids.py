@@ -18,7 +18,7 @@ _PIECE = 50_000
 
 
 class Watched(NamedTuple):
-    """How far a broker's log had been read when the brokers were asked.
+    """How far a broker's lines had been read when the brokers were asked.
 
     Attributes:
         since_ms: since when it had been watched without a gap, see `LearningTime.since_ms`.
@@ -33,7 +33,7 @@ class KnownIds:
     """A sorted set of producer ids: 8 bytes each.
 
     Args:
-        watched: by stream of lines, what had been read when the brokers were asked.
+        watched: by watch, what had been read when the brokers were asked.
         ids: sorted, without repeats.
         answered_at_ms: when the last broker had answered. An old id of an earlier line may be missing, because its
             topic may be gone since.
@@ -87,19 +87,17 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the brokers answered that concerns one broker's log.
+    """What the brokers answered that concerns one broker's lines.
 
     Attributes:
-        stream: name of the log.
+        stream: name of the watch over that broker.
         of_watch: the answer for the watch over it; None if there is none, or it does not learn any more.
         requested: answers to questions that streams requested (`wire.learning_request`), newest first.
-        holds: `of_watch` says what is old for as long as the watch lasts, not only while it learns.
     """
 
     stream: str = ""
     of_watch: KnownIds | None = None
     requested: tuple[KnownIds, ...] = ()
-    holds: bool = False
 
     def judge(self, producer_id: int, timestamp_ms: int, since_ms: int, *, learning: bool) -> tuple[bool, int | None]:
         """Return whether an id must be learned, and when the brokers were asked that did not hold it, or None.
@@ -107,11 +105,11 @@ class Answers:
         Args:
             producer_id: of an event.
             timestamp_ms: the time of its line.
-            since_ms: since when its log is watched without a gap.
+            since_ms: since when its broker is watched without a gap.
             learning: whether that watch still learns.
         """
         asked_at_ms = None
-        if (learning or self.holds) and self.of_watch is not None:
+        if learning and self.of_watch is not None:
             watched = self.of_watch.watched[self.stream]
             if watched.since_ms == since_ms and timestamp_ms > self.of_watch.answered_at_ms:
                 if producer_id in self.of_watch:

@@ -1,1 +1,0 @@
-"""Which principal each appended batch belongs to."""

@@ -1,0 +1,173 @@
+"""The watch over one broker: makes records of the lines of the class in it, and learning marks. Pure."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from broker.errors import TapError
+from broker.tap.known_ids import NO_ANSWERS
+from broker.tap.learning import LearningTime
+from broker.tap.line_order import LineOrder, Place
+from broker.tap.tap_counters import LineCounters
+from wire.broker_lines import LINE_FORMAT, BatchLine, ClassState, InitLine, Line, StopLine
+from wire.records import ProduceEvent, ProducerInit
+
+_TAKEN_OUT = "the class was taken out of the broker, so its producers are not seen: load it again (metric.reporters)"
+
+
+class SavedWatch(msgspec.Struct, frozen=True):
+    """What the position file keeps of a watch.
+
+    Attributes:
+        order: how far the broker's lines have come.
+        learning: since when they have had no gap.
+        stream: where they were read.
+    """
+
+    order: LineOrder
+    learning: LearningTime
+    stream: str = ""
+
+
+class BrokerWatch:
+    """Reads the lines of one broker in order.
+
+    Args:
+        broker_id: that wrote them.
+        learn_ms: how long a watch learns; 0 marks no event as learning.
+        own_topic: topic of the tap's own events, whose batches make none.
+        say: called with a line for the operator.
+    """
+
+    def __init__(
+        self, broker_id: int, *, learn_ms: int = 0, own_topic: str = "", say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self.broker_id = broker_id
+        self.stream = ""
+        """Where its lines were read last."""
+        self.learning = LearningTime()
+        self.answers = NO_ANSWERS
+        """What the brokers held when they were asked."""
+        self.counters = LineCounters()
+        self.state: ClassState | None = None
+        """What the class told last of itself; None if it has told nothing yet."""
+        self.problem: str | None = None
+        """Why the class can't see any batch; None if it can."""
+        self._order = LineOrder()
+        self._learn_ms, self._own_topic, self._say = learn_ms, own_topic, say
+        self._told: str | None = None
+
+    @property
+    def newest_line_ms(self) -> int | None:
+        """Time of the newest line; None before the first."""
+        return self.learning.newest_ms if self.learning.newest_ms >= 0 else None
+
+    def take(self, line: Line, *, repeated: bool = False) -> ProduceEvent | ProducerInit | None:
+        """Take the next line; return the record that it makes, if any.
+
+        Args:
+            line: of this broker.
+            repeated: a crashed run may already have sent its record.
+
+        Raises:
+            TapError: the class writes lines of another format.
+        """
+        place = self._order.follow(line)
+        if place is Place.DUPLICATE:
+            self.counters.duplicates += 1
+            return None
+        if place is Place.AFTER_LOSS:
+            self.counters.lost_lines += sum(last - first + 1 for first, last in self._order.gaps[-1:])
+            self.learning.restart()
+        if isinstance(line, BatchLine):
+            return self._event(line, repeated)
+        self.learning.observe(line.timestamp_ms, self._learn_ms)
+        if isinstance(line, InitLine):
+            self.counters.inits += 1
+            return _init(line, repeated)
+        self._note(line)
+        return None
+
+    def lose(self) -> None:
+        """Begin a new watch with the next line, since lines may be missing before it."""
+        self._order.forget()
+        self.learning.restart()
+
+    def saved(self) -> SavedWatch:
+        """Return what the next run needs to go on."""
+        return SavedWatch(msgspec.structs.replace(self._order), msgspec.structs.replace(self.learning), self.stream)
+
+    def restore(self, saved: SavedWatch) -> None:
+        """Go on where the last run ended."""
+        self._order = msgspec.structs.replace(saved.order)
+        self.learning, self.stream = msgspec.structs.replace(saved.learning), saved.stream
+
+    def _event(self, line: BatchLine, repeated: bool) -> ProduceEvent | None:
+        learning, asked_at_ms = self.learning.is_learning(line.timestamp_ms, self._learn_ms), None
+        if line.topic == self._own_topic:
+            self.counters.own_topics += 1
+            return None
+        if self.answers is not NO_ANSWERS:
+            since_ms = self.learning.since_ms
+            learning, asked_at_ms = self.answers.judge(line.producer_id, line.timestamp_ms, since_ms, learning=learning)
+        self.counters.events += 1
+        return ProduceEvent(
+            line.timestamp_ms,
+            line.principal,
+            line.producer_id,
+            line.producer_epoch,
+            line.broker_id,
+            line.topic,
+            line.partition,
+            line.client_id or None,
+            line.transactional_id,
+            False,
+            repeated,
+            learning,
+            asked_at_ms,
+            line.address,
+        )
+
+    def _note(self, state: ClassState) -> None:
+        self._check_format(state)
+        if self._order.drops_more(state):
+            self.learning.restart()
+        self.state = state
+        counters = self.counters
+        counters.dropped_lines, counters.dropped_inits = state.dropped_lines, state.dropped_inits
+        counters.ambiguous_inits, counters.class_errors = state.ambiguous_inits, state.errors
+        counters.forgotten_ticks = state.forgotten_ticks
+        self.problem = state.problem
+        if isinstance(state, StopLine) and not state.shutdown:
+            self.learning.restart()
+            self.problem = _TAKEN_OUT
+        if self.problem and self.problem != self._told:
+            self._say(f"broker {self.broker_id}: {self.problem}")
+        self._told = self.problem
+
+    def _check_format(self, state: ClassState) -> None:
+        if state.format == LINE_FORMAT:
+            return
+        remedy = "upgrade the tap" if state.format > LINE_FORMAT else "upgrade the class (pid-quota broker-jar)"
+        msg = (
+            f"the class in broker {self.broker_id} (version {state.class_version or 'unknown'}) writes lines of format "
+            f"{state.format}, and this tap reads format {LINE_FORMAT}: {remedy}; the tap then goes on where it ended"
+        )
+        raise TapError(msg)
+
+
+def _init(line: InitLine, repeated: bool) -> ProducerInit:
+    return ProducerInit(
+        line.timestamp_ms,
+        line.broker_id,
+        line.principal,
+        line.client_id or "",
+        line.address,
+        line.transactional_id,
+        line.producer_id,
+        line.producer_epoch,
+        line.result_producer_id,
+        line.result_producer_epoch,
+        line.error,
+        repeated,
+    )

@@ -1,0 +1,61 @@
+"""Tracks since when a broker has been watched without a gap. Pure: no clock.
+
+Producer ids that appear in the first window of a watch may be old, so the tap marks their events `learning`, and the
+stream does not charge them. A watch restarts after lost lines. A silence is no gap: the class in the broker numbers its
+lines, so what is missing shows.
+"""
+
+import msgspec
+
+# Threads of a broker hand over lines concurrently: a line may be this much older than one before it.
+_OUT_OF_ORDER_MS = 1_000
+
+
+class LearningTime(msgspec.Struct):
+    """The watch over one broker, saved with its position.
+
+    Attributes:
+        since_ms: broker time of its first line, ms since the epoch; -1 before the first.
+        newest_ms: broker time up to which it was watched; -1 before the first line.
+        lost: lines after the newest one were lost.
+
+    Examples:
+        >>> watch = LearningTime()
+        >>> [watch.is_learning(at_ms, learn_ms=100) for at_ms in (1000, 1099, 1100, 9000)]
+        [True, True, False, False]
+    """
+
+    since_ms: int = -1
+    newest_ms: int = -1
+    lost: bool = False
+
+    def is_learning(self, timestamp_ms: int, learn_ms: int) -> bool:
+        """Observe a line; return whether the watch is so young that its producer id may be old.
+
+        Args:
+            timestamp_ms: broker time of the line, ms since the epoch.
+            learn_ms: how long a watch learns; 0 disables learning.
+        """
+        self.observe(timestamp_ms, learn_ms)
+        return learn_ms > 0 and timestamp_ms < self.since_ms + learn_ms
+
+    def lasts(self, learn_ms: int) -> bool:
+        """Whether the watch has begun, has no gap and is still learning."""
+        return self.since_ms >= 0 and not self.lost and self.newest_ms < self.since_ms + learn_ms
+
+    def observe(self, timestamp_ms: int, learn_ms: int) -> None:
+        """Observe a line of any kind."""
+        if self.since_ms < 0 or self.lost:
+            self.since_ms = self.newest_ms = timestamp_ms
+            self.lost = False
+        elif timestamp_ms < self.since_ms - _OUT_OF_ORDER_MS:
+            # The broker's clock was ahead when the watch began.
+            self.since_ms = self.newest_ms = timestamp_ms
+        elif self.lasts(learn_ms) and timestamp_ms - self.newest_ms > learn_ms:
+            # A clock that jumps is no time that was watched.
+            self.since_ms = timestamp_ms
+        self.newest_ms = max(self.newest_ms, timestamp_ms)
+
+    def restart(self) -> None:
+        """Start a new watch with the next line: lines were lost."""
+        self.lost = True

@@ -1,0 +1,101 @@
+"""Follows the numbers of one broker's lines: finds what is missing, what comes twice, and new runs. Pure."""
+
+from enum import Enum
+
+import msgspec
+
+from wire.broker_lines import ClassState, Line, StartLine, StopLine
+
+_MOST_GAPS = 16
+
+
+class Place(Enum):
+    """Where a line stands among those before it."""
+
+    NEXT = "next"
+    """Nothing is missing before it."""
+    AFTER_LOSS = "after loss"
+    """Lines before it are missing, or may be."""
+    LATE = "late"
+    """It was missing until now."""
+    DUPLICATE = "duplicate"
+
+
+class LineOrder(msgspec.Struct):
+    """How far a broker's lines have come, saved with the position.
+
+    Attributes:
+        run: of the class; empty while unknown.
+        next: number of the next line; 0 while unknown.
+        newest_ms: the newest time of a line of this run.
+        dropped_lines: that the class has counted in this run; -1 while unknown.
+        is_shut_down: the last line was the end of a broker that shuts down.
+        gaps: numbers that are missing in this run: the first and the last of each gap.
+    """
+
+    run: str = ""
+    next: int = 0
+    newest_ms: int = -1
+    dropped_lines: int = -1
+    is_shut_down: bool = False
+    gaps: list[tuple[int, int]] = []
+
+    def follow(self, line: Line) -> Place:
+        """Take the next line; return its place."""
+        run = line.run if isinstance(line, ClassState) else ""
+        if self._is_of_another_run(line, run):
+            place = self._begin(line)
+        elif self.next in (0, line.number):
+            place = Place.NEXT
+        elif line.number > self.next:
+            self.gaps = [*self.gaps[1 - _MOST_GAPS :], (self.next, line.number - 1)]
+            place = Place.AFTER_LOSS
+        else:
+            return self._again(line.number)
+        self.run = run or self.run
+        self.next = line.number + 1
+        self.newest_ms = max(self.newest_ms, line.timestamp_ms)
+        self.is_shut_down = isinstance(line, StopLine) and line.shutdown
+        return place
+
+    def forget(self) -> None:
+        """Expect any number next, since lines may be missing."""
+        self.run, self.next, self.newest_ms = "", 0, -1
+        self.dropped_lines, self.is_shut_down, self.gaps = -1, False, []
+
+    def drops_more(self, state: ClassState) -> bool:
+        """Whether the class has dropped lines since it told last."""
+        before, self.dropped_lines = self.dropped_lines, state.dropped_lines
+        return 0 <= before < state.dropped_lines
+
+    def _is_of_another_run(self, line: Line, run: str) -> bool:
+        if self.next == 0:
+            return False
+        if run and (self.run or isinstance(line, StartLine)):
+            return run != self.run
+        # Numbers begin anew, and the line is no duplicate: the first lines of its run are missing.
+        return line.number < self.next and line.timestamp_ms > self.newest_ms and not self._is_missing(line.number)
+
+    def _begin(self, line: Line) -> Place:
+        is_whole = isinstance(line, StartLine) and line.number == 1
+        continues = is_whole and self.is_shut_down
+        self.forget()
+        self.dropped_lines = 0
+        if not is_whole and line.number > 1:
+            self.gaps = [(1, line.number - 1)]
+        return Place.NEXT if continues else Place.AFTER_LOSS
+
+    def _is_missing(self, number: int) -> bool:
+        return any(first <= number <= last for first, last in self.gaps)
+
+    def _again(self, number: int) -> Place:
+        """Return whether a line with a number from before comes late, or once more."""
+        if not self._is_missing(number):
+            return Place.DUPLICATE
+        parts = [
+            part
+            for first, last in self.gaps
+            for part in ([(first, number - 1), (number + 1, last)] if first <= number <= last else [(first, last)])
+        ]
+        self.gaps = [(first, last) for first, last in parts if first <= last]
+        return Place.LATE

@@ -1,0 +1,99 @@
+"""The watches of a tap: decodes raw lines, and gives each to the watch over its broker."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+
+import msgspec
+
+from broker.errors import TapError
+from broker.log.sources import LineBatch
+from broker.tap.broker_watch import BrokerWatch, SavedWatch
+from broker.tap.tap_counters import LineCounters
+from wire.broker_lines import Line, decode_line
+from wire.records import ProduceEvent, ProducerInit
+
+_BAD_SAMPLES = 8
+_BAD_SAMPLE_BYTES = 200
+
+
+class Watches:
+    """All brokers that a tap reads.
+
+    Args:
+        learn_ms: see `BrokerWatch`.
+        own_topic: likewise.
+        say: called with a line for the operator.
+    """
+
+    def __init__(self, *, learn_ms: int, own_topic: str, say: Callable[[str], None] = lambda _: None) -> None:
+        self.by_name: dict[str, BrokerWatch] = {}
+        """By the broker's id, as text."""
+        self.bad_lines = 0
+        self.bad_samples: deque[str] = deque(maxlen=_BAD_SAMPLES)
+        self._by_id: dict[int, BrokerWatch] = {}
+        self._learn_ms, self._own_topic, self._say = learn_ms, own_topic, say
+
+    @property
+    def counters(self) -> LineCounters:
+        """Sums over all brokers."""
+        each = [watch.counters for watch in list(self._by_id.values())]
+        return LineCounters(
+            **{field.name: sum(getattr(of, field.name) for of in each) for field in fields(LineCounters)}
+        )
+
+    def of(self, broker_id: int) -> BrokerWatch:
+        """Return the watch over a broker, new if there is none yet."""
+        watch = self._by_id.get(broker_id)
+        if watch is None:
+            watch = BrokerWatch(broker_id, learn_ms=self._learn_ms, own_topic=self._own_topic, say=self._say)
+            self._by_id[broker_id] = self.by_name[str(broker_id)] = watch
+        return watch
+
+    def take(self, batch: LineBatch) -> Iterator[ProduceEvent | ProducerInit]:
+        """Yield the records that lines make.
+
+        Raises:
+            TapError: a line is of another broker than the source's, or its class writes another format.
+        """
+        if batch.after_loss:
+            self._lose(batch.stream)
+        for raw in batch.lines:
+            try:
+                line = decode_line(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._bad(raw, batch.stream)
+                continue
+            record = self._watch(line, batch).take(line, repeated=batch.repeated)
+            if record is not None:
+                yield record
+
+    def saved(self) -> dict[int, SavedWatch]:
+        """Return what the next run needs, by the broker's id."""
+        return {broker_id: watch.saved() for broker_id, watch in self._by_id.items()}
+
+    def restore(self, saved: Mapping[int, SavedWatch]) -> None:
+        """Go on where the last run ended."""
+        for broker_id, each in saved.items():
+            self.of(broker_id).restore(each)
+
+    def _watch(self, line: Line, batch: LineBatch) -> BrokerWatch:
+        if batch.broker_id is not None and line.broker_id != batch.broker_id:
+            msg = (
+                f"a line of broker {line.broker_id} is among those of broker {batch.broker_id}: "
+                f"let each broker write a file of its own, or correct --broker-id"
+            )
+            raise TapError(msg)
+        watch = self._by_id.get(line.broker_id) or self.of(line.broker_id)
+        watch.stream = batch.stream
+        return watch
+
+    def _bad(self, raw: bytes, stream: str) -> None:
+        self.bad_lines += 1
+        self.bad_samples.append(raw[:_BAD_SAMPLE_BYTES].decode(errors="replace"))
+        self._lose(stream)
+
+    def _lose(self, stream: str) -> None:
+        for watch in self._by_id.values():
+            if watch.stream == stream:
+                watch.lose()
