@@ -1,4 +1,4 @@
-"""Admin requests that confluent-kafka lacks or parses too strictly: settings of brokers, producers of a partition, ACLs."""
+"""Admin requests that confluent-kafka lacks or parses too strictly: settings, producers of a partition, ACLs."""
 
 import socket
 import time

@@ -134,8 +134,7 @@ def test_a_second_broker_on_the_file_writes_nothing_and_says_so(
 
 
 def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path) -> None:
-    memory = {"pid_quota_memory_bytes": 65_536, "pid_quota_tick_ms": 3_600_000}
-    with LocalBroker(tmp_path, jars=jars, **memory) as broker:
+    with LocalBroker(tmp_path, jars=jars, pid_quota_memory_bytes=65_536, pid_quota_tick_ms=3_600_000) as broker:
         topic, pids = new_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
         made_up_batches(broker, topic, pids)
         assert len(batches_of(broker, *pids)) == len(pids)
@@ -151,8 +150,8 @@ def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path)
 
 
 def test_a_flood_of_inits_is_written_within_its_bound(jars: Path, tmp_path: Path) -> None:
-    bounds = {"pid_quota_inits_per_second": 5, "pid_quota_file_bytes": 100_000}
-    with LocalBroker(tmp_path, jars=jars, **bounds) as broker, Hostile(broker, "mallory", "🦆" * 8000) as mallory:
+    bounded = LocalBroker(tmp_path, jars=jars, pid_quota_inits_per_second=5, pid_quota_file_bytes=100_000)
+    with bounded as broker, Hostile(broker, "mallory", "🦆" * 8000) as mallory:
         for _ in range(2000):
             mallory.init()
         wait_until(lambda: newest_state(broker).dropped_inits > 0, "it says so")

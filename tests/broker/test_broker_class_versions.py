@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from broker.cluster.broker_reporters import has_class, switch_class
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
 from tests.broker.class_kit import batches_of, frame, init_of, lines_of
@@ -14,21 +16,20 @@ from tests.broker_kit import LIMIT_S, new_topic, produce, transactional_producer
 from wire.broker_lines import AliveLine, BatchLine, ClassState, StartLine, StopLine
 
 VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0", "4.3.1"]
-JMX = "org.apache.kafka.common.metrics.JmxReporter"
 
 
 def kafka(version: str, folder: Path, jars: Path) -> LocalBroker:
     return LocalBroker(folder, jars=jars) if version == VERSIONS[-1] else OtherKafka(folder, version, jars)
 
 
-def set_reporters(broker: LocalBroker, *classes: str) -> None:
-    """Change `metric.reporters` of the running broker."""
-    entry = ConfigEntry("metric.reporters", ",".join(classes), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.BROKER, str(broker.broker_id), incremental_configs=[entry])
-    # Held by a name: an AdminClient that is collected takes its answers with it.
-    admin = AdminClient({**broker.admin_config()})
-    (changed,) = admin.incremental_alter_configs([resource]).values()
-    changed.result()
+def switch(broker: LocalBroker, *, on: bool) -> None:
+    """Load the class into the running broker, or take it out."""
+    with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+        (change,) = switch_class(admin, on=on)
+        assert (change.problem, change.is_changed) == (None, True)
+        assert has_class(admin, broker.broker_id) == on
+        (again,) = switch_class(admin, on=on)
+        assert (again.problem, again.is_changed) == (None, False)
 
 
 def states(broker: LocalBroker) -> list[ClassState]:
@@ -79,14 +80,14 @@ def test_every_batch_is_its_owners_and_reporters_come_and_go(version: str, jars:
         invented = frame(broker, 50)
         assert {line.principal for line in batches_of(broker, *invented)} == {"User:mallory"}
 
-        set_reporters(broker, JMX)
+        switch(broker, on=False)
         wait_until(lambda: isinstance(lines_of(broker)[-1], StopLine), "the class is out")
         last = lines_of(broker)[-1]
         assert isinstance(last, StopLine)
         assert not last.shutdown
         produce(broker.client_config("alice"), topic)
         assert lines_of(broker)[-1] == last
-        set_reporters(broker, JMX, "pidquota.Reporter")
+        switch(broker, on=True)
         wait_until(lambda: isinstance(lines_of(broker)[-1], StartLine), "the class is in again")
         with Hostile(broker, "mallory") as mallory:
             pid = mallory.producer_id()

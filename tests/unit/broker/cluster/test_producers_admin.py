@@ -181,14 +181,3 @@ def test_a_broker_that_has_no_id_right_now_is_no_failure_and_one_that_refuses_is
 
     with pytest.raises(ClusterRequestError, match=r"gives no producer id \(ClusterAuth.*grant WRITE"):
         admin_of(id_answer(NO_CLUSTER_RIGHT)).next_producer_id(BROKER_ID)
-
-
-@pytest.mark.parametrize("only_try", [True, False])
-def test_levels_that_are_only_tried_are_only_validated(
-    admin_of: Callable[[Client], ProducersAdmin], only_try: bool
-) -> None:
-    client = Client({"broker_logger": {str(BROKER_ID): "OK"}})
-
-    admin_of(client).set_logger_levels(BROKER_ID, {"kafka": "TRACE"}, only_try=only_try)
-
-    assert client.asked[0][1]["validate_only"] is only_try

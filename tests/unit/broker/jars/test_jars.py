@@ -16,7 +16,7 @@ IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 def pins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jars of a few bytes are pinned, instead of ours."""
     if "real_pins" not in request.fixturenames:
-        digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("spark", "kafka")}
+        digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("spark", "kafka", "compiler")}
         monkeypatch.setattr(jar_sets, "_pinned", lambda name: {f"{name}/{name}.jar": digests[name]})
 
 
@@ -26,7 +26,7 @@ def real_pins() -> None:
 
 
 def complete(folder: Path) -> Path:
-    for name in ("spark", "kafka"):
+    for name in ("spark", "kafka", "compiler"):
         (folder / name).mkdir(parents=True)
         (folder / name / f"{name}.jar").write_text(name)
     (folder / ".complete").write_text(hashlib.sha256(IVY_FILE).hexdigest(), encoding="ascii")
@@ -44,7 +44,7 @@ def test_a_complete_folder_needs_neither_java_nor_network(tmp_path: Path) -> Non
     folder = complete(tmp_path / "jars")
 
     assert jar_sets.ensure_jars(folder) == jar_sets.JarSets(
-        (folder / "spark/spark.jar",), (folder / "kafka/kafka.jar",)
+        (folder / "spark/spark.jar",), (folder / "kafka/kafka.jar",), (folder / "compiler/compiler.jar",)
     )
     assert jar_sets.spark_jars(folder) == [str(folder / "spark/spark.jar")]
     assert jar_sets.kafka_classpath(folder) == str(folder / "kafka/kafka.jar")
