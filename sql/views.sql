@@ -830,7 +830,6 @@ SELECT
     metrics.principals,
     metrics.saturated_principals,
     metrics.learning_principals,
-    metrics.unknown_share,
     (SELECT count(*) FROM current_throttles WHERE throttled_now) AS throttled_now,
     decisions.decisions_hour,
     metrics.refused_hour,
@@ -845,9 +844,6 @@ CROSS JOIN (
         count(DISTINCT CASE WHEN in_hour THEN principal END) AS principals,
         count(DISTINCT CASE WHEN in_hour AND saturated THEN principal END) AS saturated_principals,
         count(DISTINCT CASE WHEN in_hour AND phase = 'learning' THEN principal END) AS learning_principals,
-        CAST(sum(CASE WHEN in_hour AND principal = 'unknown' THEN admitted_pids + refused_pids ELSE 0 END) AS DOUBLE)
-        / CAST(greatest(1, sum(CASE WHEN in_hour THEN admitted_pids + refused_pids ELSE 0 END)) AS DOUBLE)
-            AS unknown_share,
         CAST(coalesce(sum(CASE WHEN in_hour THEN refused_pids END), 0) AS BIGINT) AS refused_hour,
         CAST(coalesce(sum(CASE WHEN in_hour THEN late_pids END), 0) AS BIGINT) AS late_hour,
         max(batch_id) AS newest_batch_id
@@ -873,13 +869,21 @@ CROSS JOIN (
 
 CREATE OR REPLACE VIEW tap_coverage AS
 -- Which brokers have no live tap: their offenders are invisible.
--- A tap whose log file is not there watches nothing.
+-- A tap whose file is not there watches nothing, nor does one whose class sees nothing, or is not loaded: it writes a
+-- line every 10 seconds.
 -- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL
         AND NOT reports.stopped
         AND coalesce(reports.source, '') <> 'file: not there'
+        AND reports.problem IS NULL
+        AND (
+            coalesce(reports.source, '') <> 'file'
+            OR reports.behind_bytes > 0
+            OR unix_millis(reports.reported_at) - coalesce(unix_millis(reports.newest_line_at), 0)
+            < 60000
+        )
         AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
     CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
     reports.reported_at,
@@ -887,7 +891,7 @@ SELECT
     reports.host,
     reports.source,
     reports.events,
-    reports.unplaced_share,
+    reports.problem,
     reports.behind_bytes,
     reports.newest_line_at,
     reports.stopped
