@@ -220,17 +220,15 @@ _TAP_STATUS = TableSpec(
 
 _BLOCKS = TableSpec(
     "pid_blocks",
-    "An answer to ALLOCATE_PRODUCER_IDS: a block of producer ids that the controller gave to a broker, or the error it "
-    "gave instead. A tap that crashed may bring a row twice, alike but for batch_id; the views count it once.",
+    "A block of producer ids that the controller gave to a broker. A tap that crashed, or has lost its position, may "
+    "bring a row twice, alike but for batch_id; the views count it once.",
     pa.schema(
         [
             _column("broker_id", pa.int32(), "Broker that asked."),
             _column("broker_epoch", pa.int64(), "Its epoch, which a restart changes."),
-            _column("first_producer_id", pa.int64(), "Lowest id of the block; -1 on an error."),
-            _column("length", pa.int32(), "Ids in the block; 0 on an error."),
-            _column("allocated_at", _TIME, "When the controller answered."),
-            _column("error", pa.string(), "NONE, or the name of Kafka's error."),
-            _column("throttle_time_ms", pa.int32(), "That the broker was told to wait; not an error."),
+            _column("first_producer_id", pa.int64(), "Lowest id of the block."),
+            _column("length", pa.int32(), "Ids in the block."),
+            _column("allocated_at", _TIME, "When the controller allocated it."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),

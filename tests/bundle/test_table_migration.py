@@ -20,7 +20,10 @@ GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 ADDED_LATER = {"producer_id_metrics": ["saturated", "as_of"], "throttle_decisions": ["client_ids", "quota_updated_at"]}
 """Columns that a table of a version before them lacks: of each kind of type that a table has."""
-GONE = {"tap_status": {"unplaced": pa.int64(), "unplaced_share": pa.float64()}}
+GONE = {
+    "tap_status": {"unplaced": pa.int64(), "unplaced_share": pa.float64()},
+    "pid_blocks": {"error": pa.string(), "throttle_time_ms": pa.int32()},
+}
 """Columns that an earlier version wrote."""
 
 
