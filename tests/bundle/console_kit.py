@@ -122,8 +122,8 @@ def _tap(broker_id: int, seconds_ago: int) -> dict[str, Any]:
     at = NOW - timedelta(seconds=seconds_ago)
     return {
         "broker_id": broker_id, "seen_at": NOW, "reported_at": at, "host": "h", "tap_id": "t", "source": "file",
-        "lines": 9_000, "events": 5_000, "unplaced": 4, "unplaced_share": 0.0008, "behind_bytes": 0,
-        "newest_line_at": at, "stopped": False, "batch_id": 1,
+        "lines": 9_000, "events": 5_000, "behind_bytes": 0,
+        "newest_line_at": at, "problem": None, "stopped": False, "batch_id": 1,
     }  # fmt: skip
 
 

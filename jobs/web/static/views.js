@@ -116,7 +116,6 @@ function health({ health: stream, now }) {
     ["Refused PIDs, 1 h", count(stream.refused_hour)],
     ["Decisions, 1 h", count(stream.decisions_hour)],
     ["Late PIDs, 1 h", count(stream.late_hour)],
-    ["Without a known principal, 1 h", percent(stream.unknown_share)],
     ["Learning / saturated principals", `${count(stream.learning_principals)} / ${count(stream.saturated_principals)}`],
     ["Quarantined records, 1 h / all", `${count(stream.quarantined_hour)} / ${count(stream.quarantined_total)}`],
   ]);
@@ -126,9 +125,9 @@ function taps(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "No tap has reported in 24 h.");
   return table([
     { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no log file" : "silent") },
+    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no file" : row.problem ? "blind" : "silent") },
     { head: "Last report", number: true, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
-    { head: "Unplaced", number: true, cell: (row) => percent(row.unplaced_share) },
+    { head: "Problem", cell: (row) => row.problem ?? "" },
   ], rows, { name: "taps" });
 }
 

@@ -84,10 +84,9 @@ def tap_report(broker_id: int, reported_at: datetime | None, **values: Any) -> R
         "source": "file",
         "lines": 10,
         "events": 5,
-        "unplaced": 0,
-        "unplaced_share": 0.0,
         "behind_bytes": 0,
         "newest_line_at": reported_at,
+        "problem": None,
         "stopped": False,
         "batch_id": 0,
     }
