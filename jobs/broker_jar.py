@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from broker.jars.broker_jar import JAR_NAME, REPORTER, broker_jar
+from broker.jars.broker_jar import JAR_NAME, broker_jar
 from jobs.terminal import output, printable
+from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 
 
@@ -22,5 +23,5 @@ def write_broker_jar(
     shutil.copyfile(jar, new)
     new.replace(folder / JAR_NAME)
     output().print(printable(f"wrote {folder / JAR_NAME}; in server.properties of each broker:"))
-    output().print(f"  metric.reporters=org.apache.kafka.common.metrics.JmxReporter,{REPORTER}", markup=False)
+    output().print(f"  metric.reporters=org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}", markup=False)
     output().print(f"  authorizer.class.name={HOLD_AUTHORIZER}   (only for the lever hold)", markup=False)

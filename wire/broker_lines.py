@@ -14,6 +14,9 @@ import msgspec
 LINE_FORMAT = 1
 """Version of these lines, in `ClassState.format`."""
 
+REPORTER_CLASS = "pidquota.Reporter"
+"""Writes them; for a broker's `metric.reporters`."""
+
 _Number = Annotated[int, msgspec.Meta(ge=1, le=2**62)]
 _Timestamp = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 _Int16 = Annotated[int, msgspec.Meta(ge=-(2**15), lt=2**15)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import BrokerError
-from broker.jars.broker_jar import REPORTER
+from wire.broker_lines import REPORTER_CLASS
 
 SETTING = "metric.reporters"
 
@@ -55,14 +55,14 @@ def switch_class(admin: ClusterAdmin, *, on: bool, broker_ids: Sequence[int] | N
 
 def has_class(admin: ClusterAdmin, broker_id: int) -> bool:
     """Whether a broker is told to load the class; raises as `ClusterAdmin.broker_setting`."""
-    return REPORTER in _listed(admin.broker_setting(broker_id, SETTING))
+    return REPORTER_CLASS in _listed(admin.broker_setting(broker_id, SETTING))
 
 
 def _switch(admin: ClusterAdmin, broker_id: int, *, on: bool) -> ReportersChange:
     try:
         before = _listed(admin.broker_setting(broker_id, SETTING))
-        others = tuple(name for name in before if name != REPORTER)
-        wanted = (*others, REPORTER) if on else others
+        others = tuple(name for name in before if name != REPORTER_CLASS)
+        wanted = (*others, REPORTER_CLASS) if on else others
         if wanted != before:
             admin.set_broker_setting(broker_id, SETTING, ",".join(wanted))
     except BrokerError as error:

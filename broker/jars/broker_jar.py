@@ -20,8 +20,6 @@ from broker.jars.java import find_java
 from broker.process import run_to_end
 
 JAR_NAME = "pid-quota-broker.jar"
-REPORTER = "pidquota.Reporter"
-"""The class in it for a broker's `metric.reporters`."""
 
 _FLAGS = ("-11", "-encoding", "UTF-8", "-failOnWarning", "-warn:+resource,raw,unchecked,fallthrough")
 _TIMEOUT_S = 120.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import LocalBrokerError
-from broker.jars.broker_jar import REPORTER
+from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 
 HOST = "127.0.0.1"
@@ -112,7 +112,7 @@ def write_server_properties(
 
 def server_properties_of(properties: Mapping[str, object], *, holds: bool) -> dict[str, object]:
     """Add the settings that load the classes of `broker_jar`; `holds` tells whether the authorizer is one of them."""
-    loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER}"}
+    loaded: dict[str, object] = {"metric.reporters": f"org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}"}
     return {**loaded, **({"authorizer.class.name": HOLD_AUTHORIZER} if holds else {}), **properties}
 
 

@@ -3,18 +3,21 @@
 import re
 from array import array
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import msgspec
 import pytest
 
+import jvm
 from streaming.decode.exploded import EVENT_SCHEMA, GROUP_NAMES
+from wire.broker_lines import LINE_FORMAT, REPORTER_CLASS, BatchLine, BrokerLine, InitLine, Line, StopLine
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.event_record import EventGroup, EventRecord
 from wire.heartbeat import TapHeartbeat
 from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, hold_end_ms, hold_name
 from wire.packed_events import PackedEvents
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
+from wire.topics import OWN_TOPICS
 
 SPARK_TYPES = {int: {"INT", "BIGINT"}, float: {"DOUBLE"}, str: {"STRING"}, bool: {"BOOLEAN"}}
 
@@ -56,14 +59,63 @@ def test_the_end_of_a_hold_is_read_as_it_was_written(end_ms: int) -> None:
     assert hold_end_ms(hold_name(end_ms)) == end_ms
 
 
-def test_the_class_on_the_brokers_has_the_same_prefix_and_longest_hold() -> None:
-    source = Path("jvm/authorizer/HoldAuthorizer.java").read_text(encoding="utf-8")
+SOURCES = Path(jvm.__file__).parent / "broker"
+
+
+def source_of(class_name: str) -> str:
+    """The Java source of a class in brokers, such as `pidquota.Reporter`."""
+    return (SOURCES / f"{class_name.replace('.', '/')}.java").read_text(encoding="utf-8")
+
+
+def test_the_authorizer_on_the_brokers_has_the_same_prefix_and_longest_hold() -> None:
+    source = source_of(HOLD_AUTHORIZER)
     package, name = HOLD_AUTHORIZER.split(".")
 
     assert source.startswith(f"package {package};\n")
     assert f"public class {name} extends StandardAuthorizer" in source
     assert f'PREFIX = "{HOLD_PREFIX}";' in source
     assert f"LONGEST_MS = {LONGEST_HOLD_MS:_};" in source
+
+
+def test_the_reporter_on_the_brokers_has_the_name_and_the_format_that_taps_know() -> None:
+    package, name = REPORTER_CLASS.split(".")
+
+    assert source_of(REPORTER_CLASS).startswith(f"package {package};\n")
+    assert f"public class {name} implements MetricsReporter" in source_of(REPORTER_CLASS)
+    assert f"FORMAT = {LINE_FORMAT};" in source_of(f"{package}.BrokerLines")
+
+
+@pytest.mark.parametrize(
+    ("writer", "line"),
+    [
+        ("LineWriter", BrokerLine),
+        ("Batches", BatchLine),
+        ("Inits", InitLine),
+        ("BrokerLines", StopLine),
+    ],
+)
+def test_the_class_writes_exactly_the_fields_of_a_line(writer: str, line: type[msgspec.Struct]) -> None:
+    written = re.findall(r'\.add\("(\w+)"', source_of(f"pidquota.{writer}"))
+    if line is BrokerLine:
+        written.remove("type")
+        wanted = list(line.__struct_fields__)
+    else:
+        wanted = [name for name in line.__struct_fields__ if name not in BrokerLine.__struct_fields__]
+
+    assert sorted(written) == sorted(wanted)
+
+
+def test_the_class_offers_the_types_of_lines_that_are_defined() -> None:
+    sources = [source_of(f"pidquota.{name}") for name in ("Batches", "Inits", "BrokerLines")]
+    offered = {kind for source in sources for kind in re.findall(r'offer\("(\w+)"', source)}
+
+    assert offered == {each.__struct_config__.tag for each in get_args(Line)}
+
+
+def test_the_class_leaves_out_the_topics_that_the_project_writes() -> None:
+    (listed,) = re.findall(r"OWN_TOPICS = List\.of\(([^)]*)\);", source_of("pidquota.Settings"))
+
+    assert set(re.findall(r'"([\w-]+)"', listed)) == OWN_TOPICS
 
 
 def test_the_newest_of_packed_events_need_not_be_the_last() -> None:
