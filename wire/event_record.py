@@ -19,7 +19,7 @@ MAX_RECORD_BYTES = 100_000
 
 _BYTES_OF_AN_EVENT = 60
 """At most: a time, an id, an epoch, a partition and a group."""
-_BYTES_OF_A_GROUP = 150
+_BYTES_OF_A_GROUP = 165
 """Without its texts."""
 _FIT = 2**62
 """Differences of smaller numbers fit into int64, too."""
@@ -35,6 +35,7 @@ class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeated: bool = False
     learning: bool = False
     asked_at_ms: int | None = None
+    address: str | None = None
 
 
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,6 +100,7 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
                 shared.repeated,
                 shared.learning,
                 shared.asked_at_ms,
+                shared.address,
             )
 
 
@@ -122,6 +124,7 @@ class _EventOfVersion1(msgspec.Struct):
     repeated: bool = False
     learning: bool = False
     asked_at_ms: int | None = None
+    address: str | None = None
 
 
 class _Counted(msgspec.Struct):
@@ -182,11 +185,12 @@ def _pack(events: list[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
             each.repeated,
             each.learning,
             each.asked_at_ms,
+            each.address,
         )
         for each in events
     ]
     groups = {each: number for number, each in enumerate(dict.fromkeys(shared))}
-    texts = sum(len(text) for each in groups for text in each[:3] if text)
+    texts = sum(len(text) for each in groups for text in each if isinstance(text, str))
     if _BYTES_OF_AN_EVENT * len(events) + _BYTES_OF_A_GROUP * len(groups) + texts > MAX_RECORD_BYTES:
         middle = len(events) // 2
         yield from _pack(events[:middle])

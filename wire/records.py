@@ -29,6 +29,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         learning: its broker is newly watched, so the id may be old; adds it uncharged.
         asked_at_ms: its broker is newly watched, but no broker held the id when all were asked at this time; charges it
             even while the stream learns.
+        address: of the client, such as `10.0.0.7`.
     """
 
     timestamp_ms: int
@@ -44,6 +45,7 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeated: bool = False
     learning: bool = False
     asked_at_ms: int | None = None
+    address: str | None = None
 
     def key(self) -> bytes:
         """The key: one principal goes to one partition, in order."""
