@@ -26,6 +26,7 @@ from broker.jars.broker_jar import broker_jar
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
+from wire.broker_lines import REPORTER_CLASS
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -104,9 +105,7 @@ def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str
         form: {name: [statistics.median(run[name] for run in one) for one in of_form] for name in of_form[0][0]}
         for form, of_form in runs.items()
     }
-    means = {
-        form: {name: statistics.mean(values) for name, values in each.items()} for form, each in by_broker.items()
-    }
+    means = {form: {name: statistics.mean(values) for name, values in each.items()} for form, each in by_broker.items()}
     found: dict[str, dict[str, float | list[float]]] = {}
     for form, each in by_broker.items():
         found[form] = {}
