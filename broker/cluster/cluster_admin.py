@@ -1,4 +1,4 @@
-"""Admin requests that confluent-kafka lacks or parses too strictly: logger levels, producers of a partition, ACLs."""
+"""Admin requests that confluent-kafka lacks or parses too strictly: producers of a partition, ACLs."""
 
 import socket
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, SecurityDisabledError, for_code
 from kafka.protocol.admin import DescribeAclsRequest
 from kafka.structs import TopicPartition
@@ -83,39 +83,6 @@ class ClusterAdmin(Closing):
             BrokerUnreachableError: no broker answers.
         """
         return living_brokers(with_retries(lambda: self._ask("describe_cluster")))
-
-    def logger_levels(self, broker_id: int) -> dict[str, str]:
-        """Current levels of a broker's loggers, by name.
-
-        Raises:
-            BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses; DESCRIBE_CONFIGS on the cluster is needed.
-        """
-        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id))
-        found = self._ask("describe_configs", [resource], config_filter="all")
-        return {name: about["value"] for name, about in found["broker_logger"][str(broker_id)].items()}
-
-    def set_logger_levels(self, broker_id: int, levels: Mapping[str, str], *, only_try: bool = False) -> None:
-        """Change levels of a broker until its next restart.
-
-        Args:
-            broker_id: of the broker.
-            levels: new level by logger.
-            only_try: change nothing, but fail as if.
-
-        Raises:
-            BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses; ALTER_CONFIGS on the cluster is needed.
-        """
-        changes = {logger: (AlterConfigOp.SET, level) for logger, level in levels.items()}
-        resource = ConfigResource(ConfigResourceType.BROKER_LOGGER, str(broker_id), changes)
-        answer = self._ask(
-            "alter_configs", [resource], validate_only=only_try, raise_on_unknown=False, incremental=True
-        )
-        outcome = answer["broker_logger"][str(broker_id)]
-        if outcome != _DONE:
-            msg = f"broker {broker_id} did not change log levels ({outcome}): grant ALTER_CONFIGS on the cluster"
-            raise ClusterRequestError(msg)
 
     def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[tuple[str, int]]]:
         """Partitions (topic, number) by their leader.
