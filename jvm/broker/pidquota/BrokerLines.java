@@ -178,7 +178,7 @@ final class BrokerLines implements LogListener {
         return new JsonFields().add("run", run).add("format", FORMAT)
             .add("class_version", BrokerLines.class.getPackage().getImplementationVersion())
             .add("kafka_version", AppInfoParser.getVersion()).add("tick_ms", settings.tickMs)
-            .add("sees_inits", inits != null).add("metadata_log", settings.metadataLog).add("problem", problem)
+            .add("metadata_log", settings.metadataLog).add("problem", problem)
             .add("dropped_lines", lines.dropped()).add("dropped_inits", inits == null ? 0 : inits.dropped.get())
             .add("ambiguous_inits", inits == null ? 0 : inits.ambiguous.get()).add("errors", errors.get())
             .add("forgotten_ticks", written.forgotten());
