@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from size_processes import SizeError
 
+from broker.cluster.topic_reader import bounds
 from broker.cluster.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource
@@ -101,8 +102,7 @@ def sent(broker: LocalBroker) -> int:
     """Return the records of the topic."""
     consumer = Consumer(broker.admin_config() | {"group.id": "size"})
     try:
-        parts = [TopicPartition(PRODUCE_EVENTS, number) for number in range(DEFAULT_PARTITIONS)]
-        return sum(consumer.get_watermark_offsets(each)[1] for each in parts)
+        return sum(bounds(consumer, PRODUCE_EVENTS, number, WAIT_S)[1] for number in range(DEFAULT_PARTITIONS))
     finally:
         consumer.close()
 

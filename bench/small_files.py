@@ -161,6 +161,7 @@ def decision(number: int, batch_id: int, now: datetime) -> dict[str, Any]:
         "refused_pids": batch_id % 500,
         "sample_pids": list(range(batch_id, batch_id + 10)),
         "client_ids": [(f"client-{client}", client) for client in range(8)],
+        "addresses": [(f"10.0.0.{client}", client) for client in range(8)],
         "batch_id": batch_id,
     }
 
@@ -171,8 +172,8 @@ def bad_record(batch_id: int, now: datetime) -> dict[str, Any]:
 
 
 def report(broker: int, batch_id: int, now: datetime) -> dict[str, Any]:
-    counts = {"lines": batch_id * 50, "events": batch_id * 20, "unplaced": 0, "unplaced_share": 0.0, "behind_bytes": 0}
-    times = {"seen_at": now, "reported_at": now, "newest_line_at": now, "stopped": False}
+    counts = {"lines": batch_id * 50, "events": batch_id * 20, "behind_bytes": 0}
+    times = {"seen_at": now, "reported_at": now, "newest_line_at": now, "problem": None, "stopped": False}
     return (
         {"broker_id": broker, "host": "host", "tap_id": "tap", "source": "file", "batch_id": batch_id} | counts | times
     )

@@ -1,11 +1,11 @@
-"""What the tap's logging costs a broker: `python bench/tap_cost.py [--seconds 3] [--rounds 3]`, JSON on stdout.
+"""What the class costs a broker: `python bench/tap_cost.py [--brokers 5] [--rounds 8]`, JSON on stdout.
 
-One broker per form of logging, all up at once; the same load goes to one after the other, round after round, there
-and back, so that whatever else the machine does hits all alike. Figures are medians over rounds, ratios are to the
-broker without logging.
-The broker's own CPU time per record is the steadiest of them: clients share the cores. Its compilers' threads do not
-count, and each broker is warmed up, since a broker compiles for minutes and runs for months; a form that logs has more
-to compile. What the compilers made of it differs from one JVM to the next: `--brokers 3` takes the mean of three.
+Brokers without the class and with it are all up at once. The same load goes to one after the other, round after round,
+there and back, so that whatever else the machine does hits all alike. A broker's figures are medians over its rounds,
+a form's are means over its brokers; ratios are to the brokers without the class, and `..._spread` is the least and the
+most of a form's brokers, as ratios to that mean, since compilers make each JVM a different one.
+The broker's own CPU time per record is the steadiest figure: clients share the cores. Its compilers' threads do not
+count, and each broker is warmed up, since a broker compiles for minutes and runs for months.
 """
 
 import argparse
@@ -22,36 +22,32 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from broker.jars.broker_jar import broker_jar
 from broker.jars.jar_sets import ensure_jars, kafka_classpath
 from broker.local.server_files import HOST, Ports, write_log_settings, write_server_properties
 from broker.local.server_process import Jvm, ServerProcess, free_ports, new_cluster_id
+from wire.broker_lines import REPORTER_CLASS
 
 TOPIC = "orders"
 PARTITIONS = 4
 
 LOADS = {
-    # Each record is a request of its own, and each request two lines.
+    # Each record is a request of its own.
     "one-record requests": {"linger.ms": 0, "batch.num.messages": 1, "outstanding": 200},
     "batches (linger 5 ms, 100 B)": {"linger.ms": 5, "batch.num.messages": 10_000, "outstanding": 20_000},
 }
 FORMS = ("off", "on")
+JMX = "org.apache.kafka.common.metrics.JmxReporter"
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def log_option(folder: Path, form: str) -> str:
-    """The log settings of one form, as a JVM option."""
-    server, tapped = write_log_settings(folder).split(",")
-    files = [server]
-    if form != "off":
-        files.append(tapped)
-    return f"-Dlog4j2.configurationFile={','.join(files)}"
 
 
 def start(folder: Path, form: str, ports: Ports) -> ServerProcess:
     folder.mkdir()
     server = ServerProcess(folder)
-    write_server_properties(server.properties, ports, {"alice": "a"}, [], {})
-    jvm = Jvm(kafka_classpath(), log_option(folder, form))
+    reporters = {"off": [JMX], "on": [JMX, REPORTER_CLASS]}[form]
+    write_server_properties(server.properties, ports, {"alice": "a"}, [], {"metric.reporters": ",".join(reporters)})
+    log_option = f"-Dlog4j2.configurationFile={write_log_settings(folder)}"
+    jvm = Jvm(kafka_classpath(), log_option, (broker_jar(),))
     server.format(jvm, new_cluster_id())
     server.launch(jvm)
     server.wait_until_ready(ports)
@@ -103,20 +99,22 @@ def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[s
     }
 
 
-def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str, float]]:
+def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str, float | list[float]]]:
     """Figures of each form, from those of each round of each of its brokers."""
-    figures = {
-        form: {
-            name: statistics.mean(statistics.median(run[name] for run in of_broker) for of_broker in of_form)
-            for name in of_form[0][0]
-        }
+    by_broker = {
+        form: {name: [statistics.median(run[name] for run in one) for one in of_form] for name in of_form[0][0]}
         for form, of_form in runs.items()
     }
-    return {
-        form: {name: round(value, 2) for name, value in of_form.items()}
-        | {f"{name}_ratio": round(value / figures["off"][name], 3) for name, value in of_form.items()}
-        for form, of_form in figures.items()
-    }
+    means = {form: {name: statistics.mean(values) for name, values in each.items()} for form, each in by_broker.items()}
+    found: dict[str, dict[str, float | list[float]]] = {}
+    for form, each in by_broker.items():
+        found[form] = {}
+        for name, values in each.items():
+            base = means["off"][name]
+            found[form][name] = round(means[form][name], 2)
+            found[form][f"{name}_ratio"] = round(means[form][name] / base, 3)
+            found[form][f"{name}_spread"] = [round(bound / base, 3) for bound in (min(values), max(values))]
+    return found
 
 
 def main() -> None:
@@ -127,9 +125,8 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--brokers", type=int, default=1, help="per form")
-    parser.add_argument("--form", action="append", choices=FORMS, help="besides off; by default all")
     chosen = parser.parse_args()
-    forms = [form for form in FORMS if form == "off" or form in (chosen.form or FORMS)]
+    forms = FORMS
     ensure_jars()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         brokers = [(number, form) for number in range(chosen.brokers) for form in forms]

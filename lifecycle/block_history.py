@@ -1,19 +1,14 @@
-"""What is known of blocks of producer ids, from the tables and from a controller's metadata log."""
+"""What is known of blocks of producer ids, from the tables and from a metadata log."""
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lifecycle.producer_id_blocks import (
-    NONE,
     Block,
     BlockLoss,
-    Consequence,
     Fate,
     Violation,
-    consequence,
     fate,
     find_violations,
     hours_left,
@@ -34,8 +29,6 @@ class BrokerBlocks:
         restarts: Epochs of the broker that blocks are known of, but for one.
         lost_pids: At these restarts, as far as it can be told.
         last_block_at_ms: When it was given the last one, ms since the epoch; None if none is known.
-        errors: Error answers by name.
-        throttled_answers: Answers that told it to wait, which is no error.
     """
 
     broker_id: int
@@ -45,12 +38,6 @@ class BrokerBlocks:
     restarts: int
     lost_pids: int
     last_block_at_ms: int | None
-    errors: dict[str, int]
-    throttled_answers: int
-
-    def count(self, kind: Consequence) -> int:
-        """Errors of a kind."""
-        return sum(number for error, number in self.errors.items() if consequence(error) is kind)
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,6 @@ class History:
 
     Attributes:
         blocks: By their first id.
-        answers: Rows of the view `known_pid_blocks`, errors among them.
         newest_issued: Greatest id seen that was handed out, by the first id of its block.
         now_ms: When this was read, ms since the epoch.
         complete_from: Ids from here on to the end were all in one of the blocks; None if that is not known.
@@ -82,7 +68,6 @@ class History:
     """
 
     blocks: tuple[Block, ...]
-    answers: tuple[dict[str, Any], ...]
     newest_issued: Mapping[int, int]
     now_ms: int
     complete_from: int | None = None
@@ -122,12 +107,10 @@ class History:
     def brokers(self) -> list[BrokerBlocks]:
         """Each broker, by its id."""
         rates, losses = pids_per_hour(self.blocks, self.now_ms), self.losses()
-        ids = {*rates, *(row["broker_id"] for row in self.answers)}
-        return [self._broker(broker_id, rates.get(broker_id, 0.0), losses) for broker_id in sorted(ids)]
+        return [self._broker(broker_id, rate, losses) for broker_id, rate in sorted(rates.items())]
 
     def _broker(self, broker_id: int, rate: float, losses: Sequence[BlockLoss]) -> BrokerBlocks:
         given = [block for block in self.blocks if block.broker_id == broker_id]
-        answers = [row for row in self.answers if row["broker_id"] == broker_id]
         return BrokerBlocks(
             broker_id,
             len(given),
@@ -136,8 +119,6 @@ class History:
             max(0, len({block.broker_epoch for block in given}) - 1),
             sum(loss.pids for loss in losses if loss.block.broker_id == broker_id),
             max((block.allocated_at_ms for block in given), default=None),
-            dict(Counter(row["error"] for row in answers if row["error"] != NONE)),
-            sum(row["throttle_time_ms"] > 0 for row in answers),
         )
 
 

@@ -19,29 +19,6 @@ CLOCK_TOLERANCE_MS = 10_000
 
 _HOUR_MS = 3_600_000
 
-NONE = "NONE"
-CLUSTER_AUTHORIZATION_FAILED = "CLUSTER_AUTHORIZATION_FAILED"
-
-
-class Consequence(str, Enum):
-    """Effect of an answer on the broker that asked."""
-
-    BLOCK = "block"
-    FATAL = "fatal"
-    RETRIED = "retried"
-
-
-def consequence(error: str) -> Consequence:
-    """Return what a broker does after an answer: all errors but a missing ACL are retried (KIP-730).
-
-    Examples:
-        >>> consequence("STALE_BROKER_EPOCH").value, consequence("CLUSTER_AUTHORIZATION_FAILED").value
-        ('retried', 'fatal')
-    """
-    if error == NONE:
-        return Consequence.BLOCK
-    return Consequence.FATAL if error == CLUSTER_AUTHORIZATION_FAILED else Consequence.RETRIED
-
 
 @dataclass(frozen=True, order=True)
 class Block:

@@ -134,6 +134,7 @@ SELECT
     decisions.quota_source,
     decisions.refused_pids,
     decisions.client_ids,
+    decisions.addresses,
     decisions.sample_pids,
     decisions.decision_id
 FROM (
@@ -214,23 +215,23 @@ GROUP BY principal, client_id, outcome, error
 ORDER BY answers DESC, principal, client_id, outcome, error;
 
 CREATE OR REPLACE VIEW known_pid_blocks AS
--- Each answer to ALLOCATE_PRODUCER_IDS once: after a crash a tap sends rows again.
+-- Each block of producer ids once: a tap that crashed, or has lost its position, sends blocks again. Rows without a block
+-- are errors, of an earlier version.
 SELECT
     broker_id,
     broker_epoch,
     first_producer_id,
     length,
     allocated_at,
-    error,
-    throttle_time_ms,
     batch_id
 FROM (
     SELECT *,
         row_number() OVER (
-            PARTITION BY broker_id, broker_epoch, first_producer_id, length, allocated_at, error
+            PARTITION BY broker_id, broker_epoch, first_producer_id, length, allocated_at
             ORDER BY batch_id
         ) AS copy
     FROM pid_blocks
+    WHERE length > 0
 )
 WHERE copy = 1
 ORDER BY allocated_at, first_producer_id, broker_id;
@@ -397,43 +398,29 @@ WHERE occupancy.topic IS NOT NULL
 ORDER BY occupancy.held_pids DESC, occupancy.broker_id, occupancy.topic, occupancy.principal;
 
 CREATE OR REPLACE VIEW pid_block_burn AS
--- How fast each broker uses up blocks of producer ids (KIP-730), and the errors of its requests. The rate covers the
--- last 24 hours, or the time since the first known block, but at least an hour.
+-- How fast each broker uses up blocks of producer ids (KIP-730). The rate covers the last 24 hours, or the time since the
+-- first known block, but at least an hour.
 SELECT
-    answers.broker_id,
-    count(CASE WHEN answers.error = 'NONE' THEN 1 END) AS blocks,
-    CAST(sum(answers.length) AS BIGINT) AS producer_ids,
-    CAST(sum(CASE WHEN answers.age_ms < 86400000 THEN answers.length ELSE 0 END) AS DOUBLE)
+    blocks.broker_id,
+    count(*) AS blocks,
+    CAST(sum(blocks.length) AS BIGINT) AS producer_ids,
+    CAST(sum(CASE WHEN blocks.age_ms < 86400000 THEN blocks.length ELSE 0 END) AS DOUBLE)
     / CAST(least(24.0, greatest(1.0, max(history.known_ms) / 3600000.0)) AS DOUBLE) AS pids_per_hour,
-    min(CASE WHEN answers.error = 'NONE' THEN answers.allocated_at END) AS first_block_at,
-    max(CASE WHEN answers.error = 'NONE' THEN answers.allocated_at END) AS last_block_at,
-    greatest(0, count(DISTINCT CASE WHEN answers.error = 'NONE' THEN answers.broker_epoch END) - 1) AS restarts,
-    count(CASE WHEN answers.error = 'CLUSTER_AUTHORIZATION_FAILED' THEN 1 END) AS fatal_errors,
-    count(CASE WHEN answers.error = 'STALE_BROKER_EPOCH' THEN 1 END) AS stale_epoch_errors,
-    count(CASE WHEN answers.error = 'UNKNOWN_SERVER_ERROR' THEN 1 END) AS unknown_server_errors,
-    count(
-        CASE
-            WHEN
-                answers.error NOT IN (
-                    'NONE', 'CLUSTER_AUTHORIZATION_FAILED', 'STALE_BROKER_EPOCH', 'UNKNOWN_SERVER_ERROR'
-                )
-                THEN 1
-        END
-    ) AS other_errors,
-    count(CASE WHEN answers.throttle_time_ms > 0 THEN 1 END) AS throttled_answers
+    min(blocks.allocated_at) AS first_block_at,
+    max(blocks.allocated_at) AS last_block_at,
+    count(DISTINCT blocks.broker_epoch) - 1 AS restarts
 FROM (
     SELECT *, unix_millis(now) - unix_millis(allocated_at) AS age_ms
     FROM known_pid_blocks
     CROSS JOIN settings
-) AS answers
+) AS blocks
 CROSS JOIN (
     SELECT coalesce(max(unix_millis(now) - unix_millis(allocated_at)), 0) AS known_ms
     FROM known_pid_blocks
     CROSS JOIN settings
-    WHERE error = 'NONE'
 ) AS history
-GROUP BY answers.broker_id
-ORDER BY pids_per_hour DESC, answers.broker_id;
+GROUP BY blocks.broker_id
+ORDER BY pids_per_hour DESC, blocks.broker_id;
 
 CREATE OR REPLACE VIEW pid_block_violations AS
 -- Blocks of producer ids that break a promise of KIP-730: any row is an alert. `other` is what the block contradicts:
@@ -460,7 +447,6 @@ FROM (
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS end_of_earlier
     FROM known_pid_blocks
-    WHERE error = 'NONE'
 )
 WHERE end_of_lower > first_producer_id OR end_of_earlier > first_producer_id
 UNION ALL
@@ -479,7 +465,6 @@ FROM (
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS newest_epoch
     FROM known_pid_blocks
-    WHERE error = 'NONE'
 )
 WHERE broker_epoch >= 0 AND broker_epoch < newest_epoch
 ORDER BY allocated_at, first_producer_id, promise;
@@ -830,7 +815,6 @@ SELECT
     metrics.principals,
     metrics.saturated_principals,
     metrics.learning_principals,
-    metrics.unknown_share,
     (SELECT count(*) FROM current_throttles WHERE throttled_now) AS throttled_now,
     decisions.decisions_hour,
     metrics.refused_hour,
@@ -845,9 +829,6 @@ CROSS JOIN (
         count(DISTINCT CASE WHEN in_hour THEN principal END) AS principals,
         count(DISTINCT CASE WHEN in_hour AND saturated THEN principal END) AS saturated_principals,
         count(DISTINCT CASE WHEN in_hour AND phase = 'learning' THEN principal END) AS learning_principals,
-        CAST(sum(CASE WHEN in_hour AND principal = 'unknown' THEN admitted_pids + refused_pids ELSE 0 END) AS DOUBLE)
-        / CAST(greatest(1, sum(CASE WHEN in_hour THEN admitted_pids + refused_pids ELSE 0 END)) AS DOUBLE)
-            AS unknown_share,
         CAST(coalesce(sum(CASE WHEN in_hour THEN refused_pids END), 0) AS BIGINT) AS refused_hour,
         CAST(coalesce(sum(CASE WHEN in_hour THEN late_pids END), 0) AS BIGINT) AS late_hour,
         max(batch_id) AS newest_batch_id
@@ -873,13 +854,21 @@ CROSS JOIN (
 
 CREATE OR REPLACE VIEW tap_coverage AS
 -- Which brokers have no live tap: their offenders are invisible.
--- A tap whose log file is not there watches nothing.
+-- A tap whose file is not there watches nothing, nor does one whose class sees nothing, or is not loaded: it writes a
+-- line every 10 seconds.
 -- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
     reports.reported_at IS NOT NULL
         AND NOT reports.stopped
         AND coalesce(reports.source, '') <> 'file: not there'
+        AND reports.problem IS NULL
+        AND (
+            coalesce(reports.source, '') <> 'file'
+            OR reports.behind_bytes > 0
+            OR unix_millis(reports.reported_at) - coalesce(unix_millis(reports.newest_line_at), 0)
+            < 60000
+        )
         AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
     CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
     reports.reported_at,
@@ -887,7 +876,7 @@ SELECT
     reports.host,
     reports.source,
     reports.events,
-    reports.unplaced_share,
+    reports.problem,
     reports.behind_bytes,
     reports.newest_line_at,
     reports.stopped

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 _TIME = pa.timestamp("us", tz="UTC")
+_COUNTS = pa.map_(pa.string(), pa.int64())
 VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with the version that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
@@ -120,9 +121,8 @@ _DECISIONS = TableSpec(
             _column("quota_updated_at", _TIME, "When that quota was last set."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused in the episode so far."),
             _column("sample_pids", pa.list_(pa.int64()), "The first few of them."),
-            _column(
-                "client_ids", pa.map_(pa.string(), pa.int64()), "Refused ids per client.id: at most 16, then other."
-            ),
+            _column("client_ids", _COUNTS, "Refused ids per client.id: at most 16, then other."),
+            _column("addresses", _COUNTS, "Refused ids per known address of a client: at most 16, then other."),
             _column(
                 "reason", pa.string(), "over_quota, throttle_ended, or quota_changed: the quota was raised or removed."
             ),
@@ -203,13 +203,12 @@ _TAP_STATUS = TableSpec(
             _column("reported_at", _TIME, "When its tap reported; null if it did not."),
             _column("host", pa.string(), "Where the tap runs."),
             _column("tap_id", pa.string(), "Names the run of the tap."),
-            _column("source", pa.string(), "What it reads: file, topic or poll; says if its log is off on purpose."),
+            _column("source", pa.string(), "What it reads: file, topic or poll; says if its file is not there."),
             _column("lines", pa.int64(), "Lines read since its start."),
             _column("events", pa.int64(), "Produce events written since its start."),
-            _column("unplaced", pa.int64(), "Of these, with principal unknown."),
-            _column("unplaced_share", pa.float64(), "Share of them among the events since the report before."),
-            _column("behind_bytes", pa.int64(), "Bytes of the log not read yet; null if it reads a topic."),
-            _column("newest_line_at", _TIME, "Time of the newest line it has read."),
+            _column("behind_bytes", pa.int64(), "Bytes of the file not read yet; null if it reads a topic."),
+            _column("newest_line_at", _TIME, "Time of the broker's newest line; its class writes one every 10 s."),
+            _column("problem", pa.string(), "Why the class in the broker can't see any batch; null if it can."),
             _column("stopped", pa.bool_(), "Whether this was its last word before it ended."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
@@ -221,17 +220,15 @@ _TAP_STATUS = TableSpec(
 
 _BLOCKS = TableSpec(
     "pid_blocks",
-    "An answer to ALLOCATE_PRODUCER_IDS: a block of producer ids that the controller gave to a broker, or the error it "
-    "gave instead. A tap that crashed may bring a row twice, alike but for batch_id; the views count it once.",
+    "A block of producer ids that the controller gave to a broker. A tap that crashed, or has lost its position, may "
+    "bring a row twice, alike but for batch_id; the views count it once.",
     pa.schema(
         [
             _column("broker_id", pa.int32(), "Broker that asked."),
             _column("broker_epoch", pa.int64(), "Its epoch, which a restart changes."),
-            _column("first_producer_id", pa.int64(), "Lowest id of the block; -1 on an error."),
-            _column("length", pa.int32(), "Ids in the block; 0 on an error."),
-            _column("allocated_at", _TIME, "When the controller answered."),
-            _column("error", pa.string(), "NONE, or the name of Kafka's error."),
-            _column("throttle_time_ms", pa.int32(), "That the broker was told to wait; not an error."),
+            _column("first_producer_id", pa.int64(), "Lowest id of the block."),
+            _column("length", pa.int32(), "Ids in the block."),
+            _column("allocated_at", _TIME, "When the controller allocated it."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]
     ),

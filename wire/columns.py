@@ -10,10 +10,7 @@ HEARTBEAT_COLUMNS = (
     "position STRUCT<offset: BIGINT>, cluster_brokers ARRAY<INT>"
 )
 
-ID_BLOCK_COLUMNS = (
-    "timestamp_ms BIGINT, broker_id INT, broker_epoch BIGINT, first_producer_id BIGINT, length INT, error INT, "
-    "throttle_time_ms INT"
-)
+ID_BLOCK_COLUMNS = "timestamp_ms BIGINT, broker_id INT, broker_epoch BIGINT, first_producer_id BIGINT, length INT"
 INIT_COLUMNS = (
     "timestamp_ms BIGINT, broker_id INT, principal STRING, client_id STRING, client_host STRING, "
     "transactional_id STRING, producer_id BIGINT, producer_epoch INT, result_producer_id BIGINT, "

@@ -84,13 +84,11 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
     """A record of the topic `producer-id-blocks`: a block allocated to a broker, keyed by broker.
 
     Attributes:
-        timestamp_ms: when the controller answered.
+        timestamp_ms: when the controller allocated it.
         broker_id: of the broker that asked.
         broker_epoch: of that broker.
-        first_producer_id: of the block, -1 on an error.
-        length: producer ids in the block, 0 on an error.
-        error: Kafka's error code, 0 for none.
-        throttle_time_ms: throttling of the broker.
+        first_producer_id: of the block.
+        length: producer ids in the block.
     """
 
     timestamp_ms: int
@@ -98,8 +96,6 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
     broker_epoch: int
     first_producer_id: int
     length: int
-    error: int
-    throttle_time_ms: int
 
     def key(self) -> bytes:
         """The key: the blocks of a broker stay in order."""

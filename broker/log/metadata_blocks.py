@@ -1,7 +1,8 @@
-"""Reads blocks of producer ids from a controller's metadata log: the history from before the tap was installed.
+"""Reads blocks of producer ids from a node's metadata log, which is there without any settings.
 
-The log is `__cluster_metadata-0` in a controller's `metadata.log.dir` (or `log.dirs`); a copy will do, and the
-controller may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block (KIP-730).
+The log is `__cluster_metadata-0` in the `metadata.log.dir` (or `log.dirs`) of every broker and controller; a copy will
+do, and the node may be running. Each block is a `ProducerIdsRecord`, which holds the start of the *next* block
+(KIP-730).
 """
 
 import struct
@@ -49,40 +50,63 @@ def read_metadata_blocks(
     Raises:
         MetadataLogError: there is no such log, or it can't be read.
     """
-    folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
     try:
-        segments = sorted(folder.glob("*.log"))
-        if not segments:
-            msg = f"no metadata log in {folder}: give the folder {FOLDER} of a controller, or its parent"
-            raise MetadataLogError(msg)
-        # Retention deletes old segments; a snapshot then tells the next id.
-        snapshots = sorted(folder.glob("*.checkpoint"))
-        begins_at = int(segments[0].stem)
-        start = _last_of([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]) if begins_at else 0
-        found = _Reader(start)
+        segments = segments_of(folder)
+        start = start_of(segments[0])
+        found = BlockReader(start)
         sizes = [segment.stat().st_size for segment in segments]
         for number, segment in enumerate(segments):
             progress(sum(sizes[:number]), sum(sizes))
             found.read(segment.read_bytes())
     except (OSError, ValueError, struct.error) as error:
-        msg = f"can't read the metadata log in {folder} ({error}): check the folder and its permissions"
-        raise MetadataLogError(msg) from error
+        raise unreadable(folder, error) from error
     first = found.blocks[0].first if found.blocks else (start or 0)
     return MetadataHistory(tuple(found.blocks), first if start is None else start, found.skipped)
 
 
-def _last_of(snapshots: list[Path]) -> int | None:
-    """Start of the next block, by the newest snapshot that has it; None if none has."""
-    for snapshot in reversed(snapshots):
-        reader = _Reader(None)
+def segments_of(folder: Path) -> list[Path]:
+    """Return the segments of a metadata log, oldest first.
+
+    Args:
+        folder: as `read_metadata_blocks`.
+
+    Raises:
+        MetadataLogError: there is no such log.
+    """
+    folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
+    segments = sorted(folder.glob("*.log"))
+    if not segments:
+        msg = f"no metadata log in {folder}: give the folder {FOLDER} of a broker or controller, or its parent"
+        raise MetadataLogError(msg)
+    return segments
+
+
+def start_of(segment: Path) -> int | None:
+    """Return the first producer id that was free when a segment began; None if no snapshot tells."""
+    begins_at = int(segment.stem)
+    if begins_at == 0:
+        return 0
+    # Retention deletes old segments; a snapshot then tells the next id.
+    snapshots = sorted(segment.parent.glob("*.checkpoint"))
+    for snapshot in reversed([path for path in snapshots if int(path.stem.split("-")[0]) <= begins_at]):
+        reader = BlockReader(None)
         reader.read(snapshot.read_bytes())
         if reader.next_producer_id is not None:
             return reader.next_producer_id
     return None
 
 
-class _Reader:
-    """Collects blocks over consecutive files."""
+def unreadable(folder: Path, error: Exception) -> MetadataLogError:
+    """Return the error to raise if a metadata log can't be read."""
+    return MetadataLogError(f"can't read the metadata log in {folder} ({error}): check the folder and its permissions")
+
+
+class BlockReader:
+    """Collects blocks over consecutive batches.
+
+    Args:
+        next_producer_id: the first that was free before them; None if unknown.
+    """
 
     def __init__(self, next_producer_id: int | None) -> None:
         self.next_producer_id = next_producer_id
@@ -90,6 +114,7 @@ class _Reader:
         self.skipped = 0
 
     def read(self, content: bytes) -> None:
+        """Read batches."""
         for timestamp_ms, value in self._values(content):
             record = producer_ids_record(value)
             if record is None:

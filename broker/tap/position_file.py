@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from broker.errors import TapError
+from broker.log.metadata_follower import MetadataPosition
 from broker.tap.broker_watch import SavedWatch
 from wire.heartbeat import Position
 
@@ -17,11 +18,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
         position: everything before it was acknowledged by Kafka.
         sent_up_to: nothing after it was sent; a crashed run may have sent what is between.
         watches: by broker id.
+        blocks: how far the metadata log was read.
     """
 
     position: Position
     sent_up_to: Position | None = None
     watches: dict[int, SavedWatch] = {}
+    blocks: MetadataPosition | None = None
 
 
 _encode = msgspec.json.Encoder().encode

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from broker.cluster.topics import await_topic
 from broker.log.sources import Source
 from broker.tap.asking import NO_QUESTIONS, Asking, Questions
+from broker.tap.block_watch import BlockWatch
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.learning_requests import LearningRequests
 from broker.tap.position_file import Checkpoint, load_checkpoint, save_checkpoint
@@ -49,6 +50,7 @@ class SourceTap:
         events_version: of their records; 1 for streams of an earlier version.
         wall_clock: seconds since the epoch, for heartbeats.
         on_heartbeat: called with each heartbeat, in the tap's thread.
+        metadata_log: folder of a metadata log; by default the class in the broker of a file tells it.
         questions: what it may ask the brokers, and how it tells the operator.
     """
 
@@ -63,6 +65,7 @@ class SourceTap:
         events_version: int = EVENTS_VERSION,
         wall_clock: Callable[[], float] = time.time,
         on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
+        metadata_log: Path | None = None,
         questions: Questions = NO_QUESTIONS,
     ) -> None:
         self._source = source
@@ -77,6 +80,8 @@ class SourceTap:
         self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
         self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
         self._watches = Watches(learn_ms=learn_ms, own_topic=topic, say=questions.say)
+        here = source.brokers[0] if source.kind == "file" else None
+        self._blocks = BlockWatch(metadata_log, here, questions.say)
         self._committed: Checkpoint | None = None
         self._idle_rounds = 0
 
@@ -128,6 +133,7 @@ class SourceTap:
         if self._asking is not None:
             self._asking.load()
         self._watches.restore(saved.watches)
+        self._blocks.restore(saved.blocks)
         self._source.open(saved.position, saved.sent_up_to)
 
     def _follow(self, output: TapOutput, stop: threading.Event) -> None:
@@ -164,6 +170,8 @@ class SourceTap:
         for batch in batches:
             for record in self._watches.take(batch):
                 output.send(record, stop.is_set)
+        for block in self._blocks.read(self._watches, self._clock()):
+            output.send(block, stop.is_set)
         output.send_events(stop.is_set)
         return bool(batches)
 
@@ -192,7 +200,7 @@ class SourceTap:
         position = self._source.position
         if left or self._position_file is None or position is None:
             return left
-        checkpoint = Checkpoint(position, None, self._watches.saved())
+        checkpoint = Checkpoint(position, None, self._watches.saved(), self._blocks.position)
         if checkpoint != self._committed:
             save_checkpoint(self._position_file, checkpoint)
             self._committed = checkpoint

@@ -21,7 +21,7 @@ from wire.topics import PRODUCE_EVENTS
 
 _WAIT_S = 0.5
 _YEAR_5000_MS = 95_617_584_000_000
-_WORDS = {"broker_id": "broker", "client_id": "client", "transactional_id": "transaction"}
+_WORDS = {"broker_id": "broker", "client_id": "client", "address": "from", "transactional_id": "transaction"}
 _MARKS = ("correction", "repeated", "learning")
 
 

@@ -15,7 +15,7 @@ from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History
-from lifecycle.producer_id_blocks import Block, Consequence, Fate, Violation
+from lifecycle.producer_id_blocks import Block, Fate, Violation
 from tables.errors import TableNotFoundError
 from tables.query.pid_blocks import read_history
 from tables.query.sql_query import query
@@ -34,7 +34,7 @@ _FATES = {
     Fate.NOT_KNOWN: "was given to broker {broker}; no tap saw whether it was handed out",
 }
 _HOURS_A_YEAR = 24 * 365.25
-_COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last block", "fatal", "retried", "throttled")
+_COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last block")
 
 
 def blocks(
@@ -45,7 +45,7 @@ def blocks(
         int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
     ] = None,
     metadata_log: Annotated[
-        Path | None, typer.Option(help="A controller's __cluster_metadata-0, for blocks from before the tap ran.")
+        Path | None, typer.Option(help="A node's __cluster_metadata-0, for blocks that no tap has reported.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,7 +62,7 @@ def blocks(
     if as_json:
         typer.echo(json.dumps(_as_dict(history, broken), indent=2))
     else:
-        if history.blocks or history.answers:
+        if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
         for line in [*_summary(history), *_verdict(history, broken)]:
             output().print(printable(line))
@@ -112,14 +112,14 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
 
 def _unknown(history: History, pid: int) -> str:
     if not history.blocks:
-        return f"no block is known, so nobody can say who issued {pid}: tap a controller, or give --metadata-log"
+        return f"no block is known, so nobody can say who issued {pid}: run a tap, or give --metadata-log"
     start, end = history.blocks[0].first, history.end
     text = f"no known block holds producer id {pid}; those that are known go from {start} to {end - 1}"
     if pid < start:
-        return f"{text}: it is older, give a controller's log with --metadata-log"
+        return f"{text}: it is older, give a node's log with --metadata-log"
     if pid >= end:
         return f"{text}: a client made it up, or it was allocated after the last row"
-    return f"{text}: a client made it up, or its block came while nobody tapped the controller"
+    return f"{text}: a client made it up, or no tap has reported it"
 
 
 # All of them
@@ -128,8 +128,7 @@ def _unknown(history: History, pid: int) -> str:
 def _cells(broker: BrokerBlocks) -> tuple[object, ...]:
     last = None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms)
     counts = (broker.broker_id, broker.blocks, broker.producer_ids, f"{broker.pids_per_hour:,.0f}", broker.restarts)
-    errors = (broker.count(Consequence.FATAL), broker.count(Consequence.RETRIED), broker.throttled_answers)
-    return (*counts, broker.lost_pids, last, *errors)
+    return (*counts, broker.lost_pids, last)
 
 
 def _summary(history: History) -> Iterator[str]:
@@ -148,7 +147,7 @@ def _summary(history: History) -> Iterator[str]:
 
 def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
-        yield "nothing seen yet: no block is known, so nobody can say whether KIP-730 is kept. Tap a controller"
+        yield "nothing seen yet: no block is known, so nobody can say whether KIP-730 is kept. Run a tap on the brokers"
     elif not broken:
         yield "KIP-730 is kept: no overlap, start >= last end, epoch not stale"
     for violation in broken:
@@ -184,10 +183,6 @@ def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
         "restarts": broker.restarts,
         "lost_pids": broker.lost_pids,
         "last_block_at": None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms).isoformat(),
-        "fatal_errors": broker.count(Consequence.FATAL),
-        "retried_errors": broker.count(Consequence.RETRIED),
-        "errors": broker.errors,
-        "throttled_answers": broker.throttled_answers,
     }
 
 

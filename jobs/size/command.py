@@ -30,7 +30,6 @@ def size(
     pids: Annotated[int, typer.Option(min=1, help="Producer ids in use at a time.")],
     new_pids_per_hour: Annotated[float, typer.Option(min=0, help="New producer ids of all principals.")] = 0,
     batches_per_request: Annotated[float, typer.Option(min=0.01, help="Partitions of a request.")] = 1,
-    replication_factor: Annotated[int, typer.Option(min=1, help="Copies of a partition: followers log, too.")] = 3,
     brokers_per_pid: Annotated[int, typer.Option(min=1, help="Brokers that a producer id writes to.")] = 3,
     skew: Annotated[
         float, typer.Option(min=0, max=3, help="Zipf's exponent of producer ids per principal; 0: all alike.")
@@ -41,7 +40,7 @@ def size(
         typer.Option(
             min=0.1,
             show_default="the stream's tick",
-            help="Taps leave out repeats for so long; 1 if they know no tick.",
+            help="The class in a broker leaves out repeats for so long.",
         ),
     ] = None,
     trigger_seconds: Annotated[float, typer.Option(min=0.1, help="Interval of micro-batches.")] = 5,
@@ -78,7 +77,6 @@ def size(
         pids=pids,
         new_pids_per_hour=new_pids_per_hour,
         batches_per_request=batches_per_request,
-        replication_factor=replication_factor,
         brokers_per_pid=brokers_per_pid,
         skew=skew,
         repeats_s=repeats_seconds or tick_s,
@@ -113,11 +111,10 @@ def size(
 
 def of_taps(cluster: Cluster, tapped: Taps) -> Iterator[Row]:
     """Yield the rows of taps."""
-    yield "taps", "log lines", tapped.lines_per_s, "lines/s", "of all brokers, replicas' included"
-    yield "taps", "a broker's log", tapped.log_bytes_per_s / 1e6, "MB/s", "to its disk, rotated"
+    yield "taps", "a broker's file", tapped.file_bytes_per_s / 1e6, "MB/s", "to its disk, rotated"
     yield "taps", "cores", tapped.cores, "cores", f"of {cluster.brokers} taps"
     yield "taps", "a tap", tapped.core_of_one, "cores", "of one, since it has one thread"
-    yield "taps", "events", tapped.events_per_s, "events/s", "without the repeats that taps leave out"
+    yield "taps", "events", tapped.events_per_s, "events/s", "one a line: without repeats within a tick"
     yield (
         "taps",
         "records",

@@ -30,12 +30,8 @@ class Measured:
 
 
 COSTS = {
-    "request_line": Measured(3.3, "us", "tap: a PRODUCE line", _TAP),
-    "batch_line": Measured(12.9, "us", "tap: the line of a client's batch, with its request parsed", _TAP),
-    "replica_line": Measured(3.9, "us", "tap: the line of a batch that is replicated", _TAP),
-    "tap_event": Measured(17.8, "us", "tap: an event, sent as a record of its own", _TAP),
-    "request_line_bytes": Measured(421, "bytes", "a PRODUCE line of one partition", _TAP),
-    "batch_line_bytes": Measured(388, "bytes", "the line of a batch", _TAP),
+    "tap_event": Measured(7.1, "us", "tap: a line, and its event in a record of its own", _TAP),
+    "line_bytes": Measured(229, "bytes", "a line of the class in a broker", _TAP),
     "event_bytes": Measured(166, "bytes", "an event in a record of its own, before compression", _STREAM),
     "event_disk_bytes": Measured(44, "bytes", "the same on a broker's disk, in large lz4 batches", _STREAM),
     "batch": Measured(962, "ms", "Spark: a batch, whatever is in it", _COST),

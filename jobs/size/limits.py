@@ -70,8 +70,7 @@ def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -
             tapped.core_of_one,
             1.0,
             "cores",
-            "a log has one tap, of one thread: spread leaders over more brokers, have clients send larger batches "
-            "(linger.ms), or watch by pid-quota tap poll",
+            "a broker's lines have one tap, of one thread: spread leaders over more brokers",
         ),
         Limit(
             "events of a batch",

@@ -1,8 +1,7 @@
 """What a cluster takes of taps, topic and stream: a model of `jobs.size.costs`. Pure: no file, no clock.
 
 Each PID produces at the same rate, to as many brokers, at random times. The PIDs of principals follow Zipf's law. So
-the number of events is that of pairs of PID and broker that are seen in an interval: those that a tap does not leave
-out as repeats.
+the number of events is that of pairs of PID and broker that are seen in an interval: for each a line is written.
 """
 
 import math
@@ -32,13 +31,12 @@ class Cluster:
         brokers: How many.
         produce_requests: Requests per second of all of them.
         batches_per_request: Partitions of a request.
-        replication_factor: Copies of each partition: followers write lines, too.
         principals: Who produce.
         pids: In use at a time.
         new_pids_per_hour: Of all principals.
         brokers_per_pid: To which a PID writes.
         skew: Exponent of Zipf's law: 0 if all principals are alike.
-        repeats_s: A tap leaves out a PID's repeats for so long.
+        repeats_s: The class in a broker leaves out a PID's repeats for so long.
         tick_s: The stream does so.
         trigger_s: Interval of batches.
         metrics_interval_s: Of an active principal's rows.
@@ -51,7 +49,6 @@ class Cluster:
     pids: int
     new_pids_per_hour: float = 0.0
     batches_per_request: float = 1.0
-    replication_factor: int = 3
     brokers_per_pid: int = 3
     skew: float = 0.8
     repeats_s: float = 10.0
@@ -83,16 +80,14 @@ class Taps:
     """What all taps take, and the busiest broker's if brokers are alike.
 
     Attributes:
-        lines_per_s: Lines of all brokers.
-        log_bytes_per_s: Of one broker.
+        file_bytes_per_s: Lines of one broker.
         cores: Of all taps.
         core_of_one: Share of a core that one tap takes: it has one thread.
-        events_per_s: What all taps send.
+        events_per_s: What all taps send, one for each line.
         records_per_s: At least, if a tap sends a round's events of a principal as one.
     """
 
-    lines_per_s: float
-    log_bytes_per_s: float
+    file_bytes_per_s: float
     cores: float
     core_of_one: float
     events_per_s: float
@@ -101,20 +96,11 @@ class Taps:
 
 def taps(cluster: Cluster) -> Taps:
     """Return what the taps take."""
-    requests, batches = cluster.produce_requests, cluster.batches_per_s
-    replicas = batches * (cluster.replication_factor - 1)
     pairs = cluster.pids * min(cluster.brokers_per_pid, cluster.brokers)
-    events = _distinct(pairs, batches, cluster.repeats_s) + cluster.new_pids_per_s
-    cores = (
-        requests * seconds("request_line")
-        + batches * seconds("batch_line")
-        + replicas * seconds("replica_line")
-        + events * seconds("tap_event")
-    )
-    log = requests * amount("request_line_bytes") + (batches + replicas) * amount("batch_line_bytes")
-    lines = requests + batches + replicas
-    records = _records(cluster, events)
-    return Taps(lines, log / cluster.brokers, cores, cores / cluster.brokers, events, records)
+    events = _distinct(pairs, cluster.batches_per_s, cluster.repeats_s) + cluster.new_pids_per_s
+    cores = events * seconds("tap_event")
+    written = events * amount("line_bytes") / cluster.brokers
+    return Taps(written, cores, cores / cluster.brokers, events, _records(cluster, events))
 
 
 def _records(cluster: Cluster, events_per_s: float) -> float:

@@ -49,6 +49,10 @@ def tap(
     position_file: Annotated[
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
     ] = None,
+    metadata_log: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a metadata log, for blocks of producer ids. [default: as the class says]"),
+    ] = None,
     from_end: Annotated[
         bool, typer.Option("--from-end", help="Without a saved position, start at the end of the file.")
     ] = False,
@@ -86,6 +90,7 @@ def tap(
         position_file=position_file,
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
+        metadata_log=metadata_log,
         questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _say),
     )
     if log_file is not None and not log_file.exists():

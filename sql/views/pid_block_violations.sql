@@ -22,7 +22,6 @@ FROM (
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS end_of_earlier
     FROM known_pid_blocks
-    WHERE error = 'NONE'
 )
 WHERE end_of_lower > first_producer_id OR end_of_earlier > first_producer_id
 UNION ALL
@@ -41,7 +40,6 @@ FROM (
             ORDER BY unix_millis(allocated_at) RANGE BETWEEN UNBOUNDED PRECEDING AND 10000 PRECEDING
         ) AS newest_epoch
     FROM known_pid_blocks
-    WHERE error = 'NONE'
 )
 WHERE broker_epoch >= 0 AND broker_epoch < newest_epoch
 ORDER BY allocated_at, first_producer_id, promise

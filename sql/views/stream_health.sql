@@ -6,7 +6,6 @@ SELECT
     metrics.principals,
     metrics.saturated_principals,
     metrics.learning_principals,
-    metrics.unknown_share,
     (SELECT count(*) FROM current_throttles WHERE throttled_now) AS throttled_now,
     decisions.decisions_hour,
     metrics.refused_hour,
@@ -21,9 +20,6 @@ CROSS JOIN (
         count(DISTINCT CASE WHEN in_hour THEN principal END) AS principals,
         count(DISTINCT CASE WHEN in_hour AND saturated THEN principal END) AS saturated_principals,
         count(DISTINCT CASE WHEN in_hour AND phase = 'learning' THEN principal END) AS learning_principals,
-        CAST(sum(CASE WHEN in_hour AND principal = 'unknown' THEN admitted_pids + refused_pids ELSE 0 END) AS DOUBLE)
-        / CAST(greatest(1, sum(CASE WHEN in_hour THEN admitted_pids + refused_pids ELSE 0 END)) AS DOUBLE)
-            AS unknown_share,
         CAST(coalesce(sum(CASE WHEN in_hour THEN refused_pids END), 0) AS BIGINT) AS refused_hour,
         CAST(coalesce(sum(CASE WHEN in_hour THEN late_pids END), 0) AS BIGINT) AS late_hour,
         max(batch_id) AS newest_batch_id

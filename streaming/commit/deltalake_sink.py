@@ -54,4 +54,5 @@ class DeltalakeSink:
             custom_metadata={"userMetadata": metadata} if metadata else None,
             app_transactions=[Transaction(name, batch_id)],
         )
-        write_deltalake(opened, rows, mode="append", commit_properties=commit)
+        # A table of an earlier version may have columns that are no longer written: they are null.
+        write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit)

@@ -12,19 +12,6 @@ from wire.columns import ID_BLOCK_COLUMNS, INIT_COLUMNS
 MAX_TEXT_CHARS = 256
 """Longer texts of clients are truncated: Kafka allows 32 kB in every request."""
 
-_ERROR_NAMES = {
-    0: "NONE",
-    -1: "UNKNOWN_SERVER_ERROR",
-    7: "REQUEST_TIMED_OUT",
-    29: "TOPIC_AUTHORIZATION_FAILED",
-    31: "CLUSTER_AUTHORIZATION_FAILED",
-    35: "UNSUPPORTED_VERSION",
-    41: "NOT_CONTROLLER",
-    77: "STALE_BROKER_EPOCH",
-    102: "BROKER_ID_NOT_REGISTERED",
-}
-"""Error codes of ALLOCATE_PRODUCER_IDS responses; others are shown by number."""
-
 
 def block_rows(records: DataFrame) -> pa.Table:
     """Return rows of `pid_blocks`, but for `batch_id`.
@@ -32,18 +19,16 @@ def block_rows(records: DataFrame) -> pa.Table:
     Args:
         records: Records of the topic `producer-id-blocks`: `value` (binary).
     """
-    names = ", ".join(f"{code}, '{name}'" for code, name in _ERROR_NAMES.items())
     return (
         _parsed(records, ID_BLOCK_COLUMNS)
-        .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length IS NOT NULL AND error IS NOT NULL")
+        # Taps of earlier versions also wrote errors, without a block.
+        .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length > 0")
         .selectExpr(
             "broker_id",
             "coalesce(broker_epoch, -1) AS broker_epoch",
             "first_producer_id",
             "length",
             "timestamp_millis(timestamp_ms) AS allocated_at",
-            f"coalesce(element_at(map({names}), error), concat('ERROR_', error)) AS error",
-            "coalesce(throttle_time_ms, 0) AS throttle_time_ms",
         )
         .toArrow()
     )

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from lifecycle.block_history import History, MadeUp, holder
-from lifecycle.producer_id_blocks import NONE, Block
+from lifecycle.producer_id_blocks import Block
 from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
 
@@ -22,23 +22,23 @@ def read_history(
     Args:
         tables: Folder of the path tables, or `catalog.schema`; None if there are none.
         now: Our clock.
-        older: Blocks of a controller's metadata log.
+        older: Blocks of a metadata log.
         complete_from: Ids from here on were all in a block of that log; None if that is not known.
 
     Raises:
         TableError: If the tables can't be read.
     """
-    answers = () if tables is None else tuple(query(tables, "TABLE known_pid_blocks", now).records())
-    tapped = [_block(row) for row in answers if row["error"] == NONE]
+    rows = () if tables is None else query(tables, "TABLE known_pid_blocks", now).records()
+    tapped = [_block(row) for row in rows]
     # The same allocation may be in both, with times of two clocks.
     known = {(block.broker_id, block.broker_epoch, block.first) for block in tapped}
     missing = [block for block in older if (block.broker_id, block.broker_epoch, block.first) not in known]
     ordered = tuple(sorted([*tapped, *missing]))
     now_ms = round(now.timestamp() * 1000)
     if tables is None:
-        return History(ordered, answers, {}, now_ms, complete_from)
+        return History(ordered, {}, now_ms, complete_from)
     issued, made_up = _newest_issued(tables, ordered, now), _made_up(tables, ordered, now)
-    return History(ordered, answers, issued, now_ms, complete_from, made_up)
+    return History(ordered, issued, now_ms, complete_from, made_up)
 
 
 def _block(row: Mapping[str, Any]) -> Block:

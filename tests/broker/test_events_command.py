@@ -56,7 +56,8 @@ def test_a_record_of_several_events_is_shown_as_so_many_lines(
     broker: LocalBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = new_topic(broker, "events", partitions=1)
-    events = [msgspec.json.decode(event("User:alice", pid), type=ProduceEvent) for pid in (7, 8)]
+    first, second = (msgspec.json.decode(event("User:alice", pid), type=ProduceEvent) for pid in (7, 8))
+    events = [first, msgspec.structs.replace(second, address="10.0.0.7")]
     (value,) = map(msgspec.json.encode, pack_events(events))
     odd = value.replace(b'"producer_ids":[7,8]', b'"producer_ids":[7]')
     send(broker, topic, value, odd, event("User:alice", 9))
@@ -65,6 +66,7 @@ def test_a_record_of_several_events_is_shown_as_so_many_lines(
 
     lines = [line[20:] for line in capsys.readouterr().out.splitlines()]
     shown = [f"  User:alice  pid {pid}  orders-3  broker 1  client app" for pid in (7, 8, 9)]
+    shown[1] += "  from 10.0.0.7"
     assert [*lines[:2], lines[3]] == shown
     assert '"producer_ids":[7]' in lines[2]
 

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Producer
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.metadata_blocks import read_metadata_blocks
-from lifecycle.producer_id_blocks import Block, find_violations
+from lifecycle.producer_id_blocks import find_violations
 from tests.broker.init_kit import InitClient
 from tests.broker_kit import (
     file_tap,
@@ -208,26 +208,30 @@ def test_the_answers_to_real_producers_are_told_and_classified(own: LocalBroker,
     }
 
 
-def test_blocks_of_the_request_log_are_those_of_the_metadata_log(own: LocalBroker, tmp_path: Path) -> None:
+def test_a_tap_reports_the_blocks_of_the_metadata_log(own: LocalBroker, tmp_path: Path) -> None:
     ensure_topics(own.admin_config())
-    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"))
-    with InitClient(own.admin_servers) as client:
-        # Past the ninth tenth of a block, the broker asks for the next.
-        for _ in range(1000):
-            client.ask_until_ready(InitRequest())
+    folder = own.log_file.parent / "data"
+    tap = file_tap(own.log_file, 1, own.admin_config(), topic=new_topic(own, "events"), metadata_log=folder)
     with running(tap):
-        wait_until(lambda: tap.counters.id_blocks >= 2, "two blocks")
+        wait_until(lambda: tap.counters.id_blocks >= 1, "the first block")
+        with InitClient(own.admin_servers) as client:
+            # Past the ninth tenth of a block, the broker asks for the next.
+            for _ in range(1000):
+                client.ask_until_ready(InitRequest())
+        wait_until(lambda: tap.counters.id_blocks >= 2, "the second block")
         wait_until_idle(tap)
 
     tapped = {
-        (found["first_producer_id"], found["length"], found["broker_id"], found["broker_epoch"])
+        (found["first_producer_id"], found["length"], found["broker_id"], found["broker_epoch"], found["timestamp_ms"])
         for _, found in read_events(own, PRODUCER_ID_BLOCKS)
     }
-    history = read_metadata_blocks(own.log_file.parent / "data")
-    logged = {(block.first, block.length, block.broker_id, block.broker_epoch) for block in history.blocks}
-    assert tapped == logged
+    history = read_metadata_blocks(folder)
+    assert tapped == {
+        (block.first, block.length, block.broker_id, block.broker_epoch, block.allocated_at_ms)
+        for block in history.blocks
+    }
     assert history.complete_from == 0
-    assert find_violations([Block(*block, 0) for block in tapped]) == []
+    assert find_violations(history.blocks) == []
 
 
 def test_a_restarted_broker_takes_a_new_block_under_a_new_epoch(own: LocalBroker) -> None:

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import DeltaSink
 from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
 from tables.errors import TableVersionError
@@ -17,8 +18,16 @@ from tables.specs import VERSION_PROPERTY
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
-ADDED_LATER = {"producer_id_metrics": ["saturated", "as_of"], "throttle_decisions": ["client_ids", "quota_updated_at"]}
+ADDED_LATER = {
+    "producer_id_metrics": ["saturated", "as_of"],
+    "throttle_decisions": ["client_ids", "addresses", "quota_updated_at"],
+}
 """Columns that a table of a version before them lacks: of each kind of type that a table has."""
+GONE = {
+    "tap_status": {"unplaced": pa.int64(), "unplaced_share": pa.float64()},
+    "pid_blocks": {"error": pa.string(), "throttle_time_ms": pa.int32()},
+}
+"""Columns that an earlier version wrote."""
 
 
 def rows(tables: str, name: str) -> list[dict[str, object]]:
@@ -43,15 +52,16 @@ def without(name: str, columns: list[str], root: Path) -> str:
     older = pa.schema([column for column in schema if column.name not in columns])
     DeltaTable.create(str(root / name), older)
     row = {column: content for column, content in one_row(name).items() if column not in columns}
-    if "client_ids" in row:
-        row["client_ids"] = list(row["client_ids"].items())
+    row = {column: list(content.items()) if isinstance(content, dict) else content for column, content in row.items()}
     write_deltalake(str(root / name), pa.Table.from_pylist([row], schema=older), mode="append")
     return str(root)
 
 
-def append_as_the_stream_does(spark: SparkSession, tables: str, name: str) -> None:
+def append_as_the_stream_does(
+    spark: SparkSession, tables: str, name: str, sink: type[DeltaSink | DeltalakeSink] = DeltaSink
+) -> None:
     row = {column: list(value.items()) if isinstance(value, dict) else value for column, value in one_row(name).items()}
-    DeltaSink(tables, "test").append(spark, pa.Table.from_pylist([row], schema=row_schema(name)), name, 0)
+    sink(tables, "test").append(spark, pa.Table.from_pylist([row], schema=row_schema(name)), name, 0)
 
 
 @pytest.mark.parametrize("archive", GOLDEN, ids=lambda archive: archive.name)
@@ -98,6 +108,25 @@ def test_columns_that_are_missing_are_added_and_written(spark: SparkSession, tmp
     assert comments == {
         column: TABLES[name].schema.field(column).metadata[b"comment"].decode() for column in ADDED_LATER[name]
     }
+
+
+@pytest.mark.parametrize("sink", [DeltaSink, DeltalakeSink])
+@pytest.mark.parametrize(("name", "gone"), GONE.items())
+def test_columns_that_are_no_longer_written_stay_and_are_null(
+    spark: SparkSession, tmp_path: Path, name: str, gone: dict[str, pa.DataType], sink: type[DeltaSink | DeltalakeSink]
+) -> None:
+    earlier = TABLES[name].schema
+    for column, kind in gone.items():
+        earlier = earlier.insert(2, pa.field(column, kind))
+    tables = str(tmp_path)
+    DeltaTable.create(f"{tables}/{name}", earlier)
+
+    create_missing(tables)
+    append_as_the_stream_does(spark, tables, name, sink)
+
+    (row,) = rows(tables, name)
+    assert {column: row.pop(column) for column in gone} == dict.fromkeys(gone)
+    assert None not in row.values()
 
 
 def test_a_table_that_lacks_nothing_is_left_alone(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def blocks() -> list[dict[str, object]]:
     rows = []
     for first, broker_id, epoch, minutes in [(0, 1, 5, 0), (1000, 2, 6, 1), (1500, 1, 5, 2), (3000, 2, 4, 3)]:
         row = {"broker_id": broker_id, "broker_epoch": epoch, "first_producer_id": first, "length": 1000}
-        rows.append({**row, "allocated_at": at(60 * minutes), "error": "NONE", "throttle_time_ms": 0, "batch_id": 0})
-    failed = {"first_producer_id": -1, "length": 0, "error": "STALE_BROKER_EPOCH", "throttle_time_ms": 5}
+        rows.append({**row, "allocated_at": at(60 * minutes), "batch_id": 0})
+    failed = {"first_producer_id": -1, "length": 0}
     return [*rows, {**rows[0], **failed}, {**rows[0], "batch_id": 1}]
 
 

@@ -45,23 +45,23 @@ def test_a_broker_of_the_cluster_that_no_tap_reports_for_is_named_as_it_was_last
     assert sorted(unwatched) == [(8, seen_at[5]), (9, seen_at[9])]
 
 
-def test_a_log_that_is_off_on_purpose_or_not_there_is_said_where_coverage_is_shown(spark: SparkSession) -> None:
+def test_a_file_that_is_not_there_and_a_class_that_sees_nothing_are_said_where_coverage_is_shown(
+    spark: SparkSession,
+) -> None:
     beats = (
-        report(1, 5, source="file", calm=True),
-        report(2, 5, source="file", calm=False, position={"type": "file", "inode": 1, "offset": 0}),
-        report(3, 5, source="file", position={"offset": 7}),
+        report(1, 5, source="file", position={"type": "file", "inode": 1, "offset": 0}),
+        report(3, 5, source="file", position={"offset": 7}, problem="Kafka 9.9.9 is not known"),
         report(4, 5, source="file", position=None),
         report(5, 5, source="topic"),
     )
 
     rows = status_rows(records(spark, *beats)).to_pylist()
 
-    assert [row["source"] for row in sorted(rows, key=lambda row: row["broker_id"])] == [
-        "file, calm: not logging",
-        "file",
-        "file",
-        "file: not there",
-        "topic",
+    assert [(row["source"], row["problem"]) for row in sorted(rows, key=lambda row: row["broker_id"])] == [
+        ("file", None),
+        ("file", "Kafka 9.9.9 is not known"),
+        ("file: not there", None),
+        ("topic", None),
     ]
 
 

@@ -93,8 +93,8 @@ function intervals(page) {
   }));
 }
 
-const clients = (row) => Object.entries(row.client_ids ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
-  .map(([client, refused]) => h("div", {}, `${visible(client)} `, h("small", {}, count(refused))));
+const refused = (field) => (row) => Object.entries(row[field] ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
+  .map(([name, pids]) => h("div", {}, `${visible(name)} `, h("small", {}, count(pids))));
 
 function throttledTable(page, options) {
   const { now } = page;
@@ -106,7 +106,8 @@ function throttledTable(page, options) {
     { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
     { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
     { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
-    { head: "Client ids (refused)", wide: true, cell: clients },
+    { head: "Client ids (refused)", wide: true, cell: refused("client_ids") },
+    { head: "Addresses (refused)", wide: true, cell: refused("addresses") },
   ], page.throttled, { empty: none(page, "Nobody is throttled."), ...options });
 }
 
@@ -116,7 +117,6 @@ function health({ health: stream, now }) {
     ["Refused PIDs, 1 h", count(stream.refused_hour)],
     ["Decisions, 1 h", count(stream.decisions_hour)],
     ["Late PIDs, 1 h", count(stream.late_hour)],
-    ["Without a known principal, 1 h", percent(stream.unknown_share)],
     ["Learning / saturated principals", `${count(stream.learning_principals)} / ${count(stream.saturated_principals)}`],
     ["Quarantined records, 1 h / all", `${count(stream.quarantined_hour)} / ${count(stream.quarantined_total)}`],
   ]);
@@ -126,9 +126,9 @@ function taps(rows) {
   if (rows.length === 0) return h("p", { class: "empty" }, "No tap has reported in 24 h.");
   return table([
     { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
-    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no log file" : "silent") },
+    { head: "Tap", by: (row) => row.watched_now ? 1 : 0, cell: (row) => (row.watched_now ? "watching" : row.stopped ? "stopped" : row.source === "file: not there" ? "no file" : row.problem ? "blind" : "silent") },
     { head: "Last report", number: true, cell: (row) => (row.reported_at ? `${duration(row.silent_seconds)} ago` : "never") },
-    { head: "Unplaced", number: true, cell: (row) => percent(row.unplaced_share) },
+    { head: "Problem", cell: (row) => row.problem ?? "" },
   ], rows, { name: "taps" });
 }
 

@@ -46,16 +46,10 @@ def block_row(first: int, allocated_at: datetime, **values: Any) -> Row:
         "first_producer_id": first,
         "length": 1000,
         "allocated_at": allocated_at,
-        "error": "NONE",
-        "throttle_time_ms": 0,
         "batch_id": 0,
     }
     assert set(values) <= set(row)
     return row | values
-
-
-def failed_block(allocated_at: datetime, error: str, **values: Any) -> Row:
-    return block_row(-1, allocated_at, length=0, error=error, **values)
 
 
 def append_kip_tables(

@@ -67,6 +67,7 @@ def decision(principal: str, decided_at: datetime, **values: Any) -> Row:
         "refused_pids": 1,
         "sample_pids": [1, 2],
         "client_ids": [("rdkafka", 1)],
+        "addresses": [("10.0.0.7", 1)],
         "batch_id": 0,
         "reason": "over_quota",
     }
@@ -84,10 +85,9 @@ def tap_report(broker_id: int, reported_at: datetime | None, **values: Any) -> R
         "source": "file",
         "lines": 10,
         "events": 5,
-        "unplaced": 0,
-        "unplaced_share": 0.0,
         "behind_bytes": 0,
         "newest_line_at": reported_at,
+        "problem": None,
         "stopped": False,
         "batch_id": 0,
     }

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from lifecycle.producer_id_blocks import BLOCK_LENGTH, CLUSTER_AUTHORIZATION_FAILED, MAX_PRODUCER_ID, NONE
+from lifecycle.producer_id_blocks import BLOCK_LENGTH, MAX_PRODUCER_ID
+
+NONE, CLUSTER_AUTHORIZATION_FAILED = "NONE", "CLUSTER_AUTHORIZATION_FAILED"
 
 
 @dataclass(frozen=True)

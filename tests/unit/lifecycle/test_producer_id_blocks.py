@@ -13,8 +13,6 @@ from lifecycle.producer_id_blocks import (
     MAX_PRODUCER_ID,
     Block,
     BlockLoss,
-    Consequence,
-    consequence,
     find_violations,
     hours_left,
     lost_at_restarts,
@@ -72,18 +70,6 @@ class TestAllocator:
     def test_a_znode_that_ends_before_it_starts_is_refused(self) -> None:
         with pytest.raises(ValueError, match="41000"):
             Allocator.after_zookeeper(block_start=41_000, block_end=40_999)
-
-    def test_only_a_missing_right_ends_a_broker(self) -> None:
-        errors = (
-            "NONE",
-            "CLUSTER_AUTHORIZATION_FAILED",
-            "STALE_BROKER_EPOCH",
-            "UNKNOWN_SERVER_ERROR",
-            "NOT_CONTROLLER",
-        )
-        fatal = [error for error in errors if consequence(error) is Consequence.FATAL]
-        assert fatal == ["CLUSTER_AUTHORIZATION_FAILED"]
-        assert consequence("NONE") is Consequence.BLOCK
 
 
 class TestPromises:

@@ -39,6 +39,7 @@ EVENTS = st.lists(
         topic=st.sampled_from(["orders", "bills"]),
         partition=st.integers(0, 2),
         client_id=st.sampled_from([None, "c", "d"]),
+        address=st.sampled_from([None, "10.0.0.7", "10.0.0.8"]),
         correction=st.booleans(),
         learning=st.booleans(),
         asked_at_ms=st.sampled_from([None, NOW_MS]),
@@ -100,7 +101,7 @@ def said(values: Values, scope: Scope) -> tuple[dict[str, Any], int]:
         found[principal] = (
             list(events.pids),
             list(events.timestamps_ms),
-            list(events.client_ids),
+            list(events.clients),
             list(events.kinds),
             outcome.decisions,
             ledgers.to_bytes(),
@@ -154,6 +155,27 @@ def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> Non
         (4000, -7, "c"),
     ]
     assert {row["offset"] for row in rows} == {0}
+
+
+@pytest.mark.parametrize("neighbours", [[], [b"broken"]])
+def test_an_event_has_its_address_in_either_version_and_also_beside_a_bad_record(neighbours: Values) -> None:
+    one = one_by_one([ProduceEvent(NOW_MS, "User:b", 7, 0, 1, "orders", 0, address="10.0.0.8")])
+    several = value(groups=[{"address": "10.0.0.7"}, {"client_id": "c"}])
+
+    block = decode(records([*one, *neighbours, several]), CONTRACT)
+
+    addresses = [row["address"] for row in table_of(block.events).to_pylist()]
+    assert addresses == ["10.0.0.8", "10.0.0.7", None, "10.0.0.7"]
+
+
+@pytest.mark.parametrize("address", [7, ["10.0.0.7"], {"ip": "10.0.0.7"}])
+def test_an_address_that_is_no_text_is_quarantined(address: object) -> None:
+    in_group = value(groups=[{"address": address}, {}])
+    alone = json.dumps({"timestamp_ms": NOW_MS, "principal": "User:b", "producer_id": 7, "address": address}).encode()
+
+    block = decode(records([alone, in_group]), CONTRACT)
+
+    assert [each.offset for each in block.quarantined] == [0, 1]
 
 
 def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:

@@ -126,7 +126,7 @@ class TestStreamHealth:
 
         assert (row["newest_row_at"], row["silent_seconds"], row["newest_batch_id"]) == (NOON, 20, 9)
         assert (row["principals"], row["saturated_principals"], row["learning_principals"]) == (3, 1, 1)
-        assert (row["unknown_share"], row["refused_hour"], row["late_hour"]) == (0.2, 2, 3)
+        assert (row["refused_hour"], row["late_hour"]) == (2, 3)
         assert (row["throttled_now"], row["decisions_hour"]) == (1, 1)
         assert (row["quarantined_hour"], row["quarantined_total"]) == (1, 2)
 

@@ -103,7 +103,7 @@ class TestCurrentThrottles:
             tmp_path,
             "throttle_decisions",
             decision("User:renewed", NOON, batch_id=1),
-            decision("User:renewed", NOON + seconds(60), refused_pids=9, batch_id=2),
+            decision("User:renewed", NOON + seconds(60), refused_pids=9, addresses=[("10.0.0.8", 9)], batch_id=2),
             decision("User:released", NOON, batch_id=1),
             decision("User:released", NOON + seconds(60), action="RELEASE", batch_id=3),
         )
@@ -112,6 +112,7 @@ class TestCurrentThrottles:
             ("User:renewed", True, 9),
             ("User:released", False, 1),
         ]
+        assert [row["addresses"] for row in rows] == [{"10.0.0.8": 9}, {"10.0.0.7": 1}]
 
     def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path: Path) -> None:
         until = NOON + seconds(60)
@@ -325,6 +326,9 @@ class TestTapCoverage:
             tap_report(3, NOON - seconds(20), batch_id=1),
             tap_report(3, NOON, stopped=True, batch_id=2),
             tap_report(4, NOON, batch_id=1, source="file: not there"),
+            tap_report(5, NOON, batch_id=1, problem="Kafka 9.9.9 is not known"),
+            tap_report(6, NOON, batch_id=1, newest_line_at=NOON - seconds(61)),
+            tap_report(7, NOON, batch_id=1, newest_line_at=NOON - seconds(61), behind_bytes=5),
         )
 
         rows = ask(tmp_path, "SELECT broker_id, watched_now, silent_seconds FROM tap_coverage", NOON + seconds(30))
@@ -333,7 +337,10 @@ class TestTapCoverage:
             (2, False, 630),
             (3, False, 30),
             (4, False, 30),
+            (5, False, 30),
+            (6, False, 30),
             (1, True, 30),
+            (7, True, 30),
         ]
 
     def test_a_broker_that_no_tap_ever_reported_for_is_named(self, tmp_path: Path) -> None:

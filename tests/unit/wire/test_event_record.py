@@ -1,6 +1,7 @@
 """Events go into records of version 2 and come out as they were."""
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,6 +29,7 @@ EVENTS = st.lists(
         repeated=st.booleans(),
         learning=st.booleans(),
         asked_at_ms=st.sampled_from([None, NOW_MS]),
+        address=st.sampled_from([None, "10.0.0.7"]),
     ),
     max_size=40,
 )
@@ -89,9 +91,30 @@ def test_a_record_is_of_bounded_length() -> None:
     assert isinstance(rest, EventRecord)
     assert (len(many.producer_ids), len(rest.producer_ids)) == (MAX_EVENTS, 2)
 
-    of_many_clients = values([event(2**60 + number, client_id=f"{number:0300}") for number in range(MAX_EVENTS)])
-    assert len(of_many_clients) > 2
-    assert max(map(len, of_many_clients)) < MAX_RECORD_BYTES + 1000
+
+@pytest.mark.parametrize("field", ["client_id", "transactional_id", "address"])
+def test_a_record_whose_events_share_nothing_is_of_bounded_length(field: str) -> None:
+    most: dict[str, Any] = {"correction": True, "repeated": True, "learning": True, "asked_at_ms": NOW_MS}
+    most |= {"client_id": "", "transactional_id": "", "address": ""}
+
+    for size in (1, 300):
+        texts = [most | {field: f"{number:0{size}}"} for number in range(MAX_EVENTS)]
+        found = values([event(2**60 + number, **each) for number, each in enumerate(texts)])
+        assert len(found) > 2
+        assert max(map(len, found)) < MAX_RECORD_BYTES
+
+
+def test_addresses_are_of_their_events_and_unknown_where_an_earlier_writer_left_them_out() -> None:
+    with_address = [event(1, address="10.0.0.7"), event(2, address="2001:db8::7"), event(3)]
+    (value,) = values(with_address)
+
+    assert json.loads(value)["groups"] == [
+        {"topic": "orders", "client_id": "app", "address": "10.0.0.7"},
+        {"topic": "orders", "client_id": "app", "address": "2001:db8::7"},
+        {"topic": "orders", "client_id": "app"},
+    ]
+    assert [each.address for each in events_of(value)] == ["10.0.0.7", "2001:db8::7", None]
+    assert events_of(msgspec.json.encode(with_address[0])) == with_address[:1]
 
 
 def test_what_a_foreign_writer_left_out_has_a_default() -> None:

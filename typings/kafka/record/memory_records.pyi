@@ -6,6 +6,7 @@ class Record:
 
 class RecordBatch:
     is_control_batch: bool
+    producer_id: int
     def validate_crc(self) -> bool: ...
     def __iter__(self) -> Iterator[Record]: ...
 

@@ -1,31 +1,13 @@
 """Blocks of producer ids out of a metadata log. What a real controller writes: tests/broker/test_init_answers.py."""
 
-import struct
 from pathlib import Path
 
 import pytest
-from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from broker.errors import MetadataLogError
 from broker.log.metadata_blocks import read_metadata_blocks
 from lifecycle.producer_id_blocks import Block
-
-OTHER_RECORD = bytes([1, 2, 3]) + bytes(30)
-
-
-def ids_record(broker_id: int, broker_epoch: int, next_producer_id: int) -> bytes:
-    return bytes([1, 15, 0]) + struct.pack(">iqq", broker_id, broker_epoch, next_producer_id) + b"\0"
-
-
-def batch(*values: bytes, at_ms: int = 1000) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
-    for offset, value in enumerate(values):
-        builder.append(offset, at_ms, None, value, [])
-    return bytes(builder.build())
-
-
-def write(folder: Path, name: str, *batches: bytes) -> None:
-    (folder / name).write_bytes(b"".join(batches))
+from tests.unit.broker.log.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
 
 
 def test_each_record_is_the_block_before_the_id_it_names(tmp_path: Path) -> None:

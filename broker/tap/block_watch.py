@@ -1,0 +1,74 @@
+"""Reports the blocks of producer ids that a tap's brokers were given, from a metadata log on its machine."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.errors import MetadataLogError
+from broker.log.metadata_follower import MetadataFollower, MetadataPosition
+from broker.tap.watches import Watches
+from wire.records import ProducerIdBlock
+
+LOOK_S = 10.0
+"""Interval of looks into the log."""
+
+
+class BlockWatch:
+    """Follows a metadata log.
+
+    Args:
+        folder: of the log; None goes by what the class in the tap's broker tells.
+        broker_id: of the broker on this machine, whose blocks to report; None reports those of all brokers.
+        say: called with a line for the operator.
+    """
+
+    def __init__(self, folder: Path | None, broker_id: int | None, say: Callable[[str], None]) -> None:
+        self._folder, self._broker_id, self._say = folder, broker_id, say
+        self._follower = MetadataFollower()
+        self._look_at = -math.inf
+        self._told = ""
+
+    @property
+    def position(self) -> MetadataPosition | None:
+        """After the last batch read."""
+        return self._follower.position
+
+    def restore(self, position: MetadataPosition | None) -> None:
+        """Go on where the last run ended."""
+        self._follower = MetadataFollower(position)
+
+    def read(self, watches: Watches, now_s: float) -> list[ProducerIdBlock]:
+        """Return new blocks; looks every `LOOK_S`.
+
+        Args:
+            watches: of the tap.
+            now_s: monotonic clock, in seconds.
+        """
+        folder = self._folder or self._told_folder(watches)
+        if folder is None or now_s < self._look_at:
+            return []
+        try:
+            found = self._follower.read(folder)
+        except MetadataLogError as error:
+            self._look_at = now_s + LOOK_S
+            text = f"blocks of producer ids are not seen: {error}"
+            if text != self._told:
+                self._say(text)
+                self._told = text
+            return []
+        if not self._follower.is_behind:
+            self._look_at = now_s + LOOK_S
+        ours = [each for each in found if self._broker_id in (None, each.broker_id)]
+        for block in ours:
+            if watch := watches.by_name.get(str(block.broker_id)):
+                watch.counters.id_blocks += 1
+        return [
+            ProducerIdBlock(each.allocated_at_ms, each.broker_id, each.broker_epoch, each.first, each.length)
+            for each in ours
+        ]
+
+    def _told_folder(self, watches: Watches) -> Path | None:
+        if self._broker_id is None:
+            return None
+        state = watches.of(self._broker_id).state
+        return Path(state.metadata_log) if state and state.metadata_log else None

@@ -1,0 +1,70 @@
+"""Whose producer ids a census finds, by what taps have written."""
+
+import uuid
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from broker.cluster.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.occupancy import census_owners
+from broker.occupancy.census_owners import TAIL_MS, read_owners
+from lifecycle.occupancy import NOT_KNOWN_MS
+from wire.event_record import pack_events
+from wire.records import ProduceEvent, ProducerInit
+from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS
+
+NOW_MS = 1_790_000_000_000
+
+
+@pytest.fixture
+def pid() -> int:
+    """The first of some producer ids of a test's own: all tests share the topics."""
+    return uuid.uuid4().int % 2**50
+
+
+def init(producer_id: int, principal: str, at_ms: int, epoch: int = 0) -> ProducerInit:
+    return ProducerInit(at_ms, 1, principal, "app", "10.0.0.7", None, -1, -1, producer_id, epoch, "NONE")
+
+
+def event(producer_id: int, principal: str, at_ms: int) -> ProduceEvent:
+    return ProduceEvent(at_ms, principal, producer_id, 0, 1, "orders", 0)
+
+
+def write(broker: LocalBroker, topic: str, *records: msgspec.Struct | bytes, at_ms: int = NOW_MS) -> None:
+    producer = Producer(broker.admin_config())
+    for record in records:
+        value = record if isinstance(record, bytes) else msgspec.json.encode(record)
+        producer.produce(topic, value, timestamp=at_ms)
+    assert producer.flush(60) == 0
+
+
+def test_an_append_tells_the_owner_and_else_the_last_who_was_handed_the_id(broker: LocalBroker, pid: int) -> None:
+    ensure_topics(broker.admin_config())
+    moved = init(pid + 1, "User:bob", NOW_MS - 10, epoch=1), init(pid + 1, "User:alice", NOW_MS - 50)
+    write(broker, PRODUCER_INITS, b"rubbish", init(pid, "User:alice", NOW_MS - 90), *moved)
+    write(broker, PRODUCER_INITS, init(pid + 2, "User:alice", NOW_MS - 90))
+    # The topics have LogAppendTime: these are of now.
+    several = pack_events([event(pid + 2, "User:mallory", NOW_MS - 7), event(pid + 3, "User:mallory", NOW_MS - 6)])
+    write(broker, PRODUCE_EVENTS, b"rubbish", event(pid + 2, "User:older", NOW_MS - 9), *several)
+
+    owners = read_owners(broker.admin_config(), np.arange(pid, pid + 5), NOW_MS)
+
+    assert owners == {
+        pid: ("User:alice", NOW_MS - 90),
+        pid + 1: ("User:bob", NOW_MS - 50),
+        pid + 2: ("User:mallory", NOW_MS - 90),
+        pid + 3: ("User:mallory", NOT_KNOWN_MS),
+    }
+
+
+def test_of_the_events_only_the_tail_is_read(broker: LocalBroker, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure_topics(broker.admin_config())
+    write(broker, PRODUCE_EVENTS, event(pid, "User:mallory", NOW_MS))
+
+    # As if these had been written long ago.
+    monkeypatch.setattr(census_owners, "TAIL_MS", TAIL_MS - 2**42)
+
+    assert read_owners(broker.admin_config(), np.array([pid]), NOW_MS) == {}
