@@ -1,26 +1,44 @@
 """The manifests of docs/kubernetes: against the published schemas, and against what they name. No cluster was asked."""
 
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
-from broker.local.server_files import LOG_TEMPLATE
-from broker.process import run_to_end
+from broker.jars.broker_jar import JAR_NAME
 from jobs.cli import load_command
 from tests.bundle.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
+from tests.class_lines_kit import ClassLines
+from wire.broker_lines import REPORTER_CLASS
+from wire.holds import HOLD_AUTHORIZER
+from wire.topics import BROKER_LOGS
 
 FOLDER = ROOT / "docs" / "kubernetes"
 OBJECTS = list(objects())
 SCHEMAS = load_schemas()
-MADE_BY_HAND = {"pid-quota-log4j2", "pid-quota-kafka", "pid-quota-console"}
+MADE_BY_HAND = {"pid-quota-kafka", "pid-quota-console"}
 MADE_BY_STRIMZI = {"my-cluster-cluster-ca-cert", "pid-quota-shipper"}
+KUBELET = PurePosixPath("/var/lib/kubelet/pods")
+OF_STRIMZI = (
+    *("listeners", "advertised.", "broker.", "listener.", "host.name", "port", "inter.broker.listener.name", "sasl."),
+    *(
+        "ssl.",
+        "security.",
+        "password.",
+        "log.dir",
+        "zookeeper.",
+        "authorizer.",
+        "super.user",
+        "node.id",
+        "process.roles",
+    ),
+    *("cruise.control.metrics.", "controller.", "metadata.log.dir", "client.quota.callback.static."),
+    *("prometheus.metrics.reporter.", "cordoned.log.dirs"),
+)
+"""Prefixes of properties that Strimzi 1.2.0 ignores in `spec.kafka.config`: `FORBIDDEN_PREFIXES` of its source."""
 
 
 def named(kind: str) -> dict[str, dict[str, Any]]:
@@ -88,9 +106,8 @@ def test_probes_and_ports_are_those_that_metrics_are_served_on() -> None:
 
 def test_what_a_pod_mounts_is_made_by_the_manifests_by_strimzi_or_as_the_page_says() -> None:
     (stream,) = named("SparkApplication").values()
-    (kafka,) = named("Kafka").values()
     volumes = [volume for _, spec in pods() for volume in spec["volumes"]] + stream["spec"]["volumes"]
-    volumes += kafka["spec"]["kafka"]["template"]["pod"]["volumes"]
+    volumes += brokers()["template"]["pod"]["volumes"]
     wanted = {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
     wanted |= {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
     assert wanted - named("ConfigMap").keys() - MADE_BY_STRIMZI == MADE_BY_HAND
@@ -107,73 +124,82 @@ def test_no_container_has_privileges() -> None:
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}, name
 
 
-def test_the_brokers_load_their_own_configuration_and_then_ours() -> None:
+def brokers() -> dict[str, Any]:
     (kafka,) = named("Kafka").values()
-    container = kafka["spec"]["kafka"]["template"]["kafkaContainer"]
-    (variable,) = container["env"]
-    (mount,) = container["volumeMounts"]
-    files = variable["value"].partition("=")[2].split(",")
-    assert files == ["/opt/kafka/custom-config/log4j2.properties", f"{mount['mountPath']}/log4j2-pid-quota.yaml"]
+    return dict(kafka["spec"]["kafka"])
 
 
-def test_the_log_on_standard_output_has_the_lines_of_the_log_file() -> None:
-    of_file = (ROOT / "broker" / LOG_TEMPLATE).read_text(encoding="utf-8").replace("KafkaAppender", "STDOUT")
-    ours, theirs = (
-        yaml.safe_load(text)["Configuration"]
-        for text in ((FOLDER / "log4j2-pid-quota-stdout.yaml").read_text(encoding="utf-8"), of_file)
-    )
-    file = theirs["Appenders"].pop("RollingFile")
-    console = ours["Appenders"].pop("Console")
-    assert console == {name: value for name, value in file.items() if name in console}
-    assert console.keys() == {"name", "PatternLayout", "RegexFilter"}
-    assert ours == theirs
+def test_the_brokers_load_both_classes() -> None:
+    config = brokers()["config"]
+    assert config["metric.reporters"].split(",") == ["org.apache.kafka.common.metrics.JmxReporter", REPORTER_CLASS]
+    assert brokers()["authorization"]["authorizerClass"] == HOLD_AUTHORIZER
 
 
-LOGS_TWO_KINDS = """
-import org.apache.logging.log4j.*;
-public class Logs { public static void main(String[] none) {
-  Logger apis = LogManager.getLogger("kafka.server.KafkaApis");
-  apis.trace("[KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE, clientId=x) -- {acks=-1}");
-  apis.trace("[KafkaApi-1] Handling request:RequestHeader(apiKey=METADATA, clientId=x) -- {}");
-  apis.info("an ordinary line");
-}}
-"""
-OF_STRIMZI = """
-appender.console.type = Console
-appender.console.name = STDOUT
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %-5p %m%n
-rootLogger.level = INFO
-rootLogger.appenderRefs = console
-rootLogger.appenderRef.console.ref = STDOUT
-monitorInterval = 30
-"""
-"""The part of Strimzi's default configuration that ours refers to."""
+def test_the_user_operator_leaves_holds_alone() -> None:
+    assert not brokers()["authorization"].get("supportsAdminApi")
 
 
-def test_log4j_merges_both_configurations(jars: Path, tmp_path: Path) -> None:
-    (tmp_path / "Logs.java").write_text(LOGS_TWO_KINDS)
-    (tmp_path / "log4j2.properties").write_text(OF_STRIMZI)
-    files = f"{tmp_path}/log4j2.properties,{FOLDER}/log4j2-pid-quota-stdout.yaml"
-    options = [f"-Dlog4j2.configurationFile={files}", "-cp", kafka_classpath(jars), f"{tmp_path}/Logs.java"]
-
-    code, text = run_to_end([find_java(), *options], 120)
-
-    assert code == 0, text
-    logged = text.splitlines()
-    assert logged[1:] == ["INFO  an ordinary line"]
-    assert json.loads(logged[0])["message"].startswith("[KafkaApi-1] Handling request:RequestHeader(apiKey=PRODUCE")
+def test_strimzi_passes_each_property_on_and_the_class_knows_those_of_its_own() -> None:
+    settings = (ROOT / "jvm/broker/pidquota/Settings.java").read_text(encoding="utf-8")
+    for name in brokers()["config"]:
+        assert not name.startswith(OF_STRIMZI), name
+        if name.startswith("pid.quota."):
+            assert f'PREFIX + "{name.removeprefix("pid.quota.")}"' in settings
 
 
-def test_the_shipper_takes_exactly_the_lines_of_the_tap_and_names_their_broker() -> None:
-    shipped = yaml.safe_load(named("ConfigMap")["pid-quota-shipper"]["data"]["fluent-bit.yaml"])
-    line = shipped["pipeline"]["filters"][0]["regex"].partition(" ")[2]
-    assert re.search(line, '{"sn":17,"ts":1790000000000,"thread":"t"')
-    assert not re.search(line, "2026-01-01 12:00:00 INFO  [main] KafkaServer:66 - started")
-    file = "/var/log/containers/my-cluster-broker-12_kafka_kafka-0a1b.log"
-    assert re.search(shipped["parsers"][0]["regex"].replace("?<", "?P<"), file).groupdict() == {"broker_id": "12"}  # type: ignore[union-attr]
+def test_the_image_of_the_brokers_adds_the_jar_to_the_version_of_kafka() -> None:
+    text = (FOLDER / "Dockerfile.kafka").read_text(encoding="utf-8")
+    base, copied = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    assert base[1].endswith(f"-kafka-{brokers()['version']}")
+    assert copied == ["COPY", JAR_NAME, "/opt/kafka/libs/"]
+    assert f"-t {brokers()['image']} -f docs/kubernetes/Dockerfile.kafka dist" in text
+
+
+def shipping() -> dict[str, Any]:
+    return dict(yaml.safe_load(named("ConfigMap")["pid-quota-shipper"]["data"]["fluent-bit.yaml"]))
+
+
+def test_the_shipper_follows_the_file_that_the_class_writes() -> None:
+    (volume,) = brokers()["template"]["pod"]["volumes"]
+    (mount,) = brokers()["template"]["kafkaContainer"]["volumeMounts"]
+    file = PurePosixPath(brokers()["config"]["pid.quota.file"])
+    assert (file.parent, mount["name"]) == (PurePosixPath(mount["mountPath"]), volume["name"])
+    assert mount["mountPath"].startswith("/mnt/")
+    assert "medium" not in volume["emptyDir"]
+    on_node = KUBELET / "8f1c-42" / "volumes" / "kubernetes.io~empty-dir" / volume["name"] / file.name
+
+    spec = named("DaemonSet")["pid-quota-shipper"]["spec"]["template"]["spec"]
+    (host,) = [each for each in spec["volumes"] if each.get("hostPath", {}).get("path") == str(KUBELET)]
+    (inside,) = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each["name"] == host["name"]]
+    assert PurePosixPath(inside, on_node.relative_to(KUBELET)).match(shipping()["pipeline"]["inputs"][0]["path"])
+
+
+def test_the_shipper_sends_lines_as_they_are_by_their_broker() -> None:
+    (tail,), (parsed,), (sent,) = (shipping()["pipeline"][name] for name in ("inputs", "filters", "outputs"))
+    assert tail["key"] == parsed["key_name"] == sent["raw_log_key"]
+    assert (sent["format"], sent["topics"]) == ("raw", BROKER_LOGS)
+    assert parsed["preserve_key"]
+    assert parsed["reserve_data"]
+    pattern = re.compile(shipping()["parsers"][0]["regex"].replace("?<", "?P<"))
+    assert sent["message_key_field"] in pattern.groupindex
+
+
+def test_the_shipper_reads_the_broker_of_each_line_and_no_client_can_choose_it() -> None:
+    pattern = re.compile(shipping()["parsers"][0]["regex"].replace("?<", "?P<"))
+    broker = ClassLines(broker_id=12)
+    forged = '","broker_id":9,"'
+    lines = [
+        broker.start(),
+        broker.batch(5003, client_id=forged, transactional_id=forged),
+        broker.init(5003, client_id=forged),
+        broker.alive(),
+        broker.stop(shutdown=True),
+    ]
+    for line in lines:
+        assert (found := pattern.search(line.decode()))
+        assert found["broker_id"] == "12"
 
 
 def test_the_page_names_every_file() -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert all(f"({file.name})" in page for file in [*MANIFESTS, Path("Dockerfile.spark")])
+    assert all(f"({file.name})" in page for file in [*MANIFESTS, *FOLDER.glob("Dockerfile.*")])

@@ -1,7 +1,9 @@
 """The built wheel: what it needs, what is in it, and that it runs from a fresh virtual environment."""
 
 import email
+import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.jars.broker_jar import JAR_NAME, build_broker_jar
 from jobs.extras import OF_TABLES
 from tables.delta import create_missing
+from wire.broker_lines import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jobs", "sql", "jvm"}
@@ -23,10 +27,22 @@ def run(*command: str | Path, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
-    (built,) = folder.glob("pid_quota-*.whl")
+def jar(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make broker-jar` writes."""
+    return build_broker_jar(tmp_path_factory.mktemp("jar") / JAR_NAME, jars)
+
+
+@pytest.fixture(scope="module")
+def wheel(jar: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make wheel` builds, of a copy: other tests read the folders."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", JAR_NAME))
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copy(jar, folder / "jvm")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", cwd=folder)
+    (built,) = (folder / "dist").glob("pid_quota-*.whl")
     return built
 
 
@@ -91,9 +107,34 @@ def test_data_files_are_in_the_wheel(wheel: Path) -> None:
         "jvm/ivy.xml",
         "jvm/jars.sha256",
         "sql/views/top_offenders.sql",
-        "broker/log4j2-pid-quota.yaml",
+        "jvm/broker/pidquota/Reporter.java",
     } <= expected
     assert expected <= names
+
+
+def test_the_wheel_holds_the_jar_for_brokers(wheel: Path, jar: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        assert content.read(f"jvm/{JAR_NAME}") == jar.read_bytes()
+
+
+def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> None:
+    recipe = run("make", "--dry-run", "wheel", cwd=ROOT)
+    steps = [
+        recipe.index(step) for step in ("-m broker.jars.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")
+    ]
+    assert steps == sorted(steps)
+
+
+def test_a_host_without_java_writes_the_jar_for_brokers(fresh: Path, jar: Path, tmp_path: Path) -> None:
+    command: list[str | Path] = [fresh / "venv" / "bin" / "pid-quota", "broker-jar", tmp_path / "libs"]
+    nowhere = {"JAVA_HOME": str(tmp_path / "nowhere"), "PID_QUOTA_JARS": str(tmp_path / "none"), "PATH": ""}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | nowhere
+
+    told = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+
+    assert [file.name for file in (tmp_path / "libs").iterdir()] == [JAR_NAME]
+    assert (tmp_path / "libs" / JAR_NAME).read_bytes() == jar.read_bytes()
+    assert f"metric.reporters=org.apache.kafka.common.metrics.JmxReporter,{REPORTER_CLASS}\n" in told.stdout
 
 
 def test_nothing_but_our_packages_is_in_the_wheel(wheel: Path) -> None:
