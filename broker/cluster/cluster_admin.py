@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError, SecurityDisabledError, for_code
 from kafka.protocol.admin import DescribeAclsRequest
 from kafka.structs import TopicPartition
