@@ -91,7 +91,6 @@ def test_data_files_are_in_the_wheel(wheel: Path) -> None:
         "jvm/ivy.xml",
         "jvm/jars.sha256",
         "sql/views/top_offenders.sql",
-        "broker/log4j2-pid-quota.yaml",
     } <= expected
     assert expected <= names
 
