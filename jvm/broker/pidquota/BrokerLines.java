@@ -3,11 +3,13 @@ package pidquota;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * Hears Kafka's loggers and writes lines (`wire/broker_lines.py` is their contract). Whatever happens in here is counted and
@@ -99,6 +101,17 @@ final class BrokerLines implements LogListener {
                 default:
                     return false;
             }
+        } catch (Throwable e) {
+            failed(e);
+            return false;
+        }
+    }
+
+    @Override
+    public boolean hidesError() {
+        try {
+            return HoldAuthorizer.HELD.equals(MDC.get(HoldAuthorizer.LOG_KEY))
+                && requests.context(ApiKeys.INIT_PRODUCER_ID) != null;
         } catch (Throwable e) {
             failed(e);
             return false;
