@@ -16,7 +16,7 @@ from streaming.commit.sinks import TableSink
 from streaming.failures import with_short_errors
 from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
 from streaming.reports.kip_reports import block_rows, init_rows
-from streaming.reports.tap_reports import status_rows
+from streaming.reports.tap_reports import UnseenBrokers, status_rows
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import row_schema
 
@@ -31,6 +31,7 @@ class Report:
         folder: Of its checkpoint, below the stream's.
         trigger_ms: Interval of its micro-batches.
         rows: Turns records into rows, but for `batch_id`.
+        tell: Called with the rows of a batch, to log what the operator should know.
     """
 
     topic: str
@@ -38,6 +39,7 @@ class Report:
     folder: str
     trigger_ms: int
     rows: Callable[[DataFrame], pa.Table]
+    tell: Callable[[pa.Table], None] = lambda _: None
 
 
 REPORTS: Mapping[str, Report] = MappingProxyType(
@@ -46,7 +48,7 @@ REPORTS: Mapping[str, Report] = MappingProxyType(
         for report in (
             # Spark starts batches at multiples of the interval. One that meets another's takes twice as long, so theirs
             # meet neither each other nor each time one of decisions.
-            Report("tap-status", "tap_status", "taps", 29_300, status_rows),
+            Report("tap-status", "tap_status", "taps", 29_300, status_rows, UnseenBrokers()),
             Report("producer-id-blocks", "pid_blocks", "blocks", 30_700, block_rows),
             Report("producer-inits", "producer_inits", "inits", 31_900, init_rows),
         )
@@ -102,6 +104,7 @@ class CommitReport:
         """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
         rows = self.report.rows(records)
         if rows.num_rows:
+            self.report.tell(rows)
             # Not by Spark: it would compile the batch's number into its code, anew each time.
             rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows))
             self.sink.append(

@@ -3,6 +3,7 @@
 Offenders on a broker without a tap are invisible, which must show in the same place as the decisions.
 """
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,39 @@ from wire.columns import HEARTBEAT_COLUMNS
 
 # Until the end of the year 9999: later timestamps would fail the query.
 _IS_TIME = "BETWEEN 0 AND 253402300799999"
+
+
+_log = logging.getLogger(__name__)
+
+
+class UnseenBrokers:
+    """Logs each broker whose producers no tap sees, once per reason, and when it is seen again."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, str] = {}
+
+    def __call__(self, rows: pa.Table) -> None:
+        """Note new rows of `tap_status`."""
+        for row in rows.to_pylist():
+            broker_id, reason = row["broker_id"], _why_unseen(row)
+            if reason and self._told.get(broker_id) != reason:
+                _log.warning(
+                    "broker %d is not seen, so nobody is throttled for what producers do there: %s "
+                    "(see `pid-quota tap status`)",
+                    broker_id,
+                    reason,
+                )
+                self._told[broker_id] = reason
+            elif not reason and self._told.pop(broker_id, None):
+                _log.warning("broker %d is seen again", broker_id)
+
+
+def _why_unseen(row: dict[str, Any]) -> str:
+    if row["reported_at"] is None:
+        return "no tap reports for it"
+    if row["problem"]:
+        return str(row["problem"])
+    return "its tap stopped" if row["stopped"] else ""
 
 
 def status_rows(records: DataFrame) -> pa.Table:

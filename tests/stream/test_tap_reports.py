@@ -4,7 +4,7 @@ from datetime import datetime, timezone
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.reports.tap_reports import status_rows
+from streaming.reports.tap_reports import UnseenBrokers, status_rows
 from tables.delta import row_schema
 from tests.stream.stream_kit import START_MS
 
@@ -80,3 +80,20 @@ def test_a_time_that_is_none_ends_no_query(edge: int, spark: SparkSession) -> No
     rows = status_rows(records(spark, report(1, 5, newest_line_ms=edge), report(2, 5), forged)).to_pylist()
 
     assert {row["broker_id"]: row["newest_line_at"] for row in rows} == {1: None, 2: None}
+
+
+def test_a_broker_that_is_not_seen_is_logged_once_with_the_reason(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell = UnseenBrokers()
+    blind = report(2, 5, problem="Kafka 9.9.9 is not known", cluster_brokers=[1, 2, 3])
+    for beats in ((report(1, 5), blind), (report(1, 6), blind), (report(1, 7), report(2, 7), report(3, 7))):
+        tell(status_rows(records(spark, *beats)))
+
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.partition(",")[0] for text in said] == [
+        *("broker 2 is not seen", "broker 3 is not seen"),
+        *("broker 2 is seen again", "broker 3 is seen again"),
+    ]
+    assert "Kafka 9.9.9 is not known" in said[0]
+    assert "no tap reports for it" in said[1]
