@@ -19,7 +19,7 @@ from jobs.own_packages import require_own_packages
 
 _COMMANDS = {
     "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
-    "tap": ("jobs.tap.command", "app", "Turn a broker's log into produce events."),
+    "tap": ("jobs.tap.command", "app", "Turn the lines of a broker's class into produce events."),
     "broker-jar": ("jobs.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
     "enforce": (
         "jobs.enforcement.command",

@@ -854,8 +854,7 @@ CROSS JOIN (
 
 CREATE OR REPLACE VIEW tap_coverage AS
 -- Which brokers have no live tap: their offenders are invisible.
--- A tap whose file is not there watches nothing, nor does one whose class sees nothing, or is not loaded: it writes a
--- line every 10 seconds.
+-- A tap whose file is not there watches nothing, nor does one whose class is not loaded or sees nothing.
 -- Taps report every 10 seconds and reach the table within a minute: after two silent minutes a tap counts as dead.
 SELECT
     brokers.broker_id,
@@ -863,12 +862,6 @@ SELECT
         AND NOT reports.stopped
         AND coalesce(reports.source, '') <> 'file: not there'
         AND reports.problem IS NULL
-        AND (
-            coalesce(reports.source, '') <> 'file'
-            OR reports.behind_bytes > 0
-            OR unix_millis(reports.reported_at) - coalesce(unix_millis(reports.newest_line_at), 0)
-            < 60000
-        )
         AND unix_millis(now) - unix_millis(reports.reported_at) < 120000 AS watched_now,
     CAST((unix_millis(now) - unix_millis(reports.reported_at)) / 1000.0 AS DOUBLE) AS silent_seconds,
     reports.reported_at,

@@ -208,7 +208,7 @@ _TAP_STATUS = TableSpec(
             _column("events", pa.int64(), "Produce events written since its start."),
             _column("behind_bytes", pa.int64(), "Bytes of the file not read yet; null if it reads a topic."),
             _column("newest_line_at", _TIME, "Time of the broker's newest line; its class writes one every 10 s."),
-            _column("problem", pa.string(), "Why the class in the broker can't see any batch; null if it can."),
+            _column("problem", pa.string(), "Why its producers are not seen although the tap runs; null if they are."),
             _column("stopped", pa.bool_(), "Whether this was its last word before it ended."),
             _column("batch_id", pa.int64(), "Micro-batch that wrote the row."),
         ]

@@ -103,7 +103,6 @@ class ClassState(BrokerLine, frozen=True, gc=False):
         class_version: version of the jar.
         kafka_version: of the broker.
         tick_ms: a producer id is written once per tick.
-        sees_inits: whether INIT_PRODUCER_ID answers are written; False if the class was loaded too late for that.
         metadata_log: folder of the broker's copy of the metadata log.
         problem: why the class can't see any batch, such as an unknown version of Kafka; None if it can.
         dropped_lines: lines that were not written: the queue or the disk was full.
@@ -118,7 +117,6 @@ class ClassState(BrokerLine, frozen=True, gc=False):
     class_version: str = ""
     kafka_version: str = ""
     tick_ms: _Count = 0
-    sees_inits: bool = True
     metadata_log: str | None = None
     problem: str | None = None
     dropped_lines: _Count = 0

@@ -55,10 +55,9 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         stopped: the tap shut down cleanly.
         cluster_brokers: ids of all brokers of the cluster, with a tap or without.
         bad_samples: beginnings of the last bad lines.
-        problem: why the class in the broker can't see any batch; None if it can.
+        problem: why the broker's producers are not seen, although its tap reads on; None if they are.
         class_version: of the class in the broker; None before it has told.
         kafka_version: of the broker; None before the class has told.
-        sees_inits: whether the class sees answers to INIT_PRODUCER_ID; None before it has told.
     """
 
     timestamp_ms: int
@@ -77,19 +76,11 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     problem: str | None = None
     class_version: str | None = None
     kafka_version: str | None = None
-    sees_inits: bool | None = None
 
     @property
     def lacks_file(self) -> bool:
         """Whether the file of lines is not there, so that nothing is seen."""
         return self.source == "file" and self.position is None
-
-    @property
-    def silent_s(self) -> float | None:
-        """How long the class has been silent, in seconds; None if the tap is behind, or has seen no line yet."""
-        if self.newest_line_ms is None or self.behind_bytes or self.lag_records:
-            return None
-        return (self.timestamp_ms - self.newest_line_ms) / 1000
 
     def key(self) -> bytes:
         """The key: the broker's id."""

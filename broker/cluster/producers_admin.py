@@ -6,7 +6,6 @@ from typing import Any
 
 from kafka.errors import for_code
 from kafka.protocol.admin import DescribeLogDirsRequest, DescribeProducersRequest
-from kafka.protocol.producer import InitProducerIdRequest
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
@@ -18,7 +17,6 @@ REQUESTS_PER_SECOND = 5.0
 _TIMEOUT_MS = 60_000
 # Kafka's error codes.
 _NONE, _NO_SUCH_PARTITION, _NOT_LEADER, _NO_TOPIC_RIGHT = 0, 3, 6, 29
-_NO_ID = -1
 _ROUNDS = 3
 _ELECTION_S = 2.0
 # The protocol's maximum: the answer for a partition is not paged, at about 40 bytes an entry.
@@ -51,25 +49,6 @@ class ProducersAdmin(ClusterAdmin):
             for topic, numbers in by_topic.items()
         ]
         return self._ask("ask", DescribeProducersRequest(topics=topics), broker_id)
-
-    def next_producer_id(self, broker_id: int) -> int | None:
-        """Take the next id that this broker gives out, which nobody will use; None if it has none right now.
-
-        Raises:
-            BrokerUnreachableError: the broker does not answer.
-            ClusterRequestError: it refuses; IDEMPOTENT_WRITE on the cluster or WRITE on some topic is needed.
-        """
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=_TIMEOUT_MS, producer_id=_NO_ID, producer_epoch=_NO_ID
-        )
-        answer = self._ask("ask", request, broker_id)
-        if not answer.error_code:
-            return int(answer.producer_id)
-        error = for_code(answer.error_code)
-        if error.retriable:
-            return None
-        msg = f"broker {broker_id} gives no producer id ({error.__name__}): grant WRITE on the tap's topics"
-        raise ClusterRequestError(msg)
 
     def hidden_topic(self) -> str | None:
         """A topic that this user may not describe, if any: brokers silently omit it from their other answers.
@@ -129,28 +108,6 @@ def held_ids(admin: ProducersAdmin, wait: Callable[[float], None]) -> Iterator[l
     topic, number = min(moved)
     msg = f"partition {topic}-{number} has no leader that answers: bring a broker of its replicas up"
     raise ClusterRequestError(msg)
-
-
-def led_ids(admin: ProducersAdmin, broker_id: int, wait: Callable[[float], None]) -> Iterator[list[int]]:
-    """Ask one broker, rate limited, for the producer ids of the partitions that it leads; as far as it answers.
-
-    Args:
-        admin: sends the requests.
-        broker_id: of the broker.
-        wait: sleeps for some seconds; what it raises ends the questions.
-
-    Yields:
-        The ids of a partition.
-
-    Raises:
-        BrokerUnreachableError: the broker does not answer.
-        ClusterRequestError: this user may not read a topic.
-    """
-    wanted = sorted(each for each in admin.partitions_by_leader().get(broker_id, ()) if each[0] not in OWN_TOPICS)
-    for begin in range(0, len(wanted), PARTITIONS_PER_REQUEST):
-        for topic in admin.producers(broker_id, wanted[begin : begin + PARTITIONS_PER_REQUEST]).topics:
-            yield from _ids(broker_id, topic, set())
-        wait(1 / REQUESTS_PER_SECOND)
 
 
 def _ids(leader: int, topic: Any, moved: set[tuple[str, int]]) -> Iterator[list[int]]:

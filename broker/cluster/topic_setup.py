@@ -86,7 +86,7 @@ class Principals:
     Attributes:
         tap: writes our topics, such as `User:tap`.
         stream: reads them.
-        shipper: writes `broker-logs`, if log lines are shipped there.
+        shipper: writes `broker-logs`, if lines are shipped there.
         enforcer: reads and writes the enforcers' topic.
     """
 

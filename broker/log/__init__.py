@@ -1,1 +1,1 @@
-"""Reads a broker's log: from files and topics, in order, line by line."""
+"""Reads lines of the class in a broker from files and topics, and blocks of producer ids from the metadata log."""

@@ -116,7 +116,7 @@ class LogFile:
         try:
             return file.read(_CHUNK_BYTES)
         except (OSError, EOFError, zlib.error) as error:
-            msg = f"can't read log file {self._path} or a rotated part of it ({error}): repair or remove the file"
+            msg = f"can't read file {self._path} or a rotated part of it ({error}): repair or remove the file"
             raise TapError(msg) from error
 
     def _begin_at(self, offset: int) -> None:

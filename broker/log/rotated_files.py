@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from broker.errors import TapError
 
 HEAD_BYTES = 1024
-"""Bytes at a file's beginning that identify it: they hold times in ms, threads, connections."""
+"""Bytes at a file's beginning that identify it: they hold times in ms, and the run of the class."""
 
 # `.1`, `.2.gz`, `-20261121`, `.2026-11-21-14.gz`: not a position file, a temporary file or another log.
 _ROTATED_SUFFIX = re.compile(r"[.-]\d[0-9T_:.-]*?(\.gz)?")
@@ -42,7 +42,7 @@ class Head:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log file, compressed or not.
+    """Open a file, compressed or not.
 
     Raises:
         FileNotFoundError: it does not exist.
@@ -51,18 +51,18 @@ def open_log(path: Path) -> BinaryIO:
     try:
         # Opening a pipe would block until something writes to it.
         if not stat.S_ISREG(path.stat().st_mode):
-            msg = f"can't read log file {path} (a folder, pipe or device): give a regular file"
+            msg = f"can't read file {path} (a folder, pipe or device): give a regular file"
             raise TapError(msg)
         return cast("BinaryIO", gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
     except FileNotFoundError:
         raise
     except OSError as error:
-        msg = f"can't read log file {path} ({error.strerror}): check the path and its permissions"
+        msg = f"can't read file {path} ({error.strerror}): check the path and its permissions"
         raise TapError(msg) from error
 
 
 def beginning_of(path: Path) -> bytes:
-    """First bytes of a log file, compressed or not; empty if it is gone or damaged."""
+    """First bytes of a file, compressed or not; empty if it is gone or damaged."""
     try:
         with open_log(path) as file:
             return file.read(HEAD_BYTES)

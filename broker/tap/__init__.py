@@ -1,1 +1,1 @@
-"""The tap: follows a broker's log, or asks the brokers, and writes produce events."""
+"""The tap: follows the lines of a class in a broker, or asks the brokers, and writes produce events."""

@@ -11,6 +11,14 @@ from broker.tap.tap_output import TapOutput
 from broker.tap.watches import Watches
 from wire.heartbeat import TapHeartbeat
 
+SILENT_S = 60.0
+"""A class that has written no line for this long is not loaded."""
+
+_SILENT = (
+    f"no line of the class has come for {SILENT_S:g} s, and it writes one every 10 s: check that it is loaded "
+    f"(metric.reporters)"
+)
+
 
 class Heartbeats:
     """Heartbeats of one run of a tap.
@@ -19,14 +27,21 @@ class Heartbeats:
         kind: of the source, `file` or `topic`.
         wall_clock: seconds since the epoch.
         on_heartbeat: called with each heartbeat, in the tap's thread.
+        say: called with a line for the operator.
     """
 
     def __init__(
-        self, kind: str, wall_clock: Callable[[], float], on_heartbeat: Callable[[TapHeartbeat], None] | None = None
+        self,
+        kind: str,
+        wall_clock: Callable[[], float],
+        on_heartbeat: Callable[[TapHeartbeat], None] | None = None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._kind, self._on_heartbeat = kind, on_heartbeat
+        self._kind, self._on_heartbeat, self._say = kind, on_heartbeat, say
         self._wall_clock = wall_clock
+        self._began_ms = self._now_ms()
         self._host, self._tap_id = socket.gethostname(), uuid.uuid4().hex[:12]
+        self._silent: set[int] = set()
 
     def send(
         self, output: TapOutput, source: Source, watches: Watches, of_tap: dict[str, int], *, stopped: bool
@@ -58,7 +73,7 @@ class Heartbeats:
     ) -> TapHeartbeat:
         state = watch.state
         return TapHeartbeat(
-            int(self._wall_clock() * 1000),
+            self._now_ms(),
             watch.broker_id,
             self._host,
             self._tap_id,
@@ -71,8 +86,26 @@ class Heartbeats:
             stopped,
             cluster_brokers,
             bad_samples,
-            watch.problem,
+            watch.problem or self._silence(watch, source, cluster_brokers),
             state.class_version if state else None,
             state.kafka_version if state else None,
-            state.sees_inits if state else None,
         )
+
+    def _silence(self, watch: BrokerWatch, source: Source, cluster_brokers: list[int]) -> str | None:
+        """Return why a broker is not seen that is up and writes nothing; None if it is seen, down or behind."""
+        newest_ms = max(watch.newest_line_ms or 0, self._began_ms)
+        if (
+            watch.broker_id not in cluster_brokers
+            or self._now_ms() - newest_ms <= SILENT_S * 1000
+            or (self._kind == "file" and source.position is None)
+            or source.lag
+        ):
+            self._silent.discard(watch.broker_id)
+            return None
+        if watch.broker_id not in self._silent:
+            self._say(f"broker {watch.broker_id}: {_SILENT}")
+            self._silent.add(watch.broker_id)
+        return _SILENT
+
+    def _now_ms(self) -> int:
+        return int(self._wall_clock() * 1000)

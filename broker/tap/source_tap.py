@@ -78,7 +78,7 @@ class SourceTap:
         answer_file = position_file and position_file.with_name(position_file.name + ".known-ids")
         self._asking = Asking.of(questions, learn_ms, answer_file, wall_clock)
         self._requests = LearningRequests(kafka_config, questions.say, wall_clock)
-        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat)
+        self._heartbeats = Heartbeats(source.kind, wall_clock, on_heartbeat, questions.say)
         self._watches = Watches(learn_ms=learn_ms, own_topic=topic, say=questions.say)
         here = source.brokers[0] if source.kind == "file" else None
         self._blocks = BlockWatch(metadata_log, here, questions.say)

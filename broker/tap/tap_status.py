@@ -13,8 +13,6 @@ from broker.errors import BrokerUnreachableError
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 
-SILENT_S = 60.0
-"""A class that has written no line for this long, of which it writes one every 10 s, is not loaded."""
 _TIMEOUT_S = 15.0
 
 
@@ -23,8 +21,7 @@ class WatchState(str, Enum):
 
     WATCHED = "watched"
     NO_FILE = "no file"
-    SILENT = "class silent"
-    BLIND = "class blind"
+    BLIND = "blind"
     STOPPED = "stopped"
     STALE = "stale"
     NEVER = "never seen"
@@ -116,8 +113,4 @@ def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: i
 def _state(of_tap: TapHeartbeat) -> WatchState:
     if of_tap.lacks_file:
         return WatchState.NO_FILE
-    if of_tap.problem:
-        return WatchState.BLIND
-    if of_tap.newest_line_ms is None or (of_tap.silent_s or 0.0) > SILENT_S:
-        return WatchState.SILENT
-    return WatchState.WATCHED
+    return WatchState.BLIND if of_tap.problem else WatchState.WATCHED

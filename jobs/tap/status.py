@@ -16,7 +16,6 @@ from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
 from quota.words import plural
-from wire.heartbeat import TapHeartbeat
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""
@@ -77,12 +76,8 @@ def _remarks(watch: BrokerWatch) -> Iterator[str]:
         return
     if watch.watch is WatchState.NO_FILE:
         yield "the file that its tap follows is not there: check --log-file, and that the class is loaded"
-    if watch.watch is WatchState.SILENT:
-        yield _silence(known)
     if known.problem:
         yield known.problem
-    if known.sees_inits is False:
-        yield "its class sees no answers to INIT_PRODUCER_ID, since it was loaded late: restart the broker"
     dropped, lost, bad = (known.counters.get(name, 0) for name in ("dropped_lines", "lost_lines", "bad_lines"))
     if dropped:
         yield f"its class dropped {plural(dropped, 'line')}, since its queue or disk was full"
@@ -91,11 +86,6 @@ def _remarks(watch: BrokerWatch) -> Iterator[str]:
     if bad:
         samples = f", such as {known.bad_samples[-1]!r}" if known.bad_samples else ""
         yield f"{plural(bad, 'line')} of its tap could not be read{samples}"
-
-
-def _silence(known: TapHeartbeat) -> str:
-    since = "no line" if known.silent_s is None else f"no line for {known.silent_s:.0f} s"
-    return f"{since} of its class, which writes one every 10 s: check that the class is loaded (metric.reporters)"
 
 
 def _as_dict(watch: BrokerWatch) -> dict[str, Any]:

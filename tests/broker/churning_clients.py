@@ -74,7 +74,7 @@ def copy(settings: dict[str, str], topic: str) -> None:
             for messages in _batches(consumer):
                 producer.begin_transaction()
                 for message in messages:
-                    producer.produce(f"{topic}-copy", user.encode(), partition=message.partition())
+                    producer.produce(f"{topic}-copy", user.encode(), partition=int(message.partition() or 0))
                 places = consumer.position(consumer.assignment())
                 producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), _TIMEOUT_S)
                 producer.commit_transaction(_TIMEOUT_S)

@@ -6,6 +6,9 @@ import uuid
 from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from broker.cluster.broker_reporters import has_class, switch_class
+from broker.cluster.cluster_admin import ClusterAdmin
+from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
@@ -70,3 +73,13 @@ def set_logger(broker: LocalBroker, logger: str, level: str) -> None:
         admin.alter_configs([resource], raise_on_unknown=False, incremental=True)
     finally:
         admin.close()
+
+
+def switch(broker: LocalBroker, *, on: bool) -> None:
+    """Load the class into the running broker, or take it out."""
+    with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
+        (change,) = switch_class(admin, on=on)
+        assert (change.problem, change.is_changed) == (None, True)
+        wait_until(lambda: has_class(admin, broker.broker_id) == on, "the broker knows")
+        (again,) = switch_class(admin, on=on)
+        assert (again.problem, again.is_changed) == (None, False)

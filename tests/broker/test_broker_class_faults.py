@@ -17,7 +17,8 @@ from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
 from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, lines_of, set_logger
+from tests.broker.class_kit import batches_of, lines_of, set_logger, switch
+from tests.broker.hold_kit import LOADING, Asker, bound, hold
 from tests.broker_kit import LIMIT_S, new_topic, wait_until
 from wire.broker_lines import BatchLine, BrokerLine, ClassState, InitLine, StartLine, decode_line
 
@@ -253,3 +254,18 @@ def test_a_kafka_without_the_accessor_is_named_and_nothing_is_written(jars: Path
     assert isinstance(start, StartLine)
     assert "KafkaRequestHandler" in (start.problem or "")
     assert (start.broker_id, start.tick_ms, stop.number) == (7, 10_000, 2)
+
+
+def test_the_server_log_lacks_what_a_hold_holds_back_and_no_other_error(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, holds=True) as broker:
+        with bound(broker, hold(60)), Asker(broker) as mallory:
+            wait_until(lambda: mallory.error() == LOADING, "mallory is held")
+        switch(broker, on=False)
+        with bound(broker, hold(60)), Asker(broker) as mallory:
+            wait_until(lambda: mallory.error() == LOADING, "mallory is held")
+        logged = broker.server_log.read_text()
+
+    held, _, after = logged.partition("metric.reporters = [org.apache.kafka.common.metrics.JmxReporter]")
+    assert after
+    assert "holds back new producer ids" not in held
+    assert "holds back new producer ids" in after

@@ -5,12 +5,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker.cluster.broker_reporters import has_class, switch_class
-from broker.cluster.cluster_admin import ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, frame, init_of, lines_of
+from tests.broker.class_kit import batches_of, frame, init_of, lines_of, switch
 from tests.broker.other_kafka import OtherKafka
 from tests.broker_kit import LIMIT_S, new_topic, produce, transactional_producer, wait_until
 from wire.broker_lines import AliveLine, BatchLine, ClassState, StartLine, StopLine
@@ -20,16 +17,6 @@ VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0", "4.3.1"]
 
 def kafka(version: str, folder: Path, jars: Path) -> LocalBroker:
     return LocalBroker(folder, jars=jars) if version == VERSIONS[-1] else OtherKafka(folder, version, jars)
-
-
-def switch(broker: LocalBroker, *, on: bool) -> None:
-    """Load the class into the running broker, or take it out."""
-    with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
-        (change,) = switch_class(admin, on=on)
-        assert (change.problem, change.is_changed) == (None, True)
-        assert has_class(admin, broker.broker_id) == on
-        (again,) = switch_class(admin, on=on)
-        assert (again.problem, again.is_changed) == (None, False)
 
 
 def states(broker: LocalBroker) -> list[ClassState]:

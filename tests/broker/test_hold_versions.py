@@ -18,6 +18,7 @@ from tests.broker.hold_kit import (
 from tests.broker.other_kafka import OtherKafka
 from tests.broker_kit import new_topic, restart, transactional_producer, wait_until
 
+HELD_BACK = "holds back new producer ids"
 VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0"]
 
 
@@ -44,3 +45,4 @@ def test_new_producers_wait_and_nobody_else_does(jars: Path, tmp_path: Path, ver
                 assert mallory.error() == LOADING
         with Asker(broker) as mallory:
             wait_until(lambda: mallory.error() == 0, "the hold is gone")
+        assert HELD_BACK not in broker.server_log.read_text()

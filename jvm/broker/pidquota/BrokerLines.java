@@ -3,11 +3,13 @@ package pidquota;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicLong;
 
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.storage.internals.log.ProducerStateManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * Hears Kafka's loggers and writes lines (`wire/broker_lines.py` is their contract). Whatever happens in here is counted and
@@ -106,6 +108,17 @@ final class BrokerLines implements LogListener {
     }
 
     @Override
+    public boolean hidesError() {
+        try {
+            return HoldAuthorizer.HELD.equals(MDC.get(HoldAuthorizer.LOG_KEY))
+                && requests.context(ApiKeys.INIT_PRODUCER_ID) != null;
+        } catch (Throwable e) {
+            failed(e);
+            return false;
+        }
+    }
+
+    @Override
     public void logged(Source source, String message) {
         if (probing == Thread.currentThread()) {
             heard |= 1 << source.ordinal();
@@ -178,7 +191,7 @@ final class BrokerLines implements LogListener {
         return new JsonFields().add("run", run).add("format", FORMAT)
             .add("class_version", BrokerLines.class.getPackage().getImplementationVersion())
             .add("kafka_version", AppInfoParser.getVersion()).add("tick_ms", settings.tickMs)
-            .add("sees_inits", inits != null).add("metadata_log", settings.metadataLog).add("problem", problem)
+            .add("metadata_log", settings.metadataLog).add("problem", problem)
             .add("dropped_lines", lines.dropped()).add("dropped_inits", inits == null ? 0 : inits.dropped.get())
             .add("ambiguous_inits", inits == null ? 0 : inits.ambiguous.get()).add("errors", errors.get())
             .add("forgotten_ticks", written.forgotten());

@@ -37,8 +37,9 @@ public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
     static final String WILDCARD = "User:*";
     static final long LONGEST_MS = 3_600_000;
-    /** Set while the broker logs the answer as an error, so that its log settings can leave that line out. */
+    /** Set while the broker logs the answer as an error, so that {@link BrokerLines} can leave that line out. */
     static final String LOG_KEY = "pid-quota";
+    static final String HELD = "held";
 
     /** A topic's name that means a hold: no sign, no zeros before the end, no digits of other scripts. */
     private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})");
@@ -67,7 +68,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
         try {
             boolean isHeld = asksForNewId(actions) && isHeld(context);
             if (isHeld) {
-                MDC.put(LOG_KEY, "held");
+                MDC.put(LOG_KEY, HELD);
             } else {
                 MDC.remove(LOG_KEY);
             }

@@ -103,12 +103,18 @@ final class Log4j1Hook implements LogHook {
             return next.isEnabledFor(level);
         }
 
+        private boolean hides(Priority level) {
+            return source == Source.REQUESTS && level == Level.ERROR && listener.hidesError();
+        }
+
         @Override
         public void log(String callerClass, Priority level, Object message, Throwable thrown) {
             if (hears(level)) {
                 listener.logged(source, String.valueOf(message));
             }
-            next.log(callerClass, level, message, thrown);
+            if (!hides(level)) {
+                next.log(callerClass, level, message, thrown);
+            }
         }
     }
 }

@@ -104,6 +104,10 @@ final class Log4j2Hook implements LogHook {
         }
 
         private Result ask(Logger logger, Level level, Object message) {
+            if (level == Level.ERROR) {
+                boolean isHidden = logger.getName().equals(Source.REQUESTS.logger) && listener.hidesError();
+                return isHidden ? Result.DENY : Result.NEUTRAL;
+            }
             Source source = source(logger, level);
             if (source == null) {
                 return Result.NEUTRAL;

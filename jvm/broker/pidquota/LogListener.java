@@ -5,6 +5,9 @@ interface LogListener {
     /** Whether the next message matters, even if the broker's log settings leave it out. */
     boolean wants(Source source);
 
+    /** Whether an error of {@link Source#REQUESTS} is only that a hold works: the log would hold one per retry. */
+    boolean hidesError();
+
     /** Called with each message of a source at its level; may hold messages that nobody wanted. */
     void logged(Source source, String message);
 }

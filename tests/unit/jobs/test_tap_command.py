@@ -69,10 +69,7 @@ def test_a_file_that_is_not_there_yet_is_said(pid_quota: PidQuota, tap: Tap, tmp
     [
         ({}, "every running broker is watched"),
         ({"position": None}, "broker 1: the file that its tap follows is not there"),
-        ({"newest_line_ms": NOON_MS - 300_000}, "broker 1: no line for 300 s of its class"),
-        ({"newest_line_ms": None}, "broker 1: no line of its class"),
         ({"problem": "Kafka 9.9.9 is not known"}, "broker 1: Kafka 9.9.9 is not known"),
-        ({"sees_inits": False}, "broker 1: its class sees no answers to INIT_PRODUCER_ID"),
         ({"counters": {"dropped_lines": 2}}, "broker 1: its class dropped 2 lines"),
         ({"counters": {"lost_lines": 1}}, "broker 1: 1 line never arrived"),
         (
@@ -105,7 +102,6 @@ def test_status_says_in_one_line_what_is_wrong_with_a_broker(
 
     code, out, _ = pid_quota("tap", "status", *SERVERS)
 
-    is_blind = any(name in values for name in ("position", "newest_line_ms", "problem"))
-    assert code == (1 if is_blind else 0)
+    assert code == (1 if values.keys() & {"position", "problem"} else 0)
     assert said in out
     assert "4.3.1" in out

@@ -16,7 +16,19 @@ class ProduceRequest:
         acks: int,
         timeout_ms: int,
         topic_data: list[ProduceRequest.TopicProduceData],
+        min_version: int = ...,
         max_version: int,
+    ) -> None: ...
+
+class EndTxnRequest:
+    def __init__(
+        self,
+        *,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        min_version: int,
     ) -> None: ...
 
 class InitProducerIdRequest:

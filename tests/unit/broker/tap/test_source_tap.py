@@ -219,15 +219,13 @@ def test_a_line_is_taken_once_it_is_whole(kafka: Kafka, file: Path) -> None:
 
 def test_the_heartbeat_tells_of_the_class_and_of_bad_lines(kafka: Kafka, file: Path) -> None:
     lines, said = ClassLines(), list[str]()
-    append(file, lines.start(problem="Kafka 9.9.9 is not known", sees_inits=False), b"rubbish")
+    append(file, lines.start(problem="Kafka 9.9.9 is not known"), b"rubbish")
 
     run(file, said=said)
 
     assert said == ["broker 1: Kafka 9.9.9 is not known"]
     beat = kafka.heartbeats[-1]
-    assert (beat.problem, beat.class_version, beat.kafka_version, beat.sees_inits) == (
-        *("Kafka 9.9.9 is not known", "0.3.0", "4.3.1", False),
-    )
+    assert (beat.problem, beat.class_version, beat.kafka_version) == ("Kafka 9.9.9 is not known", "0.3.0", "4.3.1")
     assert (beat.counters["bad_lines"], beat.bad_samples, beat.newest_line_ms) == (1, ["rubbish"], lines.at_ms)
     assert (beat.broker_id, beat.stopped, beat.cluster_brokers) == (1, True, [1])
 
