@@ -74,10 +74,10 @@ def make_base(podman: Podman, folder: Path, jars: Path) -> None:
             shutil.copy(_OF_THE_HOST, kept / "etc/ssl/certs")
         (kept / ".complete").touch()
     archive = folder / "base.tar"
-    fetched = ["--transform=s,^kafka,opt/pid-quota/jars/kafka,;s,^spark,opt/pid-quota/jars/spark,"]
-    fetched += ["--transform=s,^\\.complete,opt/pid-quota/jars/.complete,"]
+    parts = (".complete", "kafka", "spark", "compiler")
+    fetched = [f"--transform=s,^{part},opt/pid-quota/jars/{part}," for part in parts]
     subprocess.run(["tar", "-C", kept, "--exclude=./.complete", "-cf", archive, "."], check=True)
-    subprocess.run(["tar", "-C", jars, "-rf", archive, *fetched, ".complete", "kafka", "spark"], check=True)
+    subprocess.run(["tar", "-C", jars, "-rf", archive, *fetched, *parts], check=True)
     podman("import", archive, BASE)
     archive.unlink()
 

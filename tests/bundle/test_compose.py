@@ -1,12 +1,14 @@
 """`compose.yaml` without a container engine: it loads, what it names exists, and its commands are those of the CLI."""
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 import yaml
 
+from broker.jars.broker_jar import JAR_NAME
 from jobs.cli import load_command
+from wire.broker_lines import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
@@ -43,7 +45,7 @@ def test_a_command_of_ours_has_exactly_the_options_of_the_cli(name: str) -> None
 
 
 def test_all_services_of_ours_are_there() -> None:
-    assert set(OURS) == {"tables", "quotas", "tap", "stream", "enforcer", "console", "clients"}
+    assert set(OURS) == {"broker-jar", "tables", "quotas", "tap", "stream", "enforcer", "console", "clients"}
 
 
 def test_images_are_pinned() -> None:
@@ -114,7 +116,37 @@ def test_the_users_of_the_clients_are_those_of_the_broker() -> None:
         assert f'user_{settings["sasl.username"]}="{settings["sasl.password"]}"' in server
 
 
-def test_the_log_is_written_where_the_tap_reads_it() -> None:
-    written = next(part for part in SERVICES["kafka"]["environment"]["KAFKA_LOG4J_OPTS"].split() if "pid.quota" in part)
-    read = SERVICES["tap"]["command"][SERVICES["tap"]["command"].index("--log-file") + 1]
-    assert Path(written.partition("=")[2]).name == Path(read).name
+def server_properties() -> dict[str, str]:
+    lines = (ROOT / "docs/compose/kafka/server.properties").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+def place(service: str, path: str) -> tuple[str, PurePosixPath]:
+    """The volume that a path of a service is in, and the path in there."""
+    for volume, folder, *_ in (each.split(":") for each in SERVICES[service]["volumes"]):
+        if PurePosixPath(path).is_relative_to(folder):
+            return volume, PurePosixPath(path).relative_to(folder)
+    msg = f"{service} has no volume for {path}"
+    raise AssertionError(msg)
+
+
+def test_the_broker_starts_with_the_jar_on_its_class_path() -> None:
+    _, folder = SERVICES["broker-jar"]["command"]
+    jar = SERVICES["kafka"]["environment"]["CLASSPATH"]
+    assert place("kafka", jar) == place("broker-jar", f"{folder}/{JAR_NAME}")
+    assert SERVICES["kafka"]["depends_on"] == {"broker-jar": {"condition": "service_completed_successfully"}}
+    assert server_properties()["metric.reporters"].split(",")[1:] == [REPORTER_CLASS]
+
+
+def test_the_image_holds_the_built_jar_and_lets_its_user_write_the_volume() -> None:
+    (step,) = [line for line in dockerfile_lines("RUN") if line[:2] == ["pid-quota", "broker-jar"]]
+    folder = SERVICES["broker-jar"]["command"][1]
+    assert step[2] == folder
+    assert folder in step[step.index("chown") :]
+
+
+def test_the_class_writes_where_the_tap_reads() -> None:
+    command = SERVICES["tap"]["command"]
+    read = command[command.index("--log-file") + 1]
+    assert place("kafka", server_properties()["pid.quota.file"]) == place("tap", read)
+    assert server_properties()["node.id"] == command[command.index("--broker-id") + 1]

@@ -21,7 +21,19 @@ pytestmark = [
 
 SERVICES = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
 NO_IMAGE = {"grafana"}
-FLOW = ("kafka", "topics", "tables", "quotas", "tap", "stream", "enforcer", "console", "clients", "prometheus")
+FLOW = (
+    "broker-jar",
+    "kafka",
+    "topics",
+    "tables",
+    "quotas",
+    "tap",
+    "stream",
+    "enforcer",
+    "console",
+    "clients",
+    "prometheus",
+)
 
 
 @pytest.fixture(scope="module")
