@@ -39,7 +39,7 @@ class UnseenBrokers:
                     reason,
                 )
                 self._told[broker_id] = reason
-            elif not reason and self._told.pop(broker_id, None):
+            elif not reason and self._told.pop(broker_id, ""):
                 _log.warning("broker %d is seen again", broker_id)
 
 
