@@ -1,5 +1,6 @@
 """The pages: their links, the files they name, and the tables that repeat what the code says."""
 
+import json
 import re
 from pathlib import Path
 
@@ -132,3 +133,22 @@ def test_every_option_that_a_page_shows_exists() -> None:
 def test_the_reference_lists_every_column_of_the_metrics() -> None:
     columns = set(TABLES["producer_id_metrics"].schema.names)
     assert first_column(DOCS / "reference.md", "Metrics") == columns
+
+
+def test_the_page_of_the_class_lists_each_property_with_its_default() -> None:
+    page = (DOCS / "broker.md").read_text(encoding="utf-8").split("## Properties\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `pid\.quota\.([\w.]+)` \| (\S*)", page, re.MULTILINE)
+    source = (ROOT / "jvm/broker/pidquota/Settings.java").read_text(encoding="utf-8")
+    assert {name for name, _ in rows} == set(re.findall(r'PREFIX \+ "([\w.]+)"', source))
+
+    written = re.findall(r'number\(PREFIX \+ "([\w.]+)", ([\d_]+)L?(?: << (\d+))?,', source)
+    defaults = {name: int(number) << int(shift or 0) for name, number, shift in written}
+    assert {name: int(default) for name, default in rows if default.isdecimal()} == defaults
+
+
+def test_the_page_of_the_class_lists_the_versions_of_kafka_that_a_test_runs_it_on() -> None:
+    page = (DOCS / "broker.md").read_text(encoding="utf-8").split("## Versions of Kafka\n")[1]
+    source = (ROOT / "tests/broker/test_broker_class_versions.py").read_text(encoding="utf-8")
+    (tested,) = re.findall(r"^VERSIONS = (\[.*\])$", source, re.MULTILINE)
+    rows = re.findall(r"^\| (\d[\d., ]+) \|", page, re.MULTILINE)
+    assert [version for row in rows for version in row.split(", ")] == json.loads(tested)
