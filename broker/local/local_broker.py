@@ -159,14 +159,14 @@ class LocalBroker:
             raise LocalBrokerError(msg)
         return self._ports
 
-    def _jvm(self) -> Jvm:
+    def _java(self) -> Jvm:
         log_option = f"-Dlog4j2.configurationFile={write_log_settings(self._server.folder)}"
         return Jvm(kafka_classpath(self._jars), log_option, (broker_jar(self._jars),))
 
     def _start_on(self, ports: Ports) -> None:
         server = self._server
         write_server_properties(server.properties, ports, self._users, self._super_users, self._extra)
-        jvm = self._jvm()
+        jvm = self._java()
         server.format(jvm, new_cluster_id())
         server.launch(jvm)
         server.wait_until_ready(ports)

@@ -20,6 +20,7 @@ from broker.tap.tap_metrics import TapMetrics
 from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.tables_out import JsonOption
+from jobs.tap.broker_class import load_class, unload_class
 from jobs.tap.poll import EventsVersion, poll_producers
 from jobs.tap.status import status
 from jobs.terminal import output
@@ -28,6 +29,8 @@ from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
 app.command("status")(status)
+app.command("load-class")(load_class)
+app.command("unload-class")(unload_class)
 app.command("poll")(poll_producers)
 
 

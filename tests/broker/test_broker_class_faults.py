@@ -174,8 +174,8 @@ def test_levels_that_are_set_at_run_time_silence_nothing(broker: LocalBroker) ->
 class WatchedLog(LocalBroker):
     """Its log settings are read again when their file changes, and hold a filter of their own."""
 
-    def _jvm(self) -> Jvm:
-        jvm = super()._jvm()
+    def _java(self) -> Jvm:
+        jvm = super()._java()
         file = Path(jvm.log_option.partition("=")[2])
         head = "Configuration:\n  monitorInterval: 1\n  ThresholdFilter:\n    level: DEBUG\n    onMatch: NEUTRAL\n"
         file.write_text(file.read_text().replace("Configuration:\n", head, 1))
@@ -198,8 +198,8 @@ def test_new_log_settings_silence_nothing(jars: Path, tmp_path: Path) -> None:
 class TakesAll(LocalBroker):
     """Its log takes what loggers let through, at any level."""
 
-    def _jvm(self) -> Jvm:
-        jvm = super()._jvm()
+    def _java(self) -> Jvm:
+        jvm = super()._java()
         file = Path(jvm.log_option.partition("=")[2])
         root, appender, last = file.read_text().partition("ref: KafkaAppender")
         file.write_text(root + appender + last.replace("level: INFO", "level: TRACE"))
@@ -221,8 +221,8 @@ def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> 
 class WithoutJar(LocalBroker):
     """The line is in its server.properties; the jar is not on its class path."""
 
-    def _jvm(self) -> Jvm:
-        return replace(super()._jvm(), more_jars=())
+    def _java(self) -> Jvm:
+        return replace(super()._java(), more_jars=())
 
 
 def test_a_broker_that_lacks_the_jar_does_not_start_and_names_the_class(jars: Path, tmp_path: Path) -> None:
