@@ -16,7 +16,7 @@ _COUNTERS = {
     "bad_lines": "Lines that the tap could not read: cut, damaged or of another writer.",
     "lost_files": "Times that lines were deleted before the tap read them: rotated files, records of a topic.",
     "lost_lines": "Numbered lines of a broker that never arrived.",
-    "dropped_lines": "Lines that the class in a broker could not write, since its start.",
+    "dropped_lines": "Lines that the class in a broker could not write since the broker loaded it.",
 }
 
 
