@@ -78,7 +78,7 @@ def filled(size: int, layers: int) -> tuple[Ledger, list[int], int]:
 
 def events(pids: list[int], now_ms: int) -> Events:
     size = len(pids)
-    return Events(pids, [now_ms] * size, ["c"] * size, [CHARGED] * size, [-1] * size)
+    return Events(pids, [now_ms] * size, [("c", "")] * size, [CHARGED] * size, [-1] * size)
 
 
 def timed(ledger: Ledger, given: Events, limit: Limit) -> float:

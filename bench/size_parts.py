@@ -110,7 +110,7 @@ def filled(size: int) -> Ledger:
 
 def events(pids: range, now_ms: int, kind: int = CHARGED) -> Events:
     size = len(pids)
-    return Events(list(pids), [now_ms] * size, ["app"] * size, [kind] * size, [-1] * size)
+    return Events(list(pids), [now_ms] * size, [("app", "")] * size, [kind] * size, [-1] * size)
 
 
 def cpu_us(work: Callable[[], object], rounds: int) -> float:

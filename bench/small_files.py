@@ -161,6 +161,7 @@ def decision(number: int, batch_id: int, now: datetime) -> dict[str, Any]:
         "refused_pids": batch_id % 500,
         "sample_pids": list(range(batch_id, batch_id + 10)),
         "client_ids": [(f"client-{client}", client) for client in range(8)],
+        "addresses": [(f"10.0.0.{client}", client) for client in range(8)],
         "batch_id": batch_id,
     }
 

@@ -80,7 +80,7 @@ def filter_size(quota: int) -> dict[str, float]:
         by_minute[at_ms // MINUTE_MS].append(pid)
     for pids in by_minute.values():
         count = len(pids)
-        rows = Events(pids, [times[pid] for pid in pids], ["c"] * count, [CHARGED] * count, [-1] * count)
+        rows = Events(pids, [times[pid] for pid in pids], [("c", "")] * count, [CHARGED] * count, [-1] * count)
         active = ledger.process(rows, limit).metrics[-1].active_pids
     content = ledger.to_bytes()
     bits = sum(len(layer.bits) for quantum in decode(content).quanta for layer in quantum.layers)

@@ -10,7 +10,11 @@ Action = Literal["THROTTLE", "RELEASE"]
 Reason = Literal["over_quota", "throttle_ended", "quota_changed"]
 """Why: a PID was refused, the throttle has ended, or the quota was raised or removed."""
 
-MAX_CLIENT_IDS = 16
+Client = tuple[str, str]
+"""Client id and address, each empty where unknown."""
+
+MAX_CLIENTS = 16
+"""Client ids of a decision, and addresses."""
 OTHER_CLIENTS = "other"
 MAX_SAMPLE_PIDS = 10
 
@@ -22,12 +26,14 @@ class Evidence:
     Attributes:
         refused_pids: Distinct PIDs refused (counted by a sketch: about 3 % off in thousands, exact in dozens).
         sample_pids: The first few of them.
-        client_ids: Refused PIDs per client id, at most `MAX_CLIENT_IDS`, the rest under `OTHER_CLIENTS`.
+        client_ids: Refused PIDs per client id, at most `MAX_CLIENTS`, the rest under `OTHER_CLIENTS`.
+        addresses: Refused PIDs per address of the client, with the same limit; those of unknown addresses are left out.
     """
 
     refused_pids: int = 0
     sample_pids: tuple[int, ...] = ()
     client_ids: dict[str, int] = field(default_factory=dict)
+    addresses: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

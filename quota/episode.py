@@ -6,7 +6,7 @@ The rules look at whole ticks only, so that a PID refused twice in a tick change
 import msgspec
 
 from quota.config import QuotaConfig
-from quota.decision import MAX_CLIENT_IDS, MAX_SAMPLE_PIDS, OTHER_CLIENTS, Evidence
+from quota.decision import MAX_CLIENTS, MAX_SAMPLE_PIDS, OTHER_CLIENTS, Client, Evidence
 from quota.timeline import Timeline
 
 
@@ -23,6 +23,7 @@ class Episode(msgspec.Struct, array_like=True):
         refused: Distinct PIDs refused so far (an estimate, hence a float).
         sample_pids: The first few of them.
         client_ids: Refused PIDs per client id.
+        addresses: Refused PIDs per known address. The last field: an episode that an earlier version stored has none.
     """
 
     start_ms: int
@@ -34,6 +35,7 @@ class Episode(msgspec.Struct, array_like=True):
     refused: float = 0.0
     sample_pids: list[int] = msgspec.field(default_factory=list)
     client_ids: dict[str, float] = msgspec.field(default_factory=dict)
+    addresses: dict[str, float] = msgspec.field(default_factory=dict)
 
     @classmethod
     def begin(cls, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> "Episode":
@@ -62,19 +64,30 @@ class Episode(msgspec.Struct, array_like=True):
         self.decided_at_ms, self.decided_tick = now_ms, tick
         self.throttle_time_ms, self.throttled_until_ms = throttle_time_ms, now_ms + throttle_time_ms
 
-    def add_refused(self, pid: int, client_id: str, weight: float) -> None:
+    def add_refused(self, pid: int, client: Client, weight: float) -> None:
         """Count a newly refused PID; `weight` is how many distinct PIDs it stands for (1 while they are few)."""
         self.refused += weight
         if len(self.sample_pids) < MAX_SAMPLE_PIDS:
             self.sample_pids.append(pid)
-        clients = self.client_ids
-        name = client_id if client_id in clients or len(clients) < MAX_CLIENT_IDS - 1 else OTHER_CLIENTS
-        clients[name] = clients.get(name, 0.0) + weight
+        client_id, address = client
+        _count(self.client_ids, client_id, weight)
+        if address:
+            _count(self.addresses, address, weight)
 
     def evidence(self) -> Evidence:
         """Return what was refused so far."""
-        client_ids = {client: round(count) for client, count in self.client_ids.items()}
-        return Evidence(round(self.refused), tuple(self.sample_pids), client_ids)
+        client_ids, addresses = (
+            {name: round(count) for name, count in counts.items()} for counts in (self.client_ids, self.addresses)
+        )
+        return Evidence(round(self.refused), tuple(self.sample_pids), client_ids, addresses)
+
+
+def _count(counts: dict[str, float], name: str, weight: float) -> None:
+    if name in counts:
+        counts[name] += weight
+        return
+    own = name if len(counts) < MAX_CLIENTS - 1 else OTHER_CLIENTS
+    counts[own] = counts.get(own, 0.0) + weight
 
 
 def _until(now_ms: int, throttle_time_ms: int, config: QuotaConfig) -> int:

@@ -22,7 +22,7 @@ class BrokerLedgers:
     Examples:
         >>> from quota.limits import Limit
         >>> ledgers = BrokerLedgers("User:alice", Deployment(scope="broker"))
-        >>> moved = Events([7, 7], [0, 0], ["", ""], [False, False], broker_ids=[1, 2])
+        >>> moved = Events([7, 7], [0, 0], [("", ""), ("", "")], [False, False], broker_ids=[1, 2])
         >>> [(row.broker_id, row.admitted_pids) for row in ledgers.process(moved, Limit(9.0, "user")).metrics]
         [(1, 1), (2, 0)]
     """
@@ -59,7 +59,7 @@ class BrokerLedgers:
                 Events(
                     events.pids[run],
                     events.timestamps_ms[run],
-                    events.client_ids[run],
+                    events.clients[run],
                     events.kinds[run],
                     hashes=events.hashes[run],
                 ),

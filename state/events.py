@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from quota.config import QuotaConfig
-from quota.decision import Decision
+from quota.decision import Client, Decision
 from quota.limits import QuotaSource
 from quota.timeline import Timeline
 
@@ -80,7 +80,7 @@ class Events(msgspec.Struct, frozen=True):
     Attributes:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
-        client_ids: Client ids, empty where unknown.
+        clients: Who sent them.
         kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or as `not_held_at` has it.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
         hashes: Of the PIDs, as of `state.hashing.hash_pids`; empty to have them made.
@@ -88,7 +88,7 @@ class Events(msgspec.Struct, frozen=True):
 
     pids: list[int]
     timestamps_ms: list[int]
-    client_ids: list[str]
+    clients: list[Client]
     kinds: list[int]
     broker_ids: list[int] = msgspec.field(default_factory=list)
     hashes: list[int] = msgspec.field(default_factory=list)
@@ -103,7 +103,7 @@ class Unsettled(NamedTuple):
     pid: int
     pid_hash: int
     now_ms: int
-    client_id: str
+    client: Client
     kind: int
 
 

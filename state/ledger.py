@@ -21,7 +21,7 @@ class Ledger:
     Examples:
         >>> from quota.limits import UNLIMITED, Limit
         >>> ledger = Ledger("User:mallory", Deployment())
-        >>> flood = Events(list(range(150)), [0] * 150, [""] * 150, [False] * 150)
+        >>> flood = Events(list(range(150)), [0] * 150, [("", "")] * 150, [False] * 150)
         >>> outcome = ledger.process(flood, Limit(100.0, "user"))
         >>> outcome.metrics[-1].admitted_pids, outcome.metrics[-1].refused_pids, outcome.decisions[0].action
         (101, 49, 'THROTTLE')

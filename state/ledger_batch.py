@@ -62,9 +62,9 @@ class LedgerBatch:
         is_late = False
         hashes = events.hashes or hash_pids(events.pids, self._deployment.salt)
         coupons = chain.from_iterable(self._coupons(hashes))
-        columns = zip(events.pids, hashes, events.timestamps_ms, events.client_ids, events.kinds, coupons, strict=True)
+        columns = zip(events.pids, hashes, events.timestamps_ms, events.clients, events.kinds, coupons, strict=True)
         counted = refusals.counted
-        for pid, pid_hash, timestamp_ms, client_id, kind, coupon in columns:
+        for pid, pid_hash, timestamp_ms, client, kind, coupon in columns:
             if not begin_ms <= timestamp_ms < end_ms:
                 tick = timeline.tick(timestamp_ms)
                 begin_ms, end_ms = timeline.tick_start_ms(tick), timeline.tick_start_ms(tick + 1)
@@ -81,13 +81,13 @@ class LedgerBatch:
                 # Nothing new.
                 continue
             elif kind == refusals.kind and tick <= refusals.tick and not (elsewhere or find_before(pid_hash)):
-                refusals.add_again(pid, pid_hash, client_id, coupon)
+                refusals.add_again(pid, pid_hash, client, coupon)
             else:
                 is_behind = tick < state.clock_tick
                 now_tick = state.clock_tick if is_behind else tick
                 now_ms = timeline.tick_start_ms(now_tick) if is_behind else timestamp_ms
                 is_free = elsewhere is not None and elsewhere(pid_hash, now_ms)
-                event = Unsettled(pid, pid_hash, now_ms, client_id, CORRECTION if is_free else kind)
+                event = Unsettled(pid, pid_hash, now_ms, client, CORRECTION if is_free else kind)
                 self._observe(event, now_tick)
                 # It may have started a throttle that is over by the time of later events of known PIDs.
                 self._tick = state.clock_tick

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quota.decision import Reason
+from quota.decision import Client, Reason
 from quota.episode import Episode
 from state.coupons import NO_COUPON, covered_by
 from state.events import CHARGED, Unsettled
@@ -51,17 +51,17 @@ class Refusals:
             self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
             episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
-        self.add_again(event.pid, event.pid_hash, event.client_id)
+        self.add_again(event.pid, event.pid_hash, event.client)
         if is_due:
             self._journal.decide("THROTTLE", "over_quota", episode)
 
-    def add_again(self, pid: int, pid_hash: int, client_id: str, coupon: int = NO_COUPON) -> None:
+    def add_again(self, pid: int, pid_hash: int, client: Client, coupon: int = NO_COUPON) -> None:
         """Refuse another PID in the same tick."""
         self._counts.unstored.add(pid_hash)
         self._state.interval.refused.add(pid_hash)
         weight = self._state.episode_refused.weigh(pid_hash)
         if weight and self._state.episode:
-            self._state.episode.add_refused(pid, client_id, weight)
+            self._state.episode.add_refused(pid, client, weight)
         if coupon != NO_COUPON:
             self._note(coupon)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 _TIME = pa.timestamp("us", tz="UTC")
+_COUNTS = pa.map_(pa.string(), pa.int64())
 VERSION_PROPERTY = "pidQuota.tablesVersion"
 """Table property with the version that created the table."""
 LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
@@ -120,9 +121,8 @@ _DECISIONS = TableSpec(
             _column("quota_updated_at", _TIME, "When that quota was last set."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused in the episode so far."),
             _column("sample_pids", pa.list_(pa.int64()), "The first few of them."),
-            _column(
-                "client_ids", pa.map_(pa.string(), pa.int64()), "Refused ids per client.id: at most 16, then other."
-            ),
+            _column("client_ids", _COUNTS, "Refused ids per client.id: at most 16, then other."),
+            _column("addresses", _COUNTS, "Refused ids per known address of a client: at most 16, then other."),
             _column(
                 "reason", pa.string(), "over_quota, throttle_ended, or quota_changed: the quota was raised or removed."
             ),

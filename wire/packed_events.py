@@ -21,9 +21,9 @@ PRE_AGGREGATE_SCHEMA = "principal STRING, packed BINARY"
 
 
 class PackedEvents(msgspec.Struct, array_like=True, tag=0):
-    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_ids`).
+    """Events of one principal and partition as columns of int64 (`clients`: codes into `client_names`).
 
-    `brokers` is empty in scope `cluster`.
+    `brokers` is empty in scope `cluster`. A client's name is its id and its address, each empty where unknown.
     """
 
     partition: int
@@ -33,7 +33,7 @@ class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     clients: bytes
     kinds: bytes
     brokers: bytes
-    client_ids: list[str]
+    client_names: list[tuple[str, str]]
 
     def newest_ms(self) -> int:
         """Return the greatest timestamp, in milliseconds since the epoch."""

@@ -17,6 +17,7 @@ GROUP_FIELDS = [
     ("correction", pa.bool_()),
     ("learning", pa.bool_()),
     ("asked_at_ms", pa.int64()),
+    ("address", pa.string()),
 ]
 GROUP_NAMES = [name for name, _ in GROUP_FIELDS]
 EVENT_SCHEMA = pa.schema(

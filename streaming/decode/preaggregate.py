@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from quota.config import TICKS_PER_QUANTUM
-from quota.decision import OTHER_CLIENTS
+from quota.decision import OTHER_CLIENTS, Client
 from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
 from streaming.checkpoint.tasks import TaskBatch, freeze_gc
 from streaming.decode.checks import Contract
@@ -31,8 +31,8 @@ NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
 _BROKERS, _KINDS = 1 << 32, 1 << 31
 """Above every broker id and kind: both are encoded in one number."""
 _LONG_BYTES = 8
-MAX_CLIENT_ID_CHARS = 256
-"""Longer client ids count as `other`: they are stored in the state, and Kafka allows 32 kB."""
+MAX_CLIENT_CHARS = 256
+"""Longer client ids and addresses count as `other`: the state stores them, and Kafka allows client ids of 32 kB."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +133,10 @@ class PreAggregate:
         owners = owner[starts].tolist()
         for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
             own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
-            client_ids = [_client_id(client_names[client]) for client in own_clients]
+            own_names = [client_names[client] for client in own_clients]
             offsets, pids, times, codes, kinds, of_brokers = (each[own] for each in columns)
-            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, client_ids)
+            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, own_names)
             yield names[code], pack(events_of_one)
-
-
-def _client_id(client_id: str) -> str:
-    """Return a client id as decisions name it; one that is too long counts as `other`."""
-    return client_id if len(client_id) <= MAX_CLIENT_ID_CHARS else OTHER_CLIENTS
 
 
 def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[int, PartitionMemory]:
@@ -173,10 +168,24 @@ def _codes(records: pa.Table, name: str) -> np.ndarray:
     return codes
 
 
-def _clients(groups: pa.Table) -> tuple[list[str], np.ndarray]:
-    """Return the names of clients, and the code of each group's."""
-    encoded = column(groups, "client_id").fill_null("").dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
+    """Return clients as decisions name them, and the code of each group's."""
+    client_ids, of_ids = _encoded(column(groups, "client_id"))
+    given = column(groups, "address")
+    if given.null_count == len(given):
+        return [(client_id, "") for client_id in client_ids], of_ids
+    addresses, of_addresses = _encoded(given)
+    # Pairs as numbers, so that a client has one code however many events it has, and no others are made.
+    pairs = pa.array(of_ids.astype(np.int64) * len(addresses) + of_addresses).dictionary_encode()
+    named = (divmod(pair, len(addresses)) for pair in pairs.dictionary.to_pylist())
+    return [(client_ids[client_id], addresses[address]) for client_id, address in named], pairs.indices.to_numpy()
+
+
+def _encoded(texts: pa.Array) -> tuple[list[str], np.ndarray]:
+    """Return distinct texts as decisions name them, and the code of each row's; null counts as empty."""
+    encoded = texts.fill_null("").dictionary_encode()
+    named = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in encoded.dictionary.to_pylist())
+    return list(named), encoded.indices.to_numpy()
 
 
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:

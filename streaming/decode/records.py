@@ -34,6 +34,7 @@ class _Group(msgspec.Struct):
     correction: bool | None = None
     learning: bool | None = None
     asked_at_ms: int | None = None
+    address: str | None = None
 
 
 class _Record(msgspec.Struct):
@@ -48,6 +49,7 @@ class _Record(msgspec.Struct):
     correction: bool | None = None
     learning: bool | None = None
     asked_at_ms: int | None = None
+    address: str | None = None
     groups: list[_Group | None] | None = None
     group: list[int | None] | None = None
     after_ms: list[int | None] | None = None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from quota.decision import Client
 from state.events import Events
 from state.hashing import hash_pids
 from wire.packed_events import PackedEvents
@@ -65,7 +66,7 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
         events = Events(
             pids[begin:end],
             times,
-            _named(part.client_ids, clients[begin:end]),
+            _named(part.client_names, clients[begin:end]),
             kinds[begin:end],
             brokers[begin:end],
             hashes[begin:end],
@@ -103,15 +104,15 @@ def _brokers(part: PackedEvents) -> bytes:
     return part.brokers or _NO_BROKER_BYTES * (len(part.pids) // _LONG_BYTES)
 
 
-def _named(client_ids: list[str], codes: list[int]) -> list[str]:
-    return client_ids * len(codes) if len(client_ids) == 1 else [client_ids[code] for code in codes]
+def _named(clients: list[Client], codes: list[int]) -> list[Client]:
+    return clients * len(codes) if len(clients) == 1 else [clients[code] for code in codes]
 
 
 def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
     """Merge the pre-aggregates of a principal into its events in partition and offset order."""
     if len(pre_aggregates) == 1:
         return _of_one(pre_aggregates[0])
-    names: list[str] = []
+    names: list[Client] = []
     columns: list[list[np.ndarray]] = []
     for part in pre_aggregates:
         read = [
@@ -126,7 +127,7 @@ def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
         ]
         brokers = np.frombuffer(part.brokers, np.int64) if part.brokers else np.full(len(read[0]), NO_BROKER)
         columns.append([np.full(len(read[0]), part.partition), *read[:3], read[3] + len(names), read[4], brokers])
-        names += part.client_ids
+        names += part.client_names
     partition, offset, pid, timestamp, client, kind, broker = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
@@ -134,7 +135,7 @@ def in_order(pre_aggregates: Sequence[PackedEvents]) -> Events:
     return Events(
         pids=pid[order].tolist(),
         timestamps_ms=timestamp[order].tolist(),
-        client_ids=[names[code] for code in client[order].tolist()],
+        clients=[names[code] for code in client[order].tolist()],
         kinds=kind[order].tolist(),
         broker_ids=broker[order].tolist(),
     )
@@ -146,4 +147,4 @@ def _of_one(part: PackedEvents) -> Events:
         memoryview(column).cast("q").tolist() for column in (part.pids, part.timestamps_ms, part.clients, part.kinds)
     )
     broker_ids = memoryview(part.brokers).cast("q").tolist() if part.brokers else [NO_BROKER] * len(pids)
-    return Events(pids, timestamps_ms, [part.client_ids[code] for code in clients], kinds, broker_ids)
+    return Events(pids, timestamps_ms, [part.client_names[code] for code in clients], kinds, broker_ids)

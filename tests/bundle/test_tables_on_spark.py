@@ -50,9 +50,10 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: s
 
 def test_what_spark_appends_deltalake_reads(spark: SparkSession, tables: str) -> None:
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, "over_quota", 7))
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
     assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
+    assert row["addresses"] == [("10.0.0.7", 2)]
 
 
 @pytest.mark.parametrize("row", [quota(0.0), quota(float("nan")), quota(float("inf")), quota(5.0, "ip")])
@@ -72,7 +73,7 @@ def filled(spark: SparkSession, tables: str) -> str:
     """Tables with some rows of everything that the views look at."""
     until = NOON.replace(minute=5)
     decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
-    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, "over_quota", 7))
+    append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     counts = (21, 9, 2, 21, 1, 100, "enforcing", False)
     rows = [
         (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, "default", *counts, batch)

@@ -41,7 +41,7 @@ HOUR_MS = 3_600_000
 FIRST_MS = (round(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
 OF_THE_BATCH = {"batch_id"}
 BY_BATCH = {
-    "throttle_decisions": OF_THE_BATCH | {"refused_pids", "sample_pids", "client_ids"},
+    "throttle_decisions": OF_THE_BATCH | {"refused_pids", "sample_pids", "client_ids", "addresses"},
     "producer_id_metrics": OF_THE_BATCH | {"late_pids"},
     "quarantined_events": OF_THE_BATCH,
 }

@@ -67,6 +67,7 @@ def decision(principal: str, decided_at: datetime, **values: Any) -> Row:
         "refused_pids": 1,
         "sample_pids": [1, 2],
         "client_ids": [("rdkafka", 1)],
+        "addresses": [("10.0.0.7", 1)],
         "batch_id": 0,
         "reason": "over_quota",
     }

@@ -58,7 +58,7 @@ def rows_of(name: str, quota: float | None, sent: Sent) -> list[Row]:
     events = Events(
         [pid + 1 for _, pid in sent],
         [round((BEGIN_S + at) * 1000) for at, _ in sent],
-        [""] * len(sent),
+        [("", "")] * len(sent),
         [CHARGED] * len(sent),
     )
     limit = UNLIMITED if quota is None else Limit(float(quota), "user")
@@ -85,7 +85,7 @@ def true_most(quota: float | None, sent: Sent) -> int:
         if pid not in known:
             seen[hour].add(pid)
         time_ms = round((BEGIN_S + at) * 1000)
-        ledger.process(Events([pid + 1], [time_ms], [""], [CHARGED]), limit)
+        ledger.process(Events([pid + 1], [time_ms], [("", "")], [CHARGED]), limit)
         if ledger.knows(hash_pid(pid + 1, 0), time_ms):
             known.add(pid)
     return max(map(len, seen.values()))

@@ -1,18 +1,15 @@
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import QuotaConfig
+from quota.decision import Client, Decision
 from quota.limits import Limit
 from state.events import Deployment, Events, MetricsRow
 from state.ledger import Ledger
-
-if TYPE_CHECKING:
-    from quota.decision import Decision
 
 MINUTE_MS = 60_000
 DEPLOYMENT = Deployment(salt=99)
@@ -22,7 +19,7 @@ EVENTS = st.lists(
 )
 
 
-def columns(rows: list[tuple[int, int, str, bool]]) -> Events:
+def columns(rows: list[tuple[int, int, Client, bool]]) -> Events:
     pids, times, clients, corrections = (list(column) for column in zip(*rows, strict=True))
     return Events(pids, times, clients, corrections)
 
@@ -42,7 +39,7 @@ def test_a_throttle_that_begins_behind_the_time_that_has_come_ends_with_the_next
         stored = None
         actions: list[str] = []
         for part in parts:
-            rows = [(pid, 1_790_000_000_000 + at_ms, "app", False) for pid, at_ms in part]
+            rows = [(pid, 1_790_000_000_000 + at_ms, ("app", ""), False) for pid, at_ms in part]
             limit = Limit(3.0 if stored is None else 1e6, "user")
             outcome = Ledger("User:a", Deployment(config, salt=99), stored).process(columns(rows), limit)
             stored = outcome.content
@@ -57,9 +54,11 @@ def test_any_cut_into_batches_gives_the_same_decisions_rows_and_bytes(
     steps: list[tuple[int, int, bool]], rate: float, cuts: set[int]
 ) -> None:
     time_ms, rows = 1_790_000_000_000, []
-    for pid, step_ms, correction in steps:
+    for number, (pid, step_ms, correction) in enumerate(steps):
         time_ms = max(0, time_ms + step_ms)
-        rows.append((pid, time_ms, f"client-{pid % 3}", correction))
+        # A PID comes from several addresses: the first one that it was refused from counts.
+        client = (f"client-{pid % 3}", ("", "10.0.0.7", "10.0.0.8")[number % 3])
+        rows.append((pid, time_ms, client, correction))
     bounds = [0, *sorted(cut for cut in cuts if cut < len(rows)), len(rows)]
 
     whole = Ledger("User:a", DEPLOYMENT)
@@ -80,3 +79,6 @@ def test_any_cut_into_batches_gives_the_same_decisions_rows_and_bytes(
         (d.decision_id, d.decided_at_ms, d.throttled_until_ms, d.tokens, d.rate) for d in at_once
     ]
     assert final(metrics) == final(outcome.metrics)
+    assert [d.evidence for d in in_parts if d.action == "RELEASE"] == [
+        d.evidence for d in at_once if d.action == "RELEASE"
+    ]

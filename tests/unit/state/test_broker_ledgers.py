@@ -18,7 +18,7 @@ DEPLOYMENT = Deployment(salt=5, scope="broker")
 def produce(ledgers: BrokerLedgers, pids: list[int], broker_id: int, at_ms: int = 0) -> Outcome:
     size = len(pids)
     times = [START_MS + at_ms] * size
-    return ledgers.process(Events(pids, times, ["app"] * size, [False] * size, [broker_id] * size), TEN)
+    return ledgers.process(Events(pids, times, [("app", "")] * size, [False] * size, [broker_id] * size), TEN)
 
 
 def test_each_broker_has_a_budget_and_decisions_of_its_own() -> None:
@@ -54,7 +54,7 @@ def test_pids_that_move_with_leadership_pass_in_the_very_tick_that_refuses_other
 
 def test_pids_that_are_hashed_already_are_those_of_their_broker() -> None:
     pids, brokers = [1, 2, 3, 4, 5], [1, 1, 2, 2, 1]
-    columns = (pids, [START_MS] * 5, ["app"] * 5, [CHARGED] * 5, brokers)
+    columns = (pids, [START_MS] * 5, [("app", "10.0.0.7")] * 5, [CHARGED] * 5, brokers)
 
     hashed = BrokerLedgers("User:a", DEPLOYMENT)
     outcome = hashed.process(Events(*columns, hashes=hash_pids(pids, DEPLOYMENT.salt)), TEN)
@@ -130,10 +130,10 @@ def test_what_another_broker_remembers_is_asked_as_of_the_ledgers_own_time() -> 
 def test_a_quota_that_is_removed_ends_the_throttles_of_brokers_without_an_event_as_well() -> None:
     ledgers = BrokerLedgers("User:alice", Deployment(scope="broker"))
     flood = list(range(10))
-    ledgers.process(Events(flood, [0] * 10, [""] * 10, [CHARGED] * 10, [2] * 10), Limit(3.0, "user"))
+    ledgers.process(Events(flood, [0] * 10, [("", "")] * 10, [CHARGED] * 10, [2] * 10), Limit(3.0, "user"))
 
-    removed = ledgers.process(Events([99], [5_000], [""], [CHARGED], [1]), UNLIMITED)
-    again = ledgers.process(Events([98], [6_000], [""], [CHARGED], [1]), UNLIMITED)
+    removed = ledgers.process(Events([99], [5_000], [("", "")], [CHARGED], [1]), UNLIMITED)
+    again = ledgers.process(Events([98], [6_000], [("", "")], [CHARGED], [1]), UNLIMITED)
 
     (release,) = removed.decisions
     assert (release.broker_id, release.action, release.reason) == (2, "RELEASE", "quota_changed")

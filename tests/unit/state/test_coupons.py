@@ -81,7 +81,7 @@ def test_only_a_flood_pays_for_coupons_and_soon_has_them(monkeypatch: pytest.Mon
         return coupons_of(pid_hashes)
 
     monkeypatch.setattr(ledger_batch, "coupons_of", counted)
-    ledger, names = Ledger("User:a", Deployment(QuotaConfig(), salt=5)), [""] * FLOOD
+    ledger, names = Ledger("User:a", Deployment(QuotaConfig(), salt=5)), [("", "")] * FLOOD
     times, kinds = [NOW_MS] * FLOOD, [CHARGED] * FLOOD
 
     ledger.process(Events(list(range(50)) * (FLOOD // 50), times, names, kinds), Limit(50.0, "user"))
@@ -96,7 +96,8 @@ def flood(drawn: np.random.Generator, begin_ms: int, span_ms: int) -> Events:
     times = begin_ms + np.arange(FLOOD) * span_ms // FLOOD
     times[drawn.integers(0, FLOOD, 80)] -= drawn.choice([10_000, 70_000, 400_000, QUANTUM_MS], 80)
     kinds = drawn.choice([CHARGED, CORRECTION, LEARNING], FLOOD, p=[0.996, 0.002, 0.002])
-    return Events(pids.tolist(), times.tolist(), drawn.choice(["a", "b"], FLOOD).tolist(), kinds.tolist())
+    clients = list(zip(*(drawn.choice(texts, FLOOD).tolist() for texts in (["a", "b"], ["", "10.0.0.7"])), strict=True))
+    return Events(pids.tolist(), times.tolist(), clients, kinds.tolist())
 
 
 def outcomes(batches: list[Events], limit: Limit, config: QuotaConfig) -> list[Outcome]:

@@ -19,7 +19,7 @@ TEN = Limit(10.0, "user", START_MS)
 
 def events(pids: list[int], at_ms: int, brokers: list[int] | None = None) -> Events:
     size = len(pids)
-    return Events(pids, [START_MS + at_ms] * size, [""] * size, [CHARGED] * size, brokers or [])
+    return Events(pids, [START_MS + at_ms] * size, [("", "")] * size, [CHARGED] * size, brokers or [])
 
 
 def read_back(ledger: Ledger) -> Ledger:
@@ -64,7 +64,7 @@ def test_a_principal_whose_quota_was_deleted_is_kept_as_long_as_its_bucket_may_m
     ledger, slow = Ledger("User:a", DEPLOYMENT), Limit(0.05, "user")
     ledger.process(events([1], 0), slow)
 
-    deleted = Events([2], [START_MS + 10 * HOUR_MS], [""], [CORRECTION])
+    deleted = Events([2], [START_MS + 10 * HOUR_MS], [("", "")], [CORRECTION])
     ledger.process(deleted, UNLIMITED)
 
     assert read_back(ledger).expires_ms() > START_MS + 20 * HOUR_MS

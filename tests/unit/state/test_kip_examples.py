@@ -16,7 +16,7 @@ HUNDRED_PER_HOUR = Limit(100.0, "user")
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> Outcome:
     size = len(pids)
-    events = Events(pids, [START_MS + at_ms] * size, ["app"] * size, [False] * size)
+    events = Events(pids, [START_MS + at_ms] * size, [("app", "")] * size, [False] * size)
     return ledger.process(events, HUNDRED_PER_HOUR)
 
 

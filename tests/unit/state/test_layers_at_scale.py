@@ -85,7 +85,7 @@ def flood(ledger: Ledger, first_pid: int, count: int, at_ms: int) -> None:
     for begin in range(first_pid, first_pid + count, 100_000):
         pids = list(range(begin, min(begin + 100_000, first_pid + count)))
         size = len(pids)
-        ledger.process(Events(pids, [at_ms] * size, ["loop"] * size, [False] * size), Limit(100.0, "user"))
+        ledger.process(Events(pids, [at_ms] * size, [("loop", "")] * size, [False] * size), Limit(100.0, "user"))
 
 
 def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
@@ -93,9 +93,9 @@ def produce(ledger: Ledger, pids: list[int], at_ms: int) -> int:
     before = ledger.to_bytes()
     size = len(pids)
     outcome = Ledger("User:probe", Deployment(salt=SALT), before).process(
-        Events(pids, [at_ms] * size, [""] * size, [False] * size), Limit(1e9, "user")
+        Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(1e9, "user")
     )
-    ledger.process(Events(pids, [at_ms] * size, [""] * size, [False] * size), Limit(100.0, "user"))
+    ledger.process(Events(pids, [at_ms] * size, [("", "")] * size, [False] * size), Limit(100.0, "user"))
     return sum(row.admitted_pids for row in outcome.metrics)
 
 
@@ -128,7 +128,7 @@ def test_a_ledger_is_at_most_1_6_times_the_bloom_optimum_and_300_bytes(entries: 
     size = entries // (config.layer_count + 1)
     for quantum in range(quanta):
         pids = sequential(size, 5000 + (quantum * entries if kind == "all new" else 0))
-        events = Events(pids, [START_MS + quantum * QUANTUM_MS] * size, [""] * size, [False] * size)
+        events = Events(pids, [START_MS + quantum * QUANTUM_MS] * size, [("", "")] * size, [False] * size)
         ledger.process(events, Limit(1e9, "user"))
 
     optimum = entries * log2(1 / config.false_positive_rate) / log(2) / 8

@@ -25,11 +25,17 @@ class Principal:
     stored: bytes | None = None
 
     def produces(
-        self, pids: list[int], at_ms: int, limit: Limit = HUNDRED, client: str = "app", kind: int = CHARGED
+        self,
+        pids: list[int],
+        at_ms: int,
+        limit: Limit = HUNDRED,
+        client: str = "app",
+        kind: int = CHARGED,
+        address: str = "",
     ) -> Outcome:
         ledger = Ledger(self.name, self.deployment, self.stored)
         size = len(pids)
-        events = Events(pids, [START_MS + at_ms] * size, [client] * size, [kind] * size)
+        events = Events(pids, [START_MS + at_ms] * size, [(client, address)] * size, [kind] * size)
         outcome = ledger.process(events, limit)
         self.stored = outcome.content
         return outcome
@@ -151,6 +157,56 @@ def test_a_decision_names_the_clients_whose_pids_were_refused(mallory: Principal
     assert outcome.decisions[0].evidence.sample_pids == (1001, 1002, 1003)
 
 
+def test_a_decision_names_the_addresses_that_refused_pids_came_from(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0, address="10.0.0.1")
+
+    mallory.produces([1001, 1002], 1000, address="10.0.0.7")
+    outcome = mallory.produces([1003], 1000, address="2001:db8::7")
+    released = mallory.produces([0], 10 * MINUTE_MS)
+
+    assert outcome.decisions == ()
+    assert released.decisions[0].evidence.addresses == {"10.0.0.7": 2, "2001:db8::7": 1}
+
+
+@pytest.mark.parametrize("later_ms", [1000, 1001, 11_000])
+def test_a_pid_that_is_refused_again_counts_for_the_client_and_the_address_that_it_was_refused_from_first(
+    mallory: Principal, later_ms: int
+) -> None:
+    mallory.produces(list(range(101)), 0)
+    mallory.produces([1001], 1000, client="app", address="10.0.0.7")
+
+    mallory.produces([1001], later_ms, client="job", address="10.0.0.8")
+    released = mallory.produces([0], 10 * MINUTE_MS)
+
+    evidence = released.decisions[0].evidence
+    assert (evidence.client_ids, evidence.addresses) == ({"app": 1}, {"10.0.0.7": 1})
+
+
+def test_an_unknown_address_is_not_counted(mallory: Principal) -> None:
+    mallory.produces(list(range(101)), 0)
+
+    outcome = mallory.produces([1001, 1002], 1000, client="")
+
+    assert outcome.decisions[0].evidence.client_ids == {"": 2}
+    assert outcome.decisions[0].evidence.addresses == {}
+
+
+def test_addresses_beyond_the_first_ones_are_counted_as_other_and_do_not_grow_the_state(mallory: Principal) -> None:
+    unaddressed, sizes = Principal(mallory.deployment), []
+    for each in (mallory, unaddressed):
+        each.produces(list(range(101)), 0)
+    for number in range(80):
+        mallory.produces([1000 + number], 1000, address=f"10.0.0.{number}")
+        unaddressed.produces([1000 + number], 1000)
+        sizes.append(len(mallory.stored or b"") - len(unaddressed.stored or b""))
+
+    released = mallory.produces([0], 10 * MINUTE_MS)
+
+    addresses = released.decisions[0].evidence.addresses
+    assert (len(addresses), addresses["10.0.0.14"], addresses["other"]) == (16, 1, 65)
+    assert len(set(sizes[15:])) == 1
+
+
 def test_a_later_throttle_names_pids_that_an_earlier_one_has_named(mallory: Principal) -> None:
     mallory.produces(list(range(101)), 0)
     first = mallory.produces([1001, 1002], 1000, client="loop")
@@ -191,7 +247,7 @@ def test_a_pid_behind_the_clock_that_is_not_late_takes_a_token_that_has_come_bac
     ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=0.01), salt=5))
     pids, at_ms = [*range(40), 50, 60], [START_MS] * 40 + [START_MS + 10_000, START_MS]
 
-    outcome = ledger.process(Events(pids, at_ms, ["app"] * 42, [CHARGED] * 42), Limit(3600.0, "user"))
+    outcome = ledger.process(Events(pids, at_ms, [("app", "")] * 42, [CHARGED] * 42), Limit(3600.0, "user"))
 
     assert (admitted(outcome), refused(outcome)) == (37 + 2, 3)
 
@@ -229,7 +285,7 @@ def test_known_and_corrected_pids_pass_in_the_very_tick_that_refuses_others(mall
     kinds = [CHARGED] * (len(pids) - 1) + [CORRECTION]
 
     ledger = Ledger(mallory.name, mallory.deployment, mallory.stored)
-    outcome = ledger.process(Events(pids, [time_ms] * len(pids), ["app"] * len(pids), kinds), HUNDRED)
+    outcome = ledger.process(Events(pids, [time_ms] * len(pids), [("app", "")] * len(pids), kinds), HUNDRED)
     mallory.stored = outcome.content
     again = mallory.produces([7, 8], QUANTUM_MS + 20_000)
 
@@ -395,7 +451,7 @@ def test_a_quota_change_makes_no_row_and_swallows_none(mallory: Principal) -> No
 def test_interval_counts_are_reported_for_each_interval_of_a_batch(mallory: Principal) -> None:
     ledger = Ledger(mallory.name, mallory.deployment)
     times = [START_MS, START_MS + 1000, START_MS + MINUTE_MS, START_MS + 3 * MINUTE_MS]
-    events = Events([1, 2, 3, 4], times, [""] * 4, [False] * 4)
+    events = Events([1, 2, 3, 4], times, [("", "")] * 4, [False] * 4)
 
     outcome = ledger.process(events, HUNDRED)
 

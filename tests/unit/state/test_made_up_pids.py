@@ -118,7 +118,7 @@ def test_a_client_that_makes_pids_up_is_charged_for_each_until_its_tokens_are_go
         for minute in range(59):
             part = pids[minute * 339 : (minute + 1) * 339].tolist()
             times = [NOW_MS + minute * 60_000] * len(part)
-            outcome = ledger.process(Events(part, times, ["app"] * len(part), [CHARGED] * len(part)), limit)
+            outcome = ledger.process(Events(part, times, [("app", "")] * len(part), [CHARGED] * len(part)), limit)
             refused.append(outcome.metrics[-1].refused_pids)
 
         # All but the burst and the tokens of an hour; the sketch is 3 % off at worst.

@@ -23,7 +23,7 @@ BATCHES = st.lists(st.tuples(EVENTS, st.sampled_from([LIMIT, LIMIT, LIMIT, OTHER
 
 def events(pids: list[int], at_ms: int) -> Events:
     size = len(pids)
-    return Events(pids, [at_ms] * size, ["app"] * size, [CHARGED] * size)
+    return Events(pids, [at_ms] * size, [("app", "")] * size, [CHARGED] * size)
 
 
 def applied(stored: bytes | None, given_events: Events, limit: Limit) -> Outcome:
@@ -43,7 +43,7 @@ def test_a_ledger_that_looks_first_says_and_stores_what_one_that_applies_all_doe
         for step_ms, _, _ in drawn:
             at_ms += max(0, step_ms)
             times.append(at_ms + min(0, step_ms))
-        batch = Events([pid for _, pid, _ in drawn], times, ["app"] * len(drawn), [kind for _, _, kind in drawn])
+        batch = Events([pid for _, pid, _ in drawn], times, [("app", "")] * len(drawn), [kind for _, _, kind in drawn])
         # Once more, as most batches are: nothing but known PIDs.
         for again in (batch, events(batch.pids, at_ms)):
             looked = Ledger("User:a", DEPLOYMENT, stored).process(again, limit)
@@ -75,7 +75,7 @@ def test_a_look_finds_what_changes_nothing(
 
 def test_a_later_quantum_takes_more_than_a_look_though_an_older_event_comes_last() -> None:
     stored = Ledger("User:a", DEPLOYMENT).process(events([1, 2], NOW_MS), LIMIT).content
-    both = Events([1, 2], [NOW_MS + QUANTUM_MS, NOW_MS], ["app"] * 2, [CHARGED] * 2)
+    both = Events([1, 2], [NOW_MS + QUANTUM_MS, NOW_MS], [("app", "")] * 2, [CHARGED] * 2)
 
     assert not changes_nothing(decode(stored), both, LIMIT, DEPLOYMENT)
 

@@ -25,7 +25,7 @@ class Principal:
 
     def produces(self, pids: range, at_ms: int, limit: Limit = TEN, kind: int = CHARGED) -> Outcome:
         ledger, size = Ledger("User:a", self.deployment, self.stored), len(pids)
-        events = Events(list(pids), [START_MS + at_ms] * size, ["app"] * size, [kind] * size)
+        events = Events(list(pids), [START_MS + at_ms] * size, [("app", "")] * size, [kind] * size)
         outcome = ledger.process(events, limit)
         self.stored = outcome.content
         return outcome
@@ -145,7 +145,7 @@ def test_pids_that_find_no_room_excuse_what_comes_after_them_in_their_tick_whate
     at_once, in_parts = Principal(SMALL), Principal(SMALL)
 
     whole = Ledger("User:a", at_once.deployment).process(
-        Events(pids, [START_MS] * len(pids), ["app"] * len(pids), kinds), TEN
+        Events(pids, [START_MS] * len(pids), [("app", "")] * len(pids), kinds), TEN
     )
     outcomes = [in_parts.produces(part, 0, kind=kind) for part, kind in parts]
 

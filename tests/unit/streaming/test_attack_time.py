@@ -20,7 +20,7 @@ Step = tuple[int, int]
 
 def run(ledger: Ledger, steps: list[Step], kind: int = CHARGED) -> Outcome:
     pids, times = [pid for pid, _ in steps], [NOW_MS + at_ms for _, at_ms in steps]
-    return ledger.process(Events(pids, times, [""] * len(pids), [kind] * len(pids)), LIMIT)
+    return ledger.process(Events(pids, times, [("", "")] * len(pids), [kind] * len(pids)), LIMIT)
 
 
 def last_row(outcome: Outcome) -> MetricsRow:

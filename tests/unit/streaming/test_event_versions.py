@@ -39,6 +39,7 @@ EVENTS = st.lists(
         topic=st.sampled_from(["orders", "bills"]),
         partition=st.integers(0, 2),
         client_id=st.sampled_from([None, "c", "d"]),
+        address=st.sampled_from([None, "10.0.0.7", "10.0.0.8"]),
         correction=st.booleans(),
         learning=st.booleans(),
         asked_at_ms=st.sampled_from([None, NOW_MS]),
@@ -100,7 +101,7 @@ def said(values: Values, scope: Scope) -> tuple[dict[str, Any], int]:
         found[principal] = (
             list(events.pids),
             list(events.timestamps_ms),
-            list(events.client_ids),
+            list(events.clients),
             list(events.kinds),
             outcome.decisions,
             ledgers.to_bytes(),

@@ -58,6 +58,8 @@ def table(events: list[Event], at_ms: int, offset: int) -> pa.Table:
             "principal": ["User:a"] * len(events),
             "producer_id": pa.array([pid for pid, _, _ in events], pa.int64()),
             "client_id": ["c"] * len(events),
+            # A repeat may come from another address.
+            "address": [f"10.0.0.{number % 3}" for number in range(offset, offset + len(events))],
             "correction": [kind == CORRECTION for _, _, kind in events],
             "learning": [kind == LEARNING for _, _, kind in events],
             "asked_at_ms": pa.nulls(len(events), pa.int64()),
@@ -199,7 +201,7 @@ def test_without_a_grace_an_event_of_the_tick_before_is_late_already() -> None:
     ledger = Ledger("User:a", strict)
     times = [NOW_MS, NOW_MS - TICK_MS]
 
-    outcome = ledger.process(Events([1, 2], times, [""] * 2, [CHARGED] * 2), Limit(2.0, "user"))
+    outcome = ledger.process(Events([1, 2], times, [("", "")] * 2, [CHARGED] * 2), Limit(2.0, "user"))
     batches = [REFUSES, [(REFUSED, -TICK_MS, CHARGED)], [(REFUSED, TICK_MS, CHARGED)]]
 
     assert outcome.metrics[-1].late_pids == 1

@@ -36,7 +36,7 @@ def two_events(partition: int, offset: int, pids: tuple[int, int], times_ms: tup
     """A pre-aggregate of one client."""
     columns = ((offset, offset + 1), pids, times_ms, (0, 0), (CHARGED, CHARGED))
     offsets, packed_pids, times, clients, kinds = (np.array(each, np.int64).tobytes() for each in columns)
-    return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", ["app"])
+    return PackedEvents(partition, offsets, packed_pids, times, clients, kinds, b"", [("app", "10.0.0.7")])
 
 
 def frame(
@@ -45,6 +45,7 @@ def frame(
     principal: str = "User:a",
     partition: int = 0,
     client: str = "app",
+    address: str | None = None,
     asked_at_ms: int | None = None,
 ) -> pd.DataFrame:
     size = len(pids)
@@ -54,6 +55,7 @@ def frame(
             "principal": [principal] * size,
             "producer_id": pa.array(pids, pa.int64()),
             "client_id": [client] * size,
+            "address": pa.array([address] * size, pa.string()),
             "correction": [False] * size,
             "learning": [False] * size,
             "asked_at_ms": pa.array([asked_at_ms] * size, pa.int64()),
@@ -246,12 +248,18 @@ def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have(
     assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + QUANTUM_MS]]
 
 
-def test_client_ids_of_several_partitions_are_told_apart() -> None:
-    parts = [frame(list(range(11)), client="alice"), frame([20, 21], partition=1, client="bob")]
+def test_clients_of_several_partitions_are_told_apart() -> None:
+    parts = [
+        frame(list(range(11)), client="alice"),
+        frame([20, 21], partition=1, client="bob", address="10.0.0.7"),
+        frame([30], partition=2, client="carol", address="10.0.0.7"),
+        frame([40], partition=3, client="carol"),
+    ]
 
-    rows = dict(run(State(), pd.concat([*parts, frame([30], partition=2, client="carol")])))
+    rows = dict(run(State(), pd.concat(parts)))
 
-    assert rows["throttle_decisions"]["client_ids"] == {"bob": 2, "carol": 1}
+    assert rows["throttle_decisions"]["client_ids"] == {"bob": 2, "carol": 2}
+    assert rows["throttle_decisions"]["addresses"] == {"10.0.0.7": 3}
 
 
 def test_bad_records_are_told_in_the_order_of_their_places() -> None:

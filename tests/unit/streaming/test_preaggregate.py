@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quota.decision import Client
 from quota.limits import Limit
 from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
@@ -27,6 +28,7 @@ DEPLOYMENT = Deployment(salt=3)
 QUANTUM_MS = DEPLOYMENT.config.quantum_ms
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 Row = tuple[str, int, int, int]
+ADDRESSES = (None, "10.0.0.7", "10.0.0.8")
 KINDS = st.sampled_from([CHARGED, CHARGED, CORRECTION, LEARNING])
 
 ROWS = st.lists(
@@ -44,6 +46,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
             "principal": pa.array([rows[i][0] for i in order]),
             "producer_id": pa.array([rows[i][1] for i in order], pa.int64()),
             "client_id": pa.array([f"c{rows[i][1] % 2}" for i in order]),
+            "address": pa.array([ADDRESSES[i % 3] for i in order], pa.string()),
             "correction": pa.array([rows[i][3] == CORRECTION for i in order]),
             "learning": pa.array([rows[i][3] == LEARNING for i in order]),
             "asked_at_ms": pa.nulls(len(order), pa.int64()),
@@ -66,11 +69,16 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
     ],
 )
 def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
-    rows = table([("User:a", 1, 0, CHARGED)]).set_column(6, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
+    rows = table([("User:a", 1, 0, CHARGED)]).set_column(7, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
 
     (packed,) = [packed for _, packed in PRE_AGGREGATE.events(exploded(rows))]
 
     assert events_of(packed).kinds == [kind]
+
+
+def client_of(pid: int, number: int) -> Client:
+    """The client of a row of `table`: its PID has one client id, but may come from any address."""
+    return f"c{pid % 2}", ADDRESSES[number % 3] or ""
 
 
 def events_of(*packed: bytes) -> Events:
@@ -93,11 +101,11 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
     packed = dict(PRE_AGGREGATE.events(exploded(table(rows, order))))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
-        mine = [row for row in rows if row[0] == principal and row[1] >= 0]
+        mine = [(*row, number) for number, row in enumerate(rows) if row[0] == principal and row[1] >= 0]
         every = Events(
             [row[1] for row in mine],
             [NOW_MS + row[2] for row in mine],
-            [f"c{row[1] % 2}" for row in mine],
+            [client_of(row[1], row[4]) for row in mine],
             [row[3] for row in mine],
         )
         assert ledger_after(principal, events_of(packed[principal]), rate) == ledger_after(principal, every, rate)
@@ -113,7 +121,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
-    second = table([("User:a", 3, 0, CHARGED)]).set_column(7, "partition", pa.array([1], pa.int32()))
+    second = table([("User:a", 3, 0, CHARGED)]).set_column(8, "partition", pa.array([1], pa.int32()))
     packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(pa.concat_tables([second, first])))]
 
     assert events_of(*reversed(packed)).pids == [1, 2, 3]
@@ -152,7 +160,8 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
 
     def single(begin: int, end: int) -> Events:
         part = rows[begin:end]
-        times, clients = [NOW_MS + row[2] for row in part], [f"c{row[1] % 2}" for row in part]
+        times = [NOW_MS + row[2] for row in part]
+        clients = [client_of(row[1], number) for number, row in enumerate(part, begin)]
         return Events([row[1] for row in part], times, clients, [row[3] for row in part], brokers[begin:end])
 
     per_broker = pre_aggregate_of(deployment)
@@ -166,12 +175,32 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
     assert after(*halves) == whole
 
 
-def test_a_client_id_that_is_too_long_to_be_kept_counts_as_other() -> None:
-    rows = table([("User:a", 1, 0, CHARGED)]).set_column(3, "client_id", pa.array(["x" * 30_000]))
+def test_a_client_id_or_an_address_that_is_too_long_to_be_kept_counts_as_other() -> None:
+    rows = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
+    rows = rows.set_column(3, "client_id", pa.array(["x" * 30_000, "y" * 256]))
+    rows = rows.set_column(4, "address", pa.array(["1" * 256, "2" * 257]))
 
     ((_, packed),) = PRE_AGGREGATE.events(exploded(rows))
 
-    assert events_of(packed).client_ids == ["other"]
+    assert events_of(packed).clients == [("other", "1" * 256), ("y" * 256, "other")]
+
+
+CLIENT_IDS, CLIENT_ADDRESSES = st.sampled_from([None, "", "a", "b"]), st.sampled_from([None, "", "1", "2"])
+
+
+@given(st.lists(st.tuples(CLIENT_IDS, CLIENT_ADDRESSES), min_size=1, max_size=40))
+def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_once(
+    clients: list[tuple[str | None, str | None]],
+) -> None:
+    rows = table([("User:a", number, 0, CHARGED) for number in range(len(clients))])
+    for at, name in ((3, "client_id"), (4, "address")):
+        rows = rows.set_column(at, name, pa.array([client[at - 3] for client in clients], pa.string()))
+
+    ((_, packed),) = PRE_AGGREGATE.events(exploded(rows))
+
+    named = [(client_id or "", address or "") for client_id, address in clients]
+    assert events_of(packed).clients == named
+    assert sorted(unpacked(packed).client_names) == sorted(set(named))
 
 
 def record(principal: str, offset: int) -> pa.RecordBatch:

@@ -33,7 +33,7 @@ def event(**fields: object) -> bytes:
 
 
 def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> None:
-    block = decode(records(event(client_id="app", broker_id=1, nested={"x": [1]})), CONTRACT)
+    block = decode(records(event(client_id="app", address="10.0.0.7", broker_id=1, nested={"x": [1]})), CONTRACT)
 
     assert block.quarantined == []
     assert table_of(block.events).to_pylist() == [
@@ -45,6 +45,7 @@ def test_an_event_is_read_with_its_place_and_unknown_fields_are_ignored() -> Non
             "correction": None,
             "learning": None,
             "asked_at_ms": None,
+            "address": "10.0.0.7",
             "broker_id": 1,
             "partition": 3,
             "offset": 0,

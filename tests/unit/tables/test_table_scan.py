@@ -24,18 +24,21 @@ def asked(tables: Path | str, sql: str) -> list[dict[str, Any]]:
 
 def test_files_from_before_a_column_was_added_have_none_in_it(tmp_path: Path) -> None:
     schema = TABLES[DECISIONS].schema
-    later = ("client_ids", "quota_updated_at", "sample_pids")
+    later = ("client_ids", "addresses", "quota_updated_at", "sample_pids")
     older = pa.schema([column for column in schema if column.name not in later])
     row = decision("User:before", NOON)
     old = {name: value for name, value in row.items() if name not in later}
     write_deltalake(tmp_path / DECISIONS, pa.Table.from_pylist([old], schema=older))
-    before = "SELECT principal, client_ids, sample_pids FROM throttle_decisions ORDER BY principal DESC"
+    before = "SELECT principal, client_ids, addresses, sample_pids FROM throttle_decisions ORDER BY principal DESC"
 
     create_missing(str(tmp_path))
-    assert asked(tmp_path, before) == [{"principal": "User:before", "client_ids": None, "sample_pids": None}]
+    nothing = dict.fromkeys(("client_ids", "addresses", "sample_pids"))
+    assert asked(tmp_path, before) == [{"principal": "User:before"} | nothing]
 
     append(tmp_path, DECISIONS, decision("User:after", NOON))
-    assert [row["client_ids"] for row in asked(tmp_path, before)] == [None, {"rdkafka": 1}]
+    rows = asked(tmp_path, before)
+    assert [row["client_ids"] for row in rows] == [None, {"rdkafka": 1}]
+    assert [row["addresses"] for row in rows] == [None, {"10.0.0.7": 1}]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -52,7 +55,7 @@ def test_whatever_the_folder_is_called_the_values_are_the_same(tmp_path: Path, f
     (tmp_path / "first").rename(tmp_path / folder)
     rows = asked(tmp_path / folder, "SELECT * FROM throttle_decisions ORDER BY decided_at")
     assert [row["decided_at"] for row in rows] == [NOON + seconds(number) for number in range(3)]
-    assert rows[0] == decision("User:m", NOON) | {"client_ids": {"rdkafka": 1}}
+    assert rows[0] == decision("User:m", NOON) | {"client_ids": {"rdkafka": 1}, "addresses": {"10.0.0.7": 1}}
 
 
 def test_a_table_that_is_more_than_its_files_is_read_too(tmp_path: Path) -> None:
