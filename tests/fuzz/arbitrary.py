@@ -6,7 +6,7 @@ from random import Random
 NOW_MS = 1_790_000_000_000
 FIELDS = (
     "timestamp_ms", "principal", "producer_id", "client_id", "correction", "learning", "broker_id", "topic",
-    "extra", "", "version", "producer_ids", "after_ms", "group", "groups", "asked_at_ms",
+    "extra", "", "version", "producer_ids", "after_ms", "group", "groups", "asked_at_ms", "address",
 )  # fmt: skip
 NUMBERS = (
     "0", "-0", "1", "-1", "007", "+1", "1.0", "1.5", "-0.0", "1e3", "1E400", "1e-400", ".5", "5.",

@@ -12,6 +12,7 @@ from tests.fuzz.world import World
 EXACT = 1e-6
 EXACTLY = {"refused": 0.02}
 """Refused PIDs are counted by a sketch: exact in dozens, a few of a hundred off beyond."""
+DOZENS = 90
 BYTES_OF_COUNTS = 800
 Key = tuple[str, int]
 
@@ -129,6 +130,12 @@ def _decisions(expected: list[Decision], last: list[Decision], found: list[dict[
             )
             if not _alike(row[column], value, EXACTLY.get(name, EXACT))
         ]
+        if wanted.refused <= DOZENS:
+            wrong += [
+                f"{column} {row[column]!r}, expected {value!r}"
+                for column, value in (("client_ids", wanted.client_ids), ("addresses", wanted.addresses))
+                if row[column] != value
+            ]
         if wrong:
             yield f"decision {number} ({wanted.action} at {wanted.decided_at}): {'; '.join(wrong)}"
 

@@ -20,6 +20,14 @@ BAD = (
     b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": -2}',
     b'{"timestamp_ms": 1, "principal": "User:a", "producer_id": 9223372036854775808}',
 )  # fmt: skip
+CLIENT_IDS = (
+    ("",), ("app",), ("app", "app", "job", ""), tuple(f"app-{number}" for number in range(20)),
+    ("x" * 256, "x" * 257, "y" * 300, "other", "a"),
+)  # fmt: skip
+ADDRESSES = (
+    ("",), ("10.0.0.7",), ("10.0.0.7", "10.0.0.8", "2001:db8::7", ""), tuple(f"10.0.0.{each}" for each in range(20)),
+    ("1" * 256, "1" * 257, "2" * 300, "other", ""),
+)  # fmt: skip
 QUOTAS = (0.1, 0.5, 1.0, 2.0, 3.0, 3.7, 5.0, 8.0, 20.0, 100.0, 1_000_000.0)
 TROUBLES = ("", "", "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables")
 HOUR_MS = 3_600_000
@@ -72,6 +80,9 @@ class _Maker:
     def __init__(self, seed: int) -> None:
         self.random = random = Chance(seed)
         self.rules = rules = _rules(random)
+        # Of a chance of their own: histories of before clients had names are otherwise the same.
+        self.naming = naming = Chance(seed)
+        self.client_ids, self.addresses = naming.choice(CLIENT_IDS), naming.choice(ADDRESSES)
         tick = max(1, rules.quantum_ms // 90)
         self.steps: tuple[int, ...]
         self.leaps: tuple[int, ...]
@@ -143,7 +154,9 @@ class _Maker:
         name = random.choice(self.names)
         partition = self.home[name]
         at = self._time(name, partition)
-        event = Event(at, name, self._new_pid(name), random.choice((1, 1, 2)), self._kind(), self._asked_ms(at))
+        pid, broker, kind = self._new_pid(name), random.choice((1, 1, 2)), self._kind()
+        client, address = (self.naming.choice(texts) for texts in (self.client_ids, self.addresses))
+        event = Event(at, name, pid, broker, kind, self._asked_ms(at), client, address)
         return Record(partition, event, random.choice((0, 5, 200_000, 9 * HOUR_MS)), style=random.randrange(8))
 
     def _asked_ms(self, at: int) -> int | None:

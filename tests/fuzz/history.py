@@ -45,7 +45,9 @@ class Record:
             fields |= {"topic": "orders", "partition": 3, "note": {"deep": [1, {"é": None}]}, "bytes": 17.5}
             fields = dict(reversed(fields.items()))
         if style & 2:
-            fields |= {"client_id": f"app-{event.pid % 3}", "correction": None, "learning": False}
+            fields |= {"client_id": None, "address": None, "correction": None, "learning": False}
+        named = (("client_id", event.client), ("address", event.address))
+        fields |= {name: text for name, text in named if text}
         if event.kind:
             fields[event.kind] = True
         if event.asked_ms is not None:

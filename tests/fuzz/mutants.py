@@ -237,6 +237,17 @@ def any_other_quota_ends_a_throttle_sooner() -> Any:
     return patch.object(Limit, "allows_less_than", lambda *_: True)
 
 
+def a_client_id_has_one_address() -> Any:
+    clients = vars(preaggregate)["_clients"]
+
+    def merged(groups: Any) -> Any:
+        named, codes = clients(groups)
+        address_of = dict(named)
+        return [(client_id, address_of[client_id]) for client_id, _ in named], codes
+
+    return patch.object(preaggregate, "_clients", merged)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
     pids_are_salted_but_not_mixed,
@@ -261,6 +272,7 @@ MUTANTS: tuple[Mutant, ...] = (
     repeats_of_another_tick_are_dropped_in_a_block,
     a_raised_quota_leaves_the_throttle_in_force,
     any_other_quota_ends_a_throttle_sooner,
+    a_client_id_has_one_address,
 )
 
 

@@ -4,12 +4,15 @@ It remembers exactly where the product has Bloom filters, sketches and fixed-poi
 nothing is shared with what it checks.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
 
 TICKS_PER_QUANTUM = 90
 NEVER = -1
+LONGEST_NAME = 256
+MOST_NAMES = 16
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,9 @@ class Event:
     """Empty, `correction` or `learning`."""
     asked_ms: int | None = None
     """When no broker held the PID."""
+    client: str = ""
+    """The client id; empty if unknown, as the address."""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class Decision:
     rate: Fraction
     quota: Fraction | None
     refused: int = 0
+    client_ids: dict[str, int] = field(default_factory=dict)
+    addresses: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,8 @@ class Episode:
     tick: int
     until: int
     decided_ms: int
-    refused: set[int] = field(default_factory=set)
+    refused: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """PIDs, each with the client id and the address that it was first refused from."""
 
 
 class Said:
@@ -112,14 +121,29 @@ class Said:
 
     def decide(self, decision: Decision, episode: Episode) -> None:
         self.settle()
-        self.decisions.append(replace(decision, refused=len(episode.refused)))
+        self.decisions.append(evident(decision, episode))
         self._open = episode if decision.action == "THROTTLE" else None
 
     def settle(self) -> None:
         """The refused PIDs of a THROTTLE are those until the next decision, or until its batch ends."""
         if self._open is not None:
-            self.decisions[-1] = replace(self.decisions[-1], refused=len(self._open.refused))
+            self.decisions[-1] = evident(self.decisions[-1], self._open)
             self._open = None
+
+
+def evident(decision: Decision, episode: Episode) -> Decision:
+    """Return a decision with what its episode has refused so far."""
+    clients = list(episode.refused.values())
+    client_ids = counted([client for client, _ in clients])
+    addresses = counted([address for _, address in clients if address])
+    return replace(decision, refused=len(clients), client_ids=client_ids, addresses=addresses)
+
+
+def counted(names: list[str]) -> dict[str, int]:
+    """Return how often each name comes; of too many the first fifteen have a count of their own."""
+    names = [name if len(name) <= LONGEST_NAME else "other" for name in names]
+    own = list(dict.fromkeys(names))[: MOST_NAMES - 1]
+    return dict(Counter(name if name in own else "other" for name in names))
 
 
 class Ledger:
@@ -212,7 +236,7 @@ class Ledger:
             self.admitted += 1
             self.admitted_in[quantum] = self.admitted_in.get(quantum, 0) + 1
         else:
-            self.refuse(pid, self.moment(event.at_ms, now), now)
+            self.refuse(event, self.moment(event.at_ms, now), now)
 
     def late(self, event: Event, tick: int) -> None:
         self.said.late.append((event.pid, tick, event.kind))
@@ -220,8 +244,8 @@ class Ledger:
         if quantum >= self.quantum(self.clock) - self.rules.layer_count:
             self.store(event.pid, quantum)
 
-    def refuse(self, pid: int, now_ms: int, now: int) -> None:
-        rules = self.rules
+    def refuse(self, event: Event, now_ms: int, now: int) -> None:
+        rules, pid = self.rules, event.pid
         wait = self.wait(now)
         until = now_ms + max(wait, rules.min_throttle_ms)
         self.refused.add(pid)
@@ -230,7 +254,7 @@ class Ledger:
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
             self.episode = Episode(now, until, now_ms)
-        self.episode.refused.add(pid)
+        self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
             self.decide("THROTTLE", "over_quota", now_ms, until, wait, now)

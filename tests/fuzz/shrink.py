@@ -13,7 +13,7 @@ Changes = dict[str, Any]
 PLAIN_BATCH: tuple[Changes, ...] = ({"trouble": ""}, {"plan": 0}, {"clock_ms": 1000})
 PLAIN_HISTORY: tuple[Changes, ...] = ({"buckets": 1}, {"workers": 1}, {"salt": 0}, {"false_positive_rate": 1e-9})
 PLAIN_RECORD: tuple[Changes, ...] = ({"style": 0}, {"ahead_ms": 5}, {"partition": 0})
-PLAIN_EVENT: tuple[Changes, ...] = ({"kind": ""}, {"broker": 1}, {"asked_ms": None})
+PLAIN_EVENT: tuple[Changes, ...] = ({"kind": ""}, {"broker": 1}, {"asked_ms": None}, {"client": ""}, {"address": ""})
 
 
 def shrunk(history: History, fails: Fails, most: int = 4000) -> History:
