@@ -32,6 +32,20 @@ def test_each_broker_has_a_budget_and_decisions_of_its_own() -> None:
     assert first.decisions[0].decision_id != second.decisions[0].decision_id
 
 
+def test_each_broker_names_the_clients_of_its_own_events() -> None:
+    pids, brokers = list(range(26)), [1, 2] * 13
+    clients = [("app", f"10.0.0.{broker}") for broker in brokers]
+
+    outcome = BrokerLedgers("User:a", DEPLOYMENT).process(
+        Events(pids, [START_MS] * 26, clients, [CHARGED] * 26, brokers), TEN
+    )
+
+    assert [(d.broker_id, d.evidence.addresses) for d in outcome.decisions] == [
+        (1, {"10.0.0.1": 2}),
+        (2, {"10.0.0.2": 2}),
+    ]
+
+
 def test_pids_that_move_with_leadership_are_not_charged_again() -> None:
     ledgers = BrokerLedgers("User:a", DEPLOYMENT)
     produce(ledgers, list(range(10)), broker_id=1)

@@ -157,6 +157,27 @@ def test_events_of_a_record_have_its_place_and_their_own_time_and_group() -> Non
     assert {row["offset"] for row in rows} == {0}
 
 
+@pytest.mark.parametrize("neighbours", [[], [b"broken"]])
+def test_an_event_has_its_address_in_either_version_and_also_beside_a_bad_record(neighbours: Values) -> None:
+    one = one_by_one([ProduceEvent(NOW_MS, "User:b", 7, 0, 1, "orders", 0, address="10.0.0.8")])
+    several = value(groups=[{"address": "10.0.0.7"}, {"client_id": "c"}])
+
+    block = decode(records([*one, *neighbours, several]), CONTRACT)
+
+    addresses = [row["address"] for row in table_of(block.events).to_pylist()]
+    assert addresses == ["10.0.0.8", "10.0.0.7", None, "10.0.0.7"]
+
+
+@pytest.mark.parametrize("address", [7, ["10.0.0.7"], {"ip": "10.0.0.7"}])
+def test_an_address_that_is_no_text_is_quarantined(address: object) -> None:
+    in_group = value(groups=[{"address": address}, {}])
+    alone = json.dumps({"timestamp_ms": NOW_MS, "principal": "User:b", "producer_id": 7, "address": address}).encode()
+
+    block = decode(records([alone, in_group]), CONTRACT)
+
+    assert [each.offset for each in block.quarantined] == [0, 1]
+
+
 def test_bad_events_are_counted_by_reason_and_the_others_count() -> None:
     bad = value(after_ms=[0, SKEW_MS + 1, SKEW_MS + 1], producer_ids=[1, 2, -2])
 

@@ -124,7 +124,9 @@ def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset
     second = table([("User:a", 3, 0, CHARGED)]).set_column(8, "partition", pa.array([1], pa.int32()))
     packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(pa.concat_tables([second, first])))]
 
-    assert events_of(*reversed(packed)).pids == [1, 2, 3]
+    joined = events_of(*reversed(packed))
+    assert joined.pids == [1, 2, 3]
+    assert joined.clients == [("c1", ""), ("c0", "10.0.0.7"), ("c1", "")]
 
 
 @given(times=st.lists(st.integers(0, 4 * 10**12), min_size=1), quantum_ms=st.integers(90, 10**8))
