@@ -134,6 +134,7 @@ SELECT
     decisions.quota_source,
     decisions.refused_pids,
     decisions.client_ids,
+    decisions.addresses,
     decisions.sample_pids,
     decisions.decision_id
 FROM (

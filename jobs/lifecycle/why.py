@@ -21,7 +21,8 @@ from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
-from quota.words import plural
+from quota.words import counted, plural
+from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.sql_query import query
 
@@ -52,13 +53,17 @@ def why(
             f"{meant} `pid-quota tap status`"
         )
         raise WhyError(msg)
+    refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
     if as_json:
-        clients = [_client_dict(row) for row in rows]
-        typer.echo(json.dumps({"principal": name, "clients": clients}, ensure_ascii=False, indent=2))
+        clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
+        found = {"principal": name, "refused_from": refused, "clients": clients}
+        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
     output().print(printable(_headline(name, rows[0].row)))
+    if refused:
+        output().print(printable(f"  refused in its last throttle, by address: {counted(refused)}"), soft_wrap=True)
     for each in rows:
-        for line in _report(each):
+        for line in _report(each, asked.get(each.row["client"], {})):
             output().print(printable(line), soft_wrap=True)
 
 
@@ -113,10 +118,12 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
     return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
 
 
-def _report(client: DiagnosedClient) -> Iterator[str]:
+def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[str]:
     diagnosis = client.diagnosis
     yield f"client {client.row['client']}: {diagnosis_text(diagnosis)}"
     yield f"  evidence: {evidence_text(client.row, client.lives)}"
+    if addresses:
+        yield f"  new producer ids by address: {counted(addresses)}"
     decides = what_decides(diagnosis, with_lives=client.lives is not None)
     if decides:
         yield f"  what decides: {decides}"

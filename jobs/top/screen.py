@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
-from quota.words import plural
+from quota.words import counted, plural
 from tables.query.freshness import Freshness
 from tables.query.top_rows import Detail, TopRow
 
@@ -191,8 +191,9 @@ def _decisions(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         refused = plural(row["refused_pids"] or 0, "PID")
         yield f"  {row['decided_at']:%H:%M:%S} {row['action']}{until}, {refused} refused"
     if rows and rows[0]["client_ids"]:
-        found = sorted(rows[0]["client_ids"].items(), key=lambda item: -item[1])[:5]
-        yield "  client ids: " + ", ".join(f"{client} ({count:,})" for client, count in found)
+        yield f"  client ids: {counted(rows[0]['client_ids'])}"
+        if rows[0]["addresses"]:
+            yield f"  addresses: {counted(rows[0]['addresses'])}"
         yield "  such as PIDs " + ", ".join(str(pid) for pid in (rows[0]["sample_pids"] or [])[:6])
 
 

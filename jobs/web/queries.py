@@ -22,7 +22,7 @@ ORDER BY at_ms
 THROTTLED = """
 SELECT
     principal, broker_id, seconds_left, decided_at, throttled_until, tokens_now, quota, quota_source, refused_pids,
-    client_ids
+    client_ids, addresses
 FROM current_throttles
 WHERE throttled_now
 ORDER BY seconds_left DESC, principal
@@ -75,7 +75,7 @@ ORDER BY at_ms
 DECISIONS = """
 SELECT
     action, broker_id, decided_at, throttled_until, throttle_time_ms, tokens, quota, refused_pids, client_ids,
-    sample_pids
+    addresses, sample_pids
 FROM throttle_decisions
 WHERE principal = :principal AND coalesce(broker_id, -1) = :broker_id
 ORDER BY decided_at DESC, batch_id DESC, action DESC
@@ -108,7 +108,7 @@ NAMES = "SELECT DISTINCT principal FROM producer_id_metrics ORDER BY principal"
 ALL_DECISIONS = """
 SELECT
     decided_at, principal, broker_id, action, reason, throttled_until, throttle_time_ms, quota, quota_source,
-    refused_pids, client_ids, decision_id
+    refused_pids, client_ids, addresses, decision_id
 FROM throttle_decisions
 ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 1001

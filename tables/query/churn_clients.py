@@ -21,7 +21,7 @@ WHERE principal = {principal} AND is_new_pid
 """
 _LEAST_SHARE = 0.5
 """Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
-_ALL_CLIENTS = "*"
+ALL_CLIENTS = "*"
 """The view's name for all clients of a principal with too many of them."""
 
 
@@ -74,7 +74,7 @@ def _lives_of_clients(
     handed_out: Counter[str] = Counter()
     for row in query(tables, _HAND_OUTS.format(principal=literal(principal, tables)), now).records():
         used_at_ms = last_batches_ms.get(row["result_producer_id"])
-        for client in (row["client"], _ALL_CLIENTS):
+        for client in (row["client"], ALL_CLIENTS):
             handed_out[client] += 1
             if used_at_ms is not None:
                 found[client].append(Life(row["client_host"] or "", row["at_ms"], used_at_ms))

@@ -34,7 +34,7 @@ SELECT window_end, broker_id, admitted_pids, refused_pids, new_pids_window, quot
 FROM principal_timeline WHERE principal = {principal} AND window_end > {since} ORDER BY window_end
 """
 _DECISIONS = """
-SELECT decided_at, action, throttled_until, refused_pids, client_ids, sample_pids, quota
+SELECT decided_at, action, throttled_until, refused_pids, client_ids, addresses, sample_pids, quota
 FROM throttle_decisions WHERE principal = {principal} AND decided_at > {since} ORDER BY decided_at DESC LIMIT 10
 """
 _LEASES = "SELECT * FROM enforcement WHERE principal = {principal} ORDER BY recorded_at DESC LIMIT 5"
@@ -155,7 +155,9 @@ def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig)
             # There is no enforcer, or no tap sees requests for producer ids.
             return []
 
-    decisions = [row | {"client_ids": dict(row["client_ids"] or {})} for row in rows(_DECISIONS)]
+    decisions = [
+        row | {name: dict(row[name] or {}) for name in ("client_ids", "addresses")} for row in rows(_DECISIONS)
+    ]
     return Detail(principal, rows(_TIMELINE), decisions, rows(_LEASES), rows(_CLIENTS))
 
 

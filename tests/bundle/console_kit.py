@@ -45,7 +45,8 @@ def demo_tables(folder: str | Path, script: str = SCRIPT) -> str:
     calm = {"User:alice": 3, "User:billing": 24, "User:checkout": 61, "User:orders-etl": 12, script: 17, "unknown": 1}
     rows = [row for name, level in calm.items() for row in _calm_metrics(name, level, rng)]
     append(tables, "producer_id_metrics", [*rows, *_mallory_metrics(rng)])
-    append(tables, "throttle_decisions", [*_mallory_decisions(), _decision(script, 30, 5, {"<b>bold</b>": 5})])
+    odd = _decision(script, 30, 5, {"<b>bold</b>": 5}, {"<b>there</b>": 5})
+    append(tables, "throttle_decisions", [*_mallory_decisions(), odd])
     append(tables, "enforcement_actions", [_lease("applying", 1), _lease("in_force", 2)])
     append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
     append(tables, "tap_status", [_tap(1, 8), _tap(2, 9), _tap(3, 300)])
@@ -88,16 +89,21 @@ def _metrics(
 
 def _mallory_decisions() -> Iterator[dict[str, Any]]:
     for number, minutes_ago in enumerate((99, 79, 59, 39, 19), start=1):
-        yield _decision("User:mallory", minutes_ago, 47 * number, {"rdkafka": 43 * number, "spark-7": 4 * number})
+        addresses = {"10.0.0.7": 40 * number, "10.0.0.8": 7 * number}
+        clients = {"rdkafka": 43 * number, "spark-7": 4 * number}
+        yield _decision("User:mallory", minutes_ago, 47 * number, clients, addresses)
 
 
-def _decision(principal: str, minutes_ago: int, refused: int, clients: dict[str, int]) -> dict[str, Any]:
+def _decision(
+    principal: str, minutes_ago: int, refused: int, clients: dict[str, int], addresses: dict[str, int]
+) -> dict[str, Any]:
     at = NOON - timedelta(minutes=minutes_ago)
     return {
         "decision_id": f"{principal}/{minutes_ago}", "principal": principal, "broker_id": None, "action": "THROTTLE",
         "decided_at": at, "throttle_time_ms": 1_380_000, "throttled_until": at + timedelta(minutes=23), "tokens": -0.4,
         "rate": 3.0, "quota": 20.0, "quota_source": "user", "quota_updated_at": NOON, "refused_pids": refused,
-        "sample_pids": [7001, 7002], "client_ids": list(clients.items()), "batch_id": 2_000 - minutes_ago,
+        "sample_pids": [7001, 7002], "client_ids": list(clients.items()),
+        "addresses": list(addresses.items()), "batch_id": 2_000 - minutes_ago,
     }  # fmt: skip
 
 
@@ -163,7 +169,7 @@ def large_tables(folder: Path, hours_per_file: int = 24) -> str:
         block = _metrics_block(np.arange(first - 1, first - 1 - hours_per_file, -1))
         write_deltalake(table_path(tables, "producer_id_metrics"), block, mode="append")
     names = [f"User:service-{number:04}" for number in range(40)]
-    append(tables, "throttle_decisions", [_decision(name, 10, 30, {"rdkafka": 30}) for name in names])
+    append(tables, "throttle_decisions", [_decision(name, 10, 30, {"rdkafka": 30}, {"10.0.0.7": 30}) for name in names])
     append(tables, "producer_id_quotas", [_quota(None, 100.0), _quota("mallory", 20.0), _quota("billing", 30.0)])
     append(tables, "tap_status", [_tap(1, 8)])
     return tables

@@ -99,6 +99,10 @@ class TestContent:
         assert page.words(".figures .alarm dd") == ["1"]
         assert "Nobody is throttled" not in text
 
+    def test_the_throttled_are_shown_with_the_addresses_that_their_producer_ids_came_from(self, page: Browser) -> None:
+        page.go("#/throttled")
+        wait_for(lambda: "10.0.0.7 200" in page.text(), "the addresses of mallory's clients")
+
     def test_a_link_leads_to_a_principal_with_its_charts(self, page: Browser) -> None:
         page.click("main table a")
         wait_for(lambda: page.words("h1") == ["User:mallory throttled"], "mallory's page")
@@ -107,6 +111,8 @@ class TestContent:
         assert page.words(".chart[aria-label*='quota 20']")
         text = page.text()
         assert "request_percentage = 0.01" in text
+        assert "Where refused producer ids came from" in text
+        assert "10.0.0.8" in text
         assert "restart loop" in text
 
     def test_a_name_that_is_markup_is_text_on_every_page(self, page: Browser) -> None:

@@ -24,7 +24,9 @@ export async function principal(get, { name = "", hours = "24", broker = "" }) {
       section("Diagnosis, last 24 h", ...diagnosis(page.churn)),
       ...charts(page),
       h("div", { class: "pair" }, section("Decisions", decisions(page), all("decisions")),
-        section("Clients that were refused", clients(page))),
+        h("div", {},
+          section("Clients that were refused", refused(page, "client_ids", "Client id", "None in this time.")),
+          section("Where refused producer ids came from", refused(page, "addresses", "Address", "No address is known.")))),
       section("Client quotas set for it", table(LEASE_COLUMNS(page.now), page.leases, { name: "its leases", empty: "None." }), all("leases")),
     ],
   };
@@ -125,13 +127,13 @@ function decisions(page) {
 }
 
 // A decision counts what its episode refused so far, so the newest one says it for the episode.
-function clients({ decisions: rows }) {
+function refused({ decisions: rows }, field, head, empty) {
   const newest = rows.find((row) => row.action === "THROTTLE");
-  const found = Object.entries(newest?.client_ids ?? {}).sort((a, b) => b[1] - a[1]);
+  const found = Object.entries(newest?.[field] ?? {}).sort((a, b) => b[1] - a[1]);
   return table([
-    { head: "Client id", cell: ([client]) => visible(client) },
-    { head: "Refused in last episode", number: true, cell: ([, refused]) => count(refused) },
-  ], found, { empty: "None in this time." });
+    { head, cell: ([name]) => visible(name) },
+    { head: "Refused in last episode", number: true, cell: ([, pids]) => count(pids) },
+  ], found, { empty });
 }
 
 // Each client with what it does, how that is known, and the fix, as `pid-quota why` tells it.

@@ -93,8 +93,8 @@ function intervals(page) {
   }));
 }
 
-const clients = (row) => Object.entries(row.client_ids ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
-  .map(([client, refused]) => h("div", {}, `${visible(client)} `, h("small", {}, count(refused))));
+const refused = (field) => (row) => Object.entries(row[field] ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3)
+  .map(([name, pids]) => h("div", {}, `${visible(name)} `, h("small", {}, count(pids))));
 
 function throttledTable(page, options) {
   const { now } = page;
@@ -106,7 +106,8 @@ function throttledTable(page, options) {
     { head: "Tokens", number: true, wide: true, by: (row) => row.tokens_now, cell: (row) => (page.fresh.stale ? NONE : count(row.tokens_now)) },
     { head: "Since", number: true, wide: true, by: (row) => row.decided_at, cell: (row) => moment(row.decided_at, now) },
     { head: "Until", number: true, wide: true, by: (row) => row.throttled_until, cell: (row) => moment(row.throttled_until, now) },
-    { head: "Client ids (refused)", wide: true, cell: clients },
+    { head: "Client ids (refused)", wide: true, cell: refused("client_ids") },
+    { head: "Addresses (refused)", wide: true, cell: refused("addresses") },
   ], page.throttled, { empty: none(page, "Nobody is throttled."), ...options });
 }
 

@@ -53,7 +53,7 @@ def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQu
     until = NOW - minutes(5) + seconds(60)
     assert out == (
         f"{NOW - minutes(5):%Y-%m-%d %H:%M:%SZ}  THROTTLE  User:mallory  until {until:%Y-%m-%d %H:%M:%SZ}  "
-        "1 PID refused  quota 60 (default)  clients: rdkafka 1\n"
+        "1 PID refused  quota 60 (default)  clients: rdkafka 1  addresses: 10.0.0.7 1\n"
     )
 
     every = pid_quota("decisions", "--tables", tables, "--since", "2h", "--json")[1]

@@ -63,6 +63,7 @@ def write(tables: Path, now: datetime = NOON) -> str:
             throttled_until=now + seconds(600),
             refused_pids=20,
             client_ids=[("mallory-app", 19), ("other", 1)],
+            addresses=[("10.0.0.8", 7), ("10.0.0.7", 13)],
         ),
     )
     append(tables, "enforcement_actions", lease_step("l", "in_force", now, principal="User:mallory"))
@@ -151,20 +152,26 @@ def test_one_in_full_tells_its_timeline_its_clients_and_its_lease(tables: str) -
 
     assert "▇▇████ top 500, quota 100" in text
     assert "THROTTLE until 12:10:00, 20 PIDs refused" in text
-    assert "mallory-app (19)" in text
+    assert "client ids: mallory-app (19), others (1)" in text
+    assert "addresses: 10.0.0.7 (13), 10.0.0.8 (7)" in text
     assert "in_force: m request_percentage 0.01, 60 s left" in text
 
 
 def test_a_name_can_not_steer_the_terminal(tables: str) -> None:
     evil = "User:\x1b[2J[bold]o'hara{x}"
     append(tables, "producer_id_metrics", metrics(evil, NOON))
-    append(tables, "throttle_decisions", decision(evil, NOON, client_ids=[("\x1b]0;pwned\x07", 1)]))
+    append(
+        tables,
+        "throttle_decisions",
+        decision(evil, NOON, client_ids=[("\x1b]0;pwned\x07", 1)], addresses=[("\x1b]0;x\x07", 1)]),
+    )
 
     rows = arranged(read_rows(tables, NOON, CONFIG), "used")
     text = in_80_columns(rows_table(rows)) + in_80_columns(detail_view(read_detail(tables, evil, NOON, CONFIG)))
 
     assert "\\x1b[2J[bold]o'hara{x}" in text
     assert "\\x1b]0;pwned\\x07 (1)" in text
+    assert "\\x1b]0;x\\x07 (1)" in text
     assert "\x1b" not in text
 
 
@@ -180,7 +187,9 @@ def test_once_prints_the_principals_and_json_their_values(tmp_path: Path, pid_qu
     assert [row["principal"] for row in json.loads(out)] == ["User:alice", "User:carol"]
 
     code, out, err = pid_quota("top", "--tables", tables, "--json", "--principal", "mallory")
-    assert json.loads(out)["decisions"][0]["client_ids"] == {"mallory-app": 19, "other": 1}
+    (found,) = json.loads(out)["decisions"]
+    assert found["client_ids"] == {"mallory-app": 19, "other": 1}
+    assert found["addresses"] == {"10.0.0.7": 13, "10.0.0.8": 7}
 
 
 def test_tables_that_are_not_there_are_one_line(tmp_path: Path, pid_quota: PidQuota) -> None:

@@ -94,10 +94,12 @@ class TestOverview:
 
     def test_a_throttle_of_days_ago_that_still_holds_is_throttled_now(self, data: ConsoleData) -> None:
         long = decision("User:slow", NOON - timedelta(days=3), throttled_until=NOON + HOUR, client_ids=[("x", 2)])
+        long |= {"addresses": [("10.0.0.7", 2)]}
         over = decision("User:over", NOON - HOUR)
         append(data.tables, "throttle_decisions", long, over)
         (row,) = data.overview(NOON)["throttled"]
         assert (row["principal"], row["seconds_left"], row["client_ids"]) == ("User:slow", 3600, {"x": 2})
+        assert row["addresses"] == {"10.0.0.7": 2}
 
     def test_a_stream_that_is_silent_for_days_says_since_when(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON - timedelta(days=3)))
@@ -150,6 +152,7 @@ class TestPrincipal:
         page = data.principal(NOON, name)
         assert page["principal"] == page["now_row"]["principal"] == name
         assert len(page["counts"]["at_ms"]) == len(page["decisions"]) == len(page["leases"]) == 1
+        assert page["decisions"][0]["addresses"] == {"10.0.0.7": 1}
 
     def test_a_name_cannot_reach_other_rows(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON))

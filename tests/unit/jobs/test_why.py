@@ -245,29 +245,64 @@ class TestCommand:
             tmp_path,
             inits=[*rows_of(every(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
             decisions=[
-                decision("User:mallory", ago(30), throttled_until=kip_kit.NOW + seconds(3600)),
-                decision("User:mallory", ago(100)),
+                decision(
+                    "User:mallory",
+                    ago(30),
+                    throttled_until=kip_kit.NOW + seconds(3600),
+                    addresses=[("10.0.0.8", 2), ("10.0.0.7", 1200)],
+                ),
+                decision("User:mallory", ago(100), addresses=[("10.0.0.9", 7)]),
+                decision("User:bob", ago(20), addresses=[("10.0.0.6", 7)]),
             ],
         )
         append(tmp_path, "tap_status", tap_report(1, datetime.now(timezone.utc)))
         code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
         assert (code, err) == (0, "")
         fix = FIXES[Churn.PER_MESSAGE]
-        assert out.splitlines()[:8] == [
+        host = init(kip_kit.NOW, 0)["client_host"]
+        assert out.splitlines()[:10] == [
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
+            "  refused in its last throttle, by address: 10.0.0.7 (1,200), 10.0.0.8 (2)",
             "client batch: likely producer per message/batch, else leak",
             "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
+            f"  new producer ids by address: {host} (120)",
             "  what decides: how long each producer id is in use: give --bootstrap-servers to ask the brokers",
             f"  fix: {fix.summary}",
             f"  Java: {fix.java}",
             f"  Python: {fix.python}",
             f"  librdkafka: {fix.librdkafka}",
         ]
-        assert out.splitlines()[8:] == [
+        assert out.splitlines()[10:] == [
             "client other: healthy",
             "  evidence: 1 new producer id in 24 h, no second one from any address, 0% after an error, 1 address",
+            f"  new producer ids by address: {host} (1)",
         ]
+
+    def test_the_addresses_with_most_new_ids_are_named_and_programs_get_more_of_them(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        hosts = [f"10.0.0.{min(number, 39)}" for number in range(42)]
+        inits = [
+            *(row for n, host in enumerate(hosts) for row in rows_of([600 - n], "User:m", first=n, client_host=host)),
+            *rows_of([5], "User:m", "unknown", first=100, client_host=None),
+        ]
+        brokers = [
+            decision("User:m", ago(60 - broker), broker_id=broker, addresses=[("10.0.0.7", broker)])
+            for broker in (1, 2)
+        ]
+        append_kip_tables(tmp_path, inits=inits, decisions=[*brokers, decision("User:m", ago(25 * 3600), broker_id=3)])
+
+        lines = pid_quota("why", "m", "--tables", tmp_path)[1].splitlines()
+        found = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])
+
+        assert lines[1] == "  refused in its last throttle, by address: 10.0.0.7 (3)"
+        assert lines[4].startswith("  new producer ids by address: 10.0.0.39 (3), ")
+        assert lines[4].endswith(" (1), others (35)")
+        assert found["refused_from"] == {"10.0.0.7": 3}
+        app, unknown = (client["addresses"] for client in found["clients"])
+        assert (len(app), app["10.0.0.39"], sum(app.values())) == (40, 3, 42)
+        assert unknown == {}
 
     def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(0.4, 120), "User:mallory"))

@@ -103,7 +103,7 @@ class TestCurrentThrottles:
             tmp_path,
             "throttle_decisions",
             decision("User:renewed", NOON, batch_id=1),
-            decision("User:renewed", NOON + seconds(60), refused_pids=9, batch_id=2),
+            decision("User:renewed", NOON + seconds(60), refused_pids=9, addresses=[("10.0.0.8", 9)], batch_id=2),
             decision("User:released", NOON, batch_id=1),
             decision("User:released", NOON + seconds(60), action="RELEASE", batch_id=3),
         )
@@ -112,6 +112,7 @@ class TestCurrentThrottles:
             ("User:renewed", True, 9),
             ("User:released", False, 1),
         ]
+        assert [row["addresses"] for row in rows] == [{"10.0.0.8": 9}, {"10.0.0.7": 1}]
 
     def test_a_throttle_at_the_time_of_the_release_before_it_is_the_later_one(self, tmp_path: Path) -> None:
         until = NOON + seconds(60)
