@@ -215,6 +215,7 @@ def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> 
         batches_of(broker, MADE_UP, MADE_UP + 1)
         logged = broker.server_log.read_text()
     assert f"Updated producer {MADE_UP + 1} " in logged
+    assert "pid-quota looks" not in logged
     assert f"Updated producer {MADE_UP} " not in logged
 
 

@@ -160,15 +160,15 @@ def test_nothing_is_written_when_there_is_nothing_to_say(stream: Stream) -> None
     assert DeltaTable(f"{stream.tables}/producer_id_metrics").version() == before
 
 
-def test_client_ids_with_hostile_characters_reach_the_decision(stream: Stream) -> None:
+def test_client_ids_and_addresses_with_hostile_characters_reach_the_decision(stream: Stream) -> None:
     hostile = 'a"b\\c\n;principal:User:x\x00é'
     set_quota(stream, 1)
-    stream.batch(*[event(pid, client_id=hostile) for pid in range(5)])
+    stream.batch(*[event(pid, client_id=hostile, address=hostile) for pid in range(5)])
 
     stream.run()
 
     (decision,) = stream.rows("throttle_decisions")
-    assert dict(decision["client_ids"]) == {hostile: 3}
+    assert dict(decision["client_ids"]) == dict(decision["addresses"]) == {hostile: 3}
 
 
 def test_in_scope_broker_each_broker_has_a_budget_and_events_without_a_broker_are_bad(

@@ -119,10 +119,10 @@ final class BrokerLines implements LogListener {
     }
 
     @Override
-    public void logged(Source source, String message) {
+    public boolean logged(Source source, String message) {
         if (probing == Thread.currentThread()) {
             heard |= 1 << source.ordinal();
-            return;
+            return true;
         }
         try {
             switch (source) {
@@ -141,6 +141,7 @@ final class BrokerLines implements LogListener {
         } catch (Throwable e) {
             failed(e);
         }
+        return false;
     }
 
     private void failed(Throwable e) {

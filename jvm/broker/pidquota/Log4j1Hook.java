@@ -103,16 +103,14 @@ final class Log4j1Hook implements LogHook {
             return next.isEnabledFor(level);
         }
 
-        private boolean hides(Priority level) {
-            return source == Source.REQUESTS && level == Level.ERROR && listener.hidesError();
+        private boolean hides(Priority level, Object message) {
+            return hears(level) ? listener.logged(source, String.valueOf(message))
+                : source == Source.REQUESTS && level == Level.ERROR && listener.hidesError();
         }
 
         @Override
         public void log(String callerClass, Priority level, Object message, Throwable thrown) {
-            if (hears(level)) {
-                listener.logged(source, String.valueOf(message));
-            }
-            if (!hides(level)) {
+            if (!hides(level, message)) {
                 next.log(callerClass, level, message, thrown);
             }
         }

@@ -115,8 +115,7 @@ final class Log4j2Hook implements LogHook {
             if (message == null) {
                 return listener.wants(source) ? Result.ACCEPT : Result.NEUTRAL;
             }
-            listener.logged(source, message.toString());
-            return Result.NEUTRAL;
+            return listener.logged(source, message.toString()) ? Result.DENY : Result.NEUTRAL;
         }
 
         private static Source source(Logger logger, Level level) {

@@ -8,6 +8,9 @@ interface LogListener {
     /** Whether an error of {@link Source#REQUESTS} is only that a hold works: the log would hold one per retry. */
     boolean hidesError();
 
-    /** Called with each message of a source at its level; may hold messages that nobody wanted. */
-    void logged(Source source, String message);
+    /**
+     * Called with each message of a source at its level, also with messages that nobody wanted; returns whether the broker's
+     * log should not have it.
+     */
+    boolean logged(Source source, String message);
 }
