@@ -83,17 +83,11 @@ class Episode(msgspec.Struct, array_like=True):
 
 
 def _count(counts: dict[str, float], name: str, weight: float) -> None:
-<<<<<<< HEAD
-    if name not in counts and len(counts) >= MAX_CLIENTS - 1:
-        name = OTHER_CLIENTS
-    counts[name] = counts.get(name, 0.0) + weight
-=======
     if name in counts:
         counts[name] += weight
         return
     own = name if len(counts) < MAX_CLIENTS - 1 else OTHER_CLIENTS
     counts[own] = counts.get(own, 0.0) + weight
->>>>>>> addresses
 
 
 def _until(now_ms: int, throttle_time_ms: int, config: QuotaConfig) -> int:

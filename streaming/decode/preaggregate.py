@@ -133,25 +133,12 @@ class PreAggregate:
         owners = owner[starts].tolist()
         for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
             own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
-<<<<<<< HEAD
-            own_names = [_kept(client_names[client]) for client in own_clients]
-=======
             own_names = [client_names[client] for client in own_clients]
->>>>>>> addresses
             offsets, pids, times, codes, kinds, of_brokers = (each[own] for each in columns)
             events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, own_names)
             yield names[code], pack(events_of_one)
 
 
-<<<<<<< HEAD
-def _kept(client: Client) -> Client:
-    """Return a client as decisions name it; a text that is too long counts as `other`."""
-    client_id, address = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in client)
-    return client_id, address
-
-
-=======
->>>>>>> addresses
 def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[int, PartitionMemory]:
     """Return the memory of each partition of a block."""
     found = {}
@@ -182,11 +169,7 @@ def _codes(records: pa.Table, name: str) -> np.ndarray:
 
 
 def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
-<<<<<<< HEAD
-    """Return clients, and the code of each group's."""
-=======
     """Return clients as decisions name them, and the code of each group's."""
->>>>>>> addresses
     client_ids, of_ids = _encoded(column(groups, "client_id"))
     given = column(groups, "address")
     if given.null_count == len(given):
@@ -199,16 +182,10 @@ def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
 
 
 def _encoded(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-<<<<<<< HEAD
-    """Return distinct texts, and the code of each row's; null counts as empty."""
-    encoded = texts.fill_null("").dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-=======
     """Return distinct texts as decisions name them, and the code of each row's; null counts as empty."""
     encoded = texts.fill_null("").dictionary_encode()
     named = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in encoded.dictionary.to_pylist())
     return list(named), encoded.indices.to_numpy()
->>>>>>> addresses
 
 
 def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
