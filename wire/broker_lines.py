@@ -11,6 +11,9 @@ from typing import Annotated
 
 import msgspec
 
+MAX_LINE_BYTES = 64 * 1024
+"""The class writes lines of at most half of it; a longer one is somebody else's."""
+
 LINE_FORMAT = 1
 """Version of these lines, in `ClassState.format`."""
 
@@ -43,7 +46,8 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
 class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
     """A batch of an idempotent or transactional producer that a PRODUCE request appended.
 
-    The class cuts client ids and transactional ids at 256 characters, and appends a digest of the whole text to those.
+    The class cuts client ids and transactional ids at 256 characters, principals at 4,096, and appends a digest of the
+    whole text to those.
 
     Attributes:
         principal: of the request, such as `User:alice`.

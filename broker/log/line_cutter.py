@@ -1,7 +1,6 @@
 """Splits chunks of a file into lines, in linear time. Pure."""
 
-MAX_LINE_BYTES = 1024 * 1024
-"""The class in a broker cuts the texts of clients, so its lines are far shorter."""
+from wire.broker_lines import MAX_LINE_BYTES
 
 _HEAD_BYTES = 1024
 

@@ -10,7 +10,7 @@ from broker.errors import TapError
 from broker.log.sources import LineBatch
 from broker.tap.broker_watch import BrokerWatch, SavedWatch
 from broker.tap.tap_counters import LineCounters
-from wire.broker_lines import Line, decode_line
+from wire.broker_lines import MAX_LINE_BYTES, Line, decode_line
 from wire.records import ProduceEvent, ProducerInit
 
 _BAD_SAMPLES = 8
@@ -59,6 +59,10 @@ class Watches:
         if batch.after_loss:
             self._lose(batch.stream)
         for raw in batch.lines:
+            if len(raw) > MAX_LINE_BYTES:
+                # Not the class's, and its record might be larger than Kafka takes.
+                self._bad(raw, batch.stream)
+                continue
             try:
                 line = decode_line(raw)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -71,6 +71,18 @@ def test_a_file_that_vanishes_is_made_anew_and_the_loss_shows(broker: LocalBroke
     assert lines_of(broker)[0].number > before
 
 
+def test_lines_go_to_the_end_of_a_file_that_others_truncate(broker: LocalBroker) -> None:
+    topic = new_topic(broker, "orders")
+    made_up_batches(broker, topic, range(MADE_UP + 300, MADE_UP + 303))
+    batches_of(broker, MADE_UP + 302)
+    with broker.log_file.open("r+b") as file:
+        file.truncate()
+    made_up_batches(broker, topic, range(MADE_UP + 310, MADE_UP + 313))
+
+    batches_of(broker, *range(MADE_UP + 310, MADE_UP + 313))
+    assert b"\0" not in broker.log_file.read_bytes()
+
+
 def test_files_rotate_within_their_bound(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_file_bytes=20_000, pid_quota_file_count=2) as broker:
         topic, pids = new_topic(broker, "orders"), range(MADE_UP, MADE_UP + 1000)

@@ -14,7 +14,8 @@ import java.nio.file.attribute.BasicFileAttributes;
 
 /**
  * A file of whole lines, {@code name}, with its predecessors {@code name.1} to {@code name.<count>}. A write that fails leaves
- * no part of a line; a torn line that a killed broker left is closed. One process writes it, by a lock beside it.
+ * no part of a line; a torn line that a killed broker left is closed. Lines go to the file's end, wherever others truncate it.
+ * One process writes it, by a lock beside it.
  */
 final class RotatingFile implements AutoCloseable {
     private final Path path;
@@ -24,7 +25,6 @@ final class RotatingFile implements AutoCloseable {
     private FileLock lock;
     private FileChannel channel;
     private Object key;
-    private long size;
 
     RotatingFile(Path path, long bytes, int count) {
         this.path = path;
@@ -37,17 +37,17 @@ final class RotatingFile implements AutoCloseable {
         takeLock();
         if (channel == null || !isThere()) {
             open();
-        } else if (size > 0 && size + lines.remaining() > bytes) {
+        } else if (channel.size() > 0 && channel.size() + lines.remaining() > bytes) {
             rotate();
             open();
         }
+        long before = channel.size();
         try {
             while (lines.hasRemaining()) {
                 channel.write(lines);
             }
-            size = channel.position();
         } catch (IOException e) {
-            undo();
+            undo(before);
             throw e;
         }
     }
@@ -83,21 +83,24 @@ final class RotatingFile implements AutoCloseable {
     private void open() throws IOException {
         closeChannel();
         Files.createDirectories(path.getParent());
-        channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.READ, StandardOpenOption.WRITE);
+        channel = FileChannel.open(path, StandardOpenOption.CREATE, StandardOpenOption.APPEND);
         key = Files.readAttributes(path, BasicFileAttributes.class).fileKey();
-        size = channel.size();
-        channel.position(size);
-        ByteBuffer last = ByteBuffer.allocate(1);
-        if (size > 0 && channel.read(last, size - 1) == 1 && last.get(0) != '\n') {
+        if (isTorn()) {
             channel.write(ByteBuffer.wrap(new byte[] {'\n'}));
-            size = channel.position();
         }
     }
 
-    private void undo() {
+    /** Whether the last line has no end. */
+    private boolean isTorn() throws IOException {
+        ByteBuffer last = ByteBuffer.allocate(1);
+        try (FileChannel reading = FileChannel.open(path, StandardOpenOption.READ)) {
+            return reading.size() > 0 && reading.read(last, reading.size() - 1) == 1 && last.get(0) != '\n';
+        }
+    }
+
+    private void undo(long size) {
         try {
             channel.truncate(size);
-            channel.position(size);
         } catch (IOException e) {
             // Opened anew, it gets the end of the torn line.
             closeChannel();

@@ -6,6 +6,7 @@ from broker.errors import TapError
 from broker.log.sources import LineBatch
 from broker.tap.watches import Watches
 from tests.class_lines_kit import ClassLines
+from wire.broker_lines import MAX_LINE_BYTES
 from wire.records import ProduceEvent
 
 HOUR_MS = 3_600_000
@@ -54,6 +55,7 @@ def test_lines_of_several_brokers_are_told_apart_unless_only_one_may_have_writte
         b'{"ts":1790000000000,"thread":"data-plane-kafka-request-handler-0","logger":"KafkaApis","message":"x"}',
         ClassLines().batch(1).replace(b'"producer_id":1', b'"producer_id":9223372036854775808'),
         ClassLines().batch(1, "User:a").replace(b"User:a", b"User:\\ud800"),
+        ClassLines().batch(1, "User:" + MAX_LINE_BYTES * "x"),
     ],
 )
 def test_a_line_that_is_none_is_counted_shown_and_never_an_event(line: bytes) -> None:
