@@ -15,6 +15,7 @@ from broker.log.sources import LineBatch
 from broker.tap.source_tap import SourceTap
 from tests.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
 from tests.class_lines_kit import ClassLines
+from wire.heartbeat import TopicPosition
 
 EXPECTED = {(1, "User:alice"), (2, "User:mallory"), (3, "User:alice")}
 
@@ -60,11 +61,16 @@ def test_brokers_that_share_a_partition_are_told_apart_by_their_lines(broker: Lo
         assert of_broker == EXPECTED
 
 
-@pytest.mark.parametrize("wrapped", ["raw", "log", "message"])
+def with_fields(line: bytes) -> bytes:
+    return json.dumps(json.loads(line) | {"message": "a text of the shipper", "host": "b1"}).encode()
+
+
+@pytest.mark.parametrize("wrapped", ["raw", "with fields", "log", "message"])
 def test_lines_come_as_they_are_or_wrapped(wrapped: str, broker: LocalBroker, events_topic: str) -> None:
     logs = new_topic(broker, "logs")
-    lines = [line if wrapped == "raw" else json.dumps({wrapped: line.decode(), "host": "b1"}).encode() for line in LIVE]
-    ship(broker, logs, lines)
+    lines = [json.dumps({wrapped: line.decode(), "host": "b1"}).encode() for line in LIVE]
+    as_they_are = {"raw": LIVE, "with fields": [with_fields(line) for line in LIVE]}
+    ship(broker, logs, as_they_are.get(wrapped, lines))
     tap = tap_of(broker, logs, events_topic)
     with running(tap):
         wait_until(lambda: tap.counters.lines == len(LIVE), "all lines")
@@ -104,6 +110,19 @@ def test_a_shipper_that_writes_in_transactions_loses_no_lines_and_one_that_was_o
     batches = read_lines(source, 2)
     assert (source.counters.lost_files, batches[0].after_loss) == (1, True)
     source.close()
+
+
+def test_lines_that_a_crashed_run_may_have_sent_are_marked(broker: LocalBroker) -> None:
+    logs = new_topic(broker, "logs")
+    ship(broker, logs, LIVE[:4])
+    source = TopicSource(broker.admin_config(), logs)
+    source.open(TopicPosition(logs, {0: 1}), TopicPosition(logs, {0: 3}))
+
+    batches = read_lines(source, 3)
+    source.close()
+
+    marked = [(line, batch.repeated) for batch in batches for line in batch.lines]
+    assert marked == [(LIVE[1], True), (LIVE[2], True), (LIVE[3], False)]
 
 
 def read_lines(source: TopicSource, count: int) -> list[LineBatch]:

@@ -11,7 +11,7 @@ from broker.log import metadata_follower
 from broker.log.metadata_follower import MetadataFollower
 from tests.unit.broker.log.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
 
-FIRST, SECOND = "00000000000000000000.log", "00000000000000000500.log"
+FIRST, SECOND, THIRD = (f"{offset:020d}.log" for offset in (0, 500, 900))
 
 
 def firsts(follower: MetadataFollower, folder: Path, looks: int = 5) -> list[int]:
@@ -50,6 +50,17 @@ def test_the_next_segment_follows(tmp_path: Path) -> None:
 
     append(tmp_path, FIRST, batch(ids_record(1, 5, 2000)))
     write(tmp_path, SECOND, batch(ids_record(1, 5, 3000)))
+
+    assert firsts(follower, tmp_path) == [1000, 2000]
+
+
+def test_segments_that_came_between_two_looks_are_read_in_order(tmp_path: Path) -> None:
+    follower = MetadataFollower()
+    write(tmp_path, FIRST, batch(ids_record(1, 5, 1000)))
+    assert firsts(follower, tmp_path) == [0]
+
+    write(tmp_path, SECOND, batch(ids_record(1, 5, 2000)))
+    write(tmp_path, THIRD, batch(ids_record(1, 5, 3000)))
 
     assert firsts(follower, tmp_path) == [1000, 2000]
 

@@ -160,6 +160,17 @@ def test_a_run_of_the_tap_goes_on_in_the_middle_of_a_run_of_the_class() -> None:
     assert learned(lost, lines.lose().batch(3)) == [True]
 
 
+def test_what_was_saved_stays_as_it_was() -> None:
+    lines = ClassLines()
+    of = mature(lines)
+    saved, number = of.saved(), lines.number
+
+    take(of, lines.lose().batch(2), lines.batch(3))
+
+    assert (saved.order.next, saved.order.gaps, saved.learning.lost) == (number + 1, [], False)
+    assert saved.learning.newest_ms < of.learning.newest_ms
+
+
 # The class
 
 

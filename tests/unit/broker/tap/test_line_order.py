@@ -49,6 +49,14 @@ def test_lines_that_a_shipper_delivers_again_are_duplicates() -> None:
     assert places(first, second, third, first, second, third, lines.batch(2)) == [*[NEXT] * 3, *[DUPLICATE] * 3, NEXT]
 
 
+def test_lines_of_a_clock_that_was_set_back_are_duplicates_when_they_come_again() -> None:
+    lines = ClassLines()
+    before = [lines.start(), lines.batch(1)]
+    after = lines.pass_s(-60).batch(2)
+
+    assert places(*before, after, *before) == [*[NEXT] * 3, *[DUPLICATE] * 2]
+
+
 def test_a_line_that_was_overtaken_is_late_once() -> None:
     lines = ClassLines()
     start, *overtaken, newest = lines.start(), lines.batch(1), lines.batch(2), lines.batch(3), lines.batch(4)
@@ -56,6 +64,18 @@ def test_a_line_that_was_overtaken_is_late_once() -> None:
     found = places(start, newest, overtaken[1], overtaken[0], overtaken[1], overtaken[2], lines.batch(5))
 
     assert found == [NEXT, AFTER_LOSS, LATE, LATE, DUPLICATE, LATE, NEXT]
+
+
+def test_of_many_gaps_the_newest_sixteen_may_still_be_filled() -> None:
+    # given 17 lines that were overtaken, each by the next one
+    lines, order = ClassLines(), LineOrder()
+    places(lines.start(), order=order)
+    pairs = [(lines.batch(number), lines.batch(number)) for number in range(17)]
+    places(*(newer for _, newer in pairs), order=order)
+
+    found = places(*(older for older, _ in pairs), order=order)
+
+    assert found == [DUPLICATE, *[LATE] * 16]
 
 
 @pytest.mark.parametrize("shutdown", [True, False])
@@ -94,6 +114,16 @@ def test_a_run_whose_first_lines_are_missing_is_no_row_of_duplicates() -> None:
     assert (order.run, order.next) == (lines.run, 5)
 
 
+def test_the_first_lines_of_a_run_may_come_late() -> None:
+    # given a second run whose first batch was overtaken, and whose start is lost
+    lines = ClassLines()
+    first = [lines.start(), *(lines.batch(number) for number in range(10))]
+    lines.start()
+    overtaken, newer = lines.batch(1), lines.batch(2)
+
+    assert places(*first, newer, overtaken, lines.batch(3)) == [*[NEXT] * 11, AFTER_LOSS, LATE, NEXT]
+
+
 def test_a_run_whose_clock_was_set_back_shows_by_its_name() -> None:
     lines = ClassLines()
     first = [lines.start(), *(lines.batch(number) for number in range(10))]
@@ -121,6 +151,14 @@ def test_lines_that_the_class_dropped_show_by_its_counter() -> None:
 
 def test_what_was_dropped_before_a_tap_began_is_no_loss() -> None:
     assert not drops_more(LineOrder(), ClassLines().lose(9).alive(dropped_lines=5))
+
+
+def test_what_a_run_dropped_before_its_first_line_that_came_is_a_loss() -> None:
+    lines, order = ClassLines(), LineOrder()
+    places(lines.start(), lines.batch(1), order=order)
+    lines.start()
+
+    assert drops_more(order, lines.alive(dropped_lines=1))
 
 
 @given(st.lists(st.sampled_from(["batch", "alive", "lose", "again", "swap", "kill", "stop"]), max_size=60))

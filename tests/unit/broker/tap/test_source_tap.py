@@ -11,12 +11,13 @@ from broker.errors import TapDeliveryError, TapError
 from broker.log.sources import FileSource
 from broker.tap import source_tap
 from broker.tap.asking import Questions
-from broker.tap.position_file import load_checkpoint
+from broker.tap.position_file import Checkpoint, load_checkpoint
 from broker.tap.source_tap import SourceTap
 from tests.class_lines_kit import ClassLines, append
+from tests.unit.broker.log.metadata_log_kit import batch, ids_record, write
 from wire.broker_lines import LINE_FORMAT
-from wire.heartbeat import TapHeartbeat
-from wire.records import ProduceEvent, ProducerInit, Record
+from wire.heartbeat import FilePosition, TapHeartbeat
+from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
 
 LEARN_S = 10.0
 
@@ -148,6 +149,40 @@ def test_events_that_a_killed_tap_may_have_sent_are_marked_and_its_watch_goes_on
 
     assert [(each.producer_id, each.repeated) for each in kafka.events] == [(1, False), (1, True), (2, False)]
     assert kafka.heartbeats[-1].counters["lost_lines"] == 0
+
+
+def test_how_far_a_round_may_send_is_saved_before_it_sends(
+    kafka: Kafka, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, saved = ClassLines(), list[Checkpoint | None]()
+    append(file, lines.start())
+    run(file)
+    append(file, lines.batch(1))
+    monkeypatch.setattr(kafka, "send", lambda *_: saved.append(load_checkpoint(file.with_name("position"))))
+
+    run(file)
+
+    (before,) = saved
+    assert before is not None
+    assert isinstance(before.sent_up_to, FilePosition)
+    assert before.sent_up_to.offset == file.stat().st_size
+
+
+def test_each_block_of_producer_ids_is_told_in_one_run(kafka: Kafka, file: Path, tmp_path: Path) -> None:
+    # given a run that told of a block
+    lines, folder, segment = ClassLines(), tmp_path / "metadata", "00000000000000000000.log"
+    folder.mkdir()
+    first, second = (batch(ids_record(1, 5, end)) for end in (1000, 2000))
+    write(folder, segment, first)
+    append(file, lines.start(metadata_log=str(folder)))
+    run(file)
+
+    # when the next one finds another
+    write(folder, segment, first, second)
+    append(file, lines.alive(metadata_log=str(folder)))
+    run(file)
+
+    assert [each.first_producer_id for each in kafka.records if isinstance(each, ProducerIdBlock)] == [0, 1000]
 
 
 @pytest.mark.parametrize("how", ["renamed", "compressed", "copied and truncated"])

@@ -25,6 +25,12 @@ def test_each_running_broker_is_watched_or_a_blind_spot() -> None:
     ]
 
 
+def test_a_tap_that_stopped_long_ago_is_still_one_that_stopped() -> None:
+    (found,) = judge([1], {1: heartbeat(1, 0, stopped=True)}, now_ms=10**9, stale_s=60)
+
+    assert (found.watch, found.is_blind_spot) == (WatchState.STOPPED, True)
+
+
 def test_a_tap_whose_class_sees_nothing_is_a_blind_spot() -> None:
     (found,) = judge([1], {1: replace(heartbeat(1, 0), problem="Kafka 9.9.9 is not known")}, now_ms=0, stale_s=60)
 
