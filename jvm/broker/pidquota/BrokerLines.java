@@ -53,7 +53,8 @@ final class BrokerLines implements LogListener {
                 problem = "its loggers do not reach the class";
             }
         } catch (Throwable e) {
-            problem = "it lacks what the class looks for (" + e + ")";
+            Throwable reason = e instanceof ExceptionInInitializerError && e.getCause() != null ? e.getCause() : e;
+            problem = "it lacks what the class looks for (" + reason + ")";
         }
         if (problem != null) {
             unhook();

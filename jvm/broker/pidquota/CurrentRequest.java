@@ -18,21 +18,26 @@ final class CurrentRequest {
     private static final String ACCESSOR = "kafka$server$KafkaRequestHandler$$threadCurrentRequest";
     private static final String REQUEST = "kafka.network.RequestChannel$Request";
 
-    private final ThreadLocal<?> current;
-    private final MethodHandle context;
-    private final MethodHandle body;
-    private final MethodHandle answeredNanos;
+    // Constants, so that the compiler can inline the handles.
+    private static final ThreadLocal<?> CURRENT;
+    private static final MethodHandle CONTEXT;
+    private static final MethodHandle BODY;
+    private static final MethodHandle ANSWERED_NANOS;
 
-    /** Look up what differs between versions of Kafka; throws if this version lacks it. */
-    CurrentRequest() throws ReflectiveOperationException {
-        ClassLoader loader = CurrentRequest.class.getClassLoader();
-        Class<?> handler = Class.forName(HANDLER, true, loader);
-        Object module = handler.getField("MODULE$").get(null);
-        current = (ThreadLocal<?>) handler.getMethod(ACCESSOR).invoke(module);
-        Class<?> request = Class.forName(REQUEST, false, loader);
-        context = virtual(request, "context", RequestContext.class);
-        body = virtual(request, "loggableRequest", AbstractRequest.class);
-        answeredNanos = virtual(request, "responseCompleteTimeNanos", long.class);
+    // Looks up what differs between versions of Kafka; where this version lacks it, the class does not load.
+    static {
+        try {
+            ClassLoader loader = CurrentRequest.class.getClassLoader();
+            Class<?> handler = Class.forName(HANDLER, true, loader);
+            Object module = handler.getField("MODULE$").get(null);
+            CURRENT = (ThreadLocal<?>) handler.getMethod(ACCESSOR).invoke(module);
+            Class<?> request = Class.forName(REQUEST, false, loader);
+            CONTEXT = virtual(request, "context", RequestContext.class);
+            BODY = virtual(request, "loggableRequest", AbstractRequest.class);
+            ANSWERED_NANOS = virtual(request, "responseCompleteTimeNanos", long.class);
+        } catch (ReflectiveOperationException e) {
+            throw new ExceptionInInitializerError(e);
+        }
     }
 
     private static MethodHandle virtual(Class<?> type, String name, Class<?> result) throws ReflectiveOperationException {
@@ -42,28 +47,28 @@ final class CurrentRequest {
 
     /** Context of the current request if it is of that kind, else null. */
     RequestContext context(ApiKeys kind) throws Throwable {
-        Object request = current.get();
+        Object request = CURRENT.get();
         if (request == null) {
             return null;
         }
-        RequestContext found = (RequestContext) context.invokeExact(request);
+        RequestContext found = (RequestContext) CONTEXT.invokeExact(request);
         return found.header.apiKey() == kind ? found : null;
     }
 
     /** Body of the current request. */
     AbstractRequest body() throws Throwable {
-        return (AbstractRequest) body.invokeExact((Object) current.get());
+        return (AbstractRequest) BODY.invokeExact((Object) CURRENT.get());
     }
 
     /** The current request itself, for {@link #isAnswered}. It holds the whole body: keep it by a weak reference. */
     Object request() {
-        return current.get();
+        return CURRENT.get();
     }
 
     /** Whether a request was answered, or is gone. */
     boolean isAnswered(Object request) {
         try {
-            return request == null || (long) answeredNanos.invokeExact(request) != -1;
+            return request == null || (long) ANSWERED_NANOS.invokeExact(request) != -1;
         } catch (Throwable e) {
             return false;
         }
