@@ -37,9 +37,9 @@ def batch(producer_id: int = -1, epoch: int = -1, *, transactional: bool = False
 class Hostile:
     """One connection of a user, for requests of its own making."""
 
-    def __init__(self, broker: LocalBroker, user: str, client_id: str = "app") -> None:
+    def __init__(self, broker: LocalBroker, user: str, client_id: str = "app", source: str = "127.0.0.1") -> None:
         host, _, port = broker.bootstrap_servers.partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S)
+        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._number = 0
         self.client_id = client_id
