@@ -17,6 +17,7 @@ from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.position_file import load_checkpoint
 from broker.tap.tap_status import read_heartbeats
+from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import LIMIT_S, read_events, wait_until
 from wire.heartbeat import TapHeartbeat
 from wire.topics import PRODUCE_EVENTS
@@ -37,9 +38,17 @@ def batch(producer_id: int = -1, epoch: int = -1, *, transactional: bool = False
 class Hostile:
     """One connection of a user, for requests of its own making."""
 
-    def __init__(self, broker: LocalBroker, user: str, client_id: str = "app") -> None:
-        host, _, port = broker.bootstrap_servers.partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S)
+    def __init__(
+        self,
+        broker: LocalBroker | LocalCluster,
+        user: str,
+        client_id: str = "app",
+        *,
+        source: str = "127.0.0.1",
+        node: int = 1,
+    ) -> None:
+        host, _, port = broker.bootstrap_servers.split(",")[node - 1].partition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S, source_address=(source, 0))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._number = 0
         self.client_id = client_id

@@ -12,7 +12,7 @@ from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
-from tests.broker_kit import LIMIT_S, new_topic, wait_until
+from tests.broker_kit import LIMIT_S, end_offset, new_topic, wait_until
 from wire.broker_lines import BatchLine, BrokerLine, InitLine, decode_line
 
 _INVENTED = 4_000_000_000
@@ -45,13 +45,20 @@ def init_of(broker: LocalBroker, producer_id: int) -> InitLine:
     return found()[0]
 
 
+def ready_topic(broker: LocalBroker, name: str, partitions: int = 1) -> str:
+    """A topic of which the broker takes batches by now: `Hostile` does not ask again."""
+    topic = new_topic(broker, name, partitions)
+    assert end_offset(broker, topic) == 0
+    return topic
+
+
 def frame(broker: LocalBroker, requests: int) -> list[int]:
     """Send requests of mallory, beside a busy alice without producer ids; return the ids that mallory made up.
 
     A request holds a transactional batch that fails its verification, and a plain one of an invented id.
     """
     alice = Producer({**broker.client_config("alice"), "enable.idempotence": False, "linger.ms": 0, "log_level": 3})
-    alices, one, two = (new_topic(broker, name) for name in ("alice", "one", "two"))
+    alices, one, two = (ready_topic(broker, name) for name in ("alice", "one", "two"))
     invented = [_INVENTED + random.getrandbits(30) * 1000 + index for index in range(requests)]
     with Hostile(broker, "mallory", "framer") as mallory:
         transactional_id = f"tx-{uuid.uuid4().hex}"

@@ -1,23 +1,41 @@
 """What the class in a real broker writes, by the default settings, whatever clients send."""
 
+import hashlib
 import json
+import time
 import uuid
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka.admin._acl import AclPermissionType
+from confluent_kafka.admin._resource import ResourceType
 
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, frame, init_of, lines_of
+from tests.broker.class_kit import batches_of, frame, init_of, lines_of, ready_topic
+from tests.broker.hold_kit import binding, bound
 from tests.broker_kit import new_topic, produce, produce_in_transactions, transactional_producer, wait_until
-from wire.broker_lines import BatchLine, StartLine
+from wire.broker_lines import BatchLine, BrokerLine, InitLine, StartLine
+
+INVENTED = 6_000_000_000
+"""Above what other tests make up."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def coordinator(broker: LocalBroker) -> None:
     """Kafka makes the topic of transactions when a client library first looks for its coordinator."""
     transactional_producer(broker.client_config("admin"), "first")
+
+
+def assert_numbered(lines: list[BrokerLine]) -> None:
+    """Without a gap, from the start of each run."""
+    begins = [index for index, line in enumerate(lines) if isinstance(line, StartLine)]
+    assert begins[0] == 0
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        assert [line.number for line in lines[begin:end]] == list(range(1, end - begin + 1))
 
 
 def test_a_batch_names_principal_client_and_address(broker: LocalBroker) -> None:
@@ -41,16 +59,32 @@ def test_a_batch_names_principal_client_and_address(broker: LocalBroker) -> None
 
 
 def test_lines_are_numbered_without_a_gap_from_the_start_of_the_run(broker: LocalBroker) -> None:
-    lines = lines_of(broker)
+    assert_numbered(lines_of(broker))
 
-    begins = [index for index, line in enumerate(lines) if isinstance(line, StartLine)]
-    assert begins[0] == 0
-    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
-        assert [line.number for line in lines[begin:end]] == list(range(1, end - begin + 1))
+
+def test_lines_of_requests_at_the_same_time_are_in_the_order_of_their_numbers(broker: LocalBroker) -> None:
+    # given clients whose batches go to partitions of their own, so that none waits for another
+    clients, each = 8, 300
+    topic = ready_topic(broker, "orders", clients)
+
+    def send(partition: int) -> int:
+        first = INVENTED + partition * each
+        with Hostile(broker, "mallory") as mallory:
+            for pid in range(first, first + each):
+                mallory.send_produce(topic, batch(pid), partition=partition)
+            for _ in range(each):
+                mallory.receive()
+        return first
+
+    with ThreadPoolExecutor(clients) as pool:
+        firsts = list(pool.map(send, range(clients)))
+
+    batches_of(broker, *(first + each - 1 for first in firsts))
+    assert_numbered(lines_of(broker))
 
 
 def test_repeats_within_a_tick_are_written_once(broker: LocalBroker) -> None:
-    topic, client = new_topic(broker, "orders"), f"app-{uuid.uuid4().hex}"
+    topic, client = ready_topic(broker, "orders"), f"app-{uuid.uuid4().hex}"
     with Hostile(broker, "alice", client) as alice:
         pid = alice.producer_id()
         for sequence in range(300):
@@ -59,6 +93,86 @@ def test_repeats_within_a_tick_are_written_once(broker: LocalBroker) -> None:
     lines = batches_of(broker, pid)
     per_tick = Counter(line.timestamp_ms // 10_000 for line in lines)
     assert set(per_tick.values()) == {1}
+
+
+def test_an_id_is_written_for_each_user_and_client_that_appends_with_it(broker: LocalBroker) -> None:
+    # given clients that take an id in turn, within a tick
+    topic = ready_topic(broker, "orders")
+    clients = [("alice", "one"), ("alice", "two"), ("mallory", "one")]
+    with Hostile(broker, "alice") as alice:
+        pid = alice.producer_id()
+    for sequence, (user, client) in enumerate(clients):
+        with Hostile(broker, user, client) as hostile:
+            hostile.produce(topic, batch(pid, sequence=sequence))
+
+    def found() -> set[tuple[str, str | None]]:
+        return {(line.principal, line.client_id) for line in batches_of(broker, pid)}
+
+    wait_until(lambda: found() == {(f"User:{user}", client) for user, client in clients}, "a line of each")
+
+
+def test_an_id_is_written_again_in_a_later_tick(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=100) as broker:
+        topic = ready_topic(broker, "orders")
+        with Hostile(broker, "alice") as alice:
+            pid = alice.producer_id()
+            for sequence in range(2):
+                alice.produce(topic, batch(pid, sequence=sequence))
+                time.sleep(0.2)
+
+        wait_until(lambda: len(batches_of(broker, pid)) == 2, "two lines")
+
+
+def test_a_line_names_epoch_and_partition_of_its_batch_and_the_address_of_its_client(broker: LocalBroker) -> None:
+    topic = ready_topic(broker, "orders", partitions=3)
+
+    with Hostile(broker, "alice", source="127.0.0.2") as alice:
+        pid = alice.producer_id()
+        alice.produce(topic, batch(pid, epoch=5), partition=2)
+
+    (line,) = batches_of(broker, pid)
+    assert (line.producer_epoch, line.partition, line.address) == (5, 2, "127.0.0.2")
+    assert init_of(broker, pid).address == "127.0.0.2"
+
+
+def test_client_ids_that_differ_far_behind_are_told_apart(broker: LocalBroker) -> None:
+    topic, begin = ready_topic(broker, "orders"), f"{uuid.uuid4().hex}{'x' * 1000}"
+    clients = [f"{begin}{end}" for end in ("1", "2")]
+    pids = []
+    for client in clients:
+        with Hostile(broker, "alice", client) as alice:
+            pids.append(alice.producer_id())
+            alice.produce(topic, batch(pids[-1]))
+
+    digests = [hashlib.sha256(client.encode()).hexdigest()[:32] for client in clients]
+    assert {line.producer_id: line.client_id for line in batches_of(broker, *pids)} == {
+        pid: f"{begin[:256]}~{digest}" for pid, digest in zip(pids, digests, strict=True)
+    }
+
+
+def test_a_refused_request_for_a_transactional_id_hides_no_answer_to_another(broker: LocalBroker) -> None:
+    # given a request that the broker refuses before the coordinator hears of it
+    transactional_id = f"tx-{uuid.uuid4().hex}"
+    kind, allow = ResourceType.TRANSACTIONAL_ID, AclPermissionType.ALLOW
+    only_alice = binding(transactional_id, "User:alice", kind=kind, permission=allow)
+    with bound(broker, only_alice), Hostile(broker, "mallory") as mallory, Hostile(broker, "alice", "owner") as alice:
+        refused = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        wait_until(lambda: mallory.init(transactional_id)[0] == refused, "mallory may not")
+        # On a connection, a request is read once the answer before it is out.
+        mallory.producer_id()
+
+        error, pid, _ = alice.init(transactional_id)
+
+    def answered() -> set[tuple[str, str | None, int]]:
+        inits = [line for line in lines_of(broker) if isinstance(line, InitLine)]
+        return {
+            (line.principal, line.client_id, line.result_producer_id)
+            for line in inits
+            if line.transactional_id == transactional_id
+        }
+
+    assert error == 0
+    wait_until(lambda: ("User:alice", "owner", pid) in answered(), "the answer to her")
 
 
 def test_a_request_of_a_failing_and_an_invented_batch_frames_nobody(broker: LocalBroker) -> None:
@@ -71,7 +185,7 @@ def test_a_request_of_a_failing_and_an_invented_batch_frames_nobody(broker: Loca
     "text", ["🦆" * 3000, "x" * 32_000, 'a"\\\n\r\t\0\x7f\x1b[31m', "]", "'s InitProducerIdRequest with result", "…"]
 )
 def test_no_text_of_a_client_hides_or_moves_its_batches(broker: LocalBroker, text: str) -> None:
-    topic = new_topic(broker, "orders")
+    topic = ready_topic(broker, "orders")
     transactional_id = f"{uuid.uuid4().hex}{text}"
     # Only bytes that fit into a Kafka string.
     transactional_id = transactional_id.encode()[:32_000].decode(errors="ignore")
@@ -103,8 +217,9 @@ def test_transactions_of_a_client_library_need_no_init_to_be_placed(broker: Loca
     assert {line.principal for line in found().values()} == {"User:mallory"}
 
 
-def test_topics_that_look_internal_are_seen(broker: LocalBroker) -> None:
-    topic = new_topic(broker, "__hidden")
+@pytest.mark.parametrize("name", ["__hidden", "produce-events"])
+def test_topics_that_look_internal_are_seen(broker: LocalBroker, name: str) -> None:
+    topic = ready_topic(broker, name)
     with Hostile(broker, "mallory") as mallory:
         pid = mallory.producer_id()
         mallory.produce(topic, batch(pid))
@@ -114,7 +229,7 @@ def test_topics_that_look_internal_are_seen(broker: LocalBroker) -> None:
 
 def test_markers_and_replayed_batches_are_no_lines(tmp_path: Path, jars: Path) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
-        topic = new_topic(broker, "orders")
+        topic = ready_topic(broker, "orders")
         with Hostile(broker, "alice") as alice:
             pid = alice.producer_id()
             alice.produce(topic, batch(pid))

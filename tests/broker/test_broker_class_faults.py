@@ -17,10 +17,10 @@ from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
 from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, lines_of, set_logger, switch
+from tests.broker.class_kit import batches_of, lines_of, ready_topic, set_logger, switch
 from tests.broker.hold_kit import LOADING, Asker, bound, hold
-from tests.broker_kit import LIMIT_S, new_topic, wait_until
-from wire.broker_lines import BatchLine, BrokerLine, ClassState, InitLine, StartLine, decode_line
+from tests.broker_kit import LIMIT_S, wait_until
+from wire.broker_lines import BatchLine, BrokerLine, ClassState, InitLine, StartLine, StopLine, decode_line
 
 MADE_UP = 5_000_000_000
 
@@ -43,7 +43,7 @@ def gaps(lines: list[BrokerLine]) -> int:
 
 def test_a_line_that_a_kill_tore_is_closed_by_the_next_run(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
-        topic = new_topic(broker, "orders")
+        topic = ready_topic(broker, "orders")
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 3))
         batches_of(broker, *range(MADE_UP, MADE_UP + 3))
         broker.kill()
@@ -59,7 +59,7 @@ def test_a_line_that_a_kill_tore_is_closed_by_the_next_run(jars: Path, tmp_path:
 
 
 def test_a_file_that_vanishes_is_made_anew_and_the_loss_shows(broker: LocalBroker) -> None:
-    topic = new_topic(broker, "orders")
+    topic = ready_topic(broker, "orders")
     made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 3))
     batches_of(broker, MADE_UP)
     before = lines_of(broker)[-1].number
@@ -85,7 +85,7 @@ def test_lines_go_to_the_end_of_a_file_that_others_truncate(broker: LocalBroker)
 
 def test_files_rotate_within_their_bound(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_file_bytes=20_000, pid_quota_file_count=2) as broker:
-        topic, pids = new_topic(broker, "orders"), range(MADE_UP, MADE_UP + 1000)
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 1000)
         made_up_batches(broker, topic, pids)
 
         def last() -> set[int]:
@@ -115,7 +115,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_costs_lines_and_nothing_else(jars: Path, tmp_path: Path, small_disk: Path) -> None:
     file = small_disk / "lines"
     with LocalBroker(tmp_path / "kafka", jars=jars, pid_quota_file=str(file)) as broker:
-        topic, pids = new_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
         filler = small_disk / "filler"
         filler.write_bytes(bytes(100_000))
         made_up_batches(broker, topic, pids)
@@ -137,7 +137,7 @@ def test_a_second_broker_on_the_file_writes_nothing_and_says_so(
     broker: LocalBroker, jars: Path, tmp_path: Path
 ) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_file=str(broker.log_file)) as second:
-        topic = new_topic(second, "orders")
+        topic = ready_topic(second, "orders")
         made_up_batches(second, topic, range(MADE_UP + 100, MADE_UP + 103))
         wait_until(lambda: "another broker writes it" in second.server_log.read_text(), "it says so")
         runs = {line.run for line in lines_of(broker) if isinstance(line, ClassState)}
@@ -148,7 +148,7 @@ def test_a_second_broker_on_the_file_writes_nothing_and_says_so(
 
 def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_memory_bytes=65_536, pid_quota_tick_ms=3_600_000) as broker:
-        topic, pids = new_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 2000)
         made_up_batches(broker, topic, pids)
         assert len(batches_of(broker, *pids)) == len(pids)
         with Hostile(broker, "mallory", "app") as mallory:
@@ -162,6 +162,19 @@ def test_a_small_memory_repeats_lines_and_loses_none(jars: Path, tmp_path: Path)
         wait_until(lambda: newest_state(broker).forgotten_ticks > 0, "it says so")
 
 
+def test_what_a_small_memory_still_holds_is_not_repeated(jars: Path, tmp_path: Path) -> None:
+    # given more ids than half of the memory holds, and fewer than all of it
+    with LocalBroker(tmp_path, jars=jars, pid_quota_memory_bytes=65_536, pid_quota_tick_ms=3_600_000) as broker:
+        topic, pids = ready_topic(broker, "orders"), range(MADE_UP, MADE_UP + 250)
+        made_up_batches(broker, topic, pids)
+        with Hostile(broker, "mallory", "app") as mallory:
+            for sequence, pid in ((1, MADE_UP), (1, pids[-1]), (0, MADE_UP + 1000)):
+                mallory.produce(topic, batch(pid, sequence=sequence))
+
+        batches_of(broker, MADE_UP + 1000)
+        assert len(batches_of(broker, *pids)) == len(pids)
+
+
 def test_a_flood_of_inits_is_written_within_its_bound(jars: Path, tmp_path: Path) -> None:
     bounded = LocalBroker(tmp_path, jars=jars, pid_quota_inits_per_second=5, pid_quota_file_bytes=100_000)
     with bounded as broker, Hostile(broker, "mallory", "🦆" * 8000) as mallory:
@@ -169,14 +182,14 @@ def test_a_flood_of_inits_is_written_within_its_bound(jars: Path, tmp_path: Path
             mallory.init()
         wait_until(lambda: newest_state(broker).dropped_inits > 0, "it says so")
         inits = [line for line in lines_of(broker) if isinstance(line, InitLine)]
-        topic = new_topic(broker, "orders")
+        topic = ready_topic(broker, "orders")
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))
         batches_of(broker, MADE_UP)
     assert len(inits) + newest_state(broker).dropped_inits == 2000
 
 
 def test_levels_that_are_set_at_run_time_silence_nothing(broker: LocalBroker) -> None:
-    topic, name = new_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
+    topic, name = ready_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
     for level, pid in (("ERROR", MADE_UP + 200), ("TRACE", MADE_UP + 201), ("INFO", MADE_UP + 202)):
         set_logger(broker, name, level)
         made_up_batches(broker, topic, range(pid, pid + 1))
@@ -196,7 +209,7 @@ class WatchedLog(LocalBroker):
 
 def test_new_log_settings_silence_nothing(jars: Path, tmp_path: Path) -> None:
     with WatchedLog(tmp_path, jars=jars) as broker:
-        topic = new_topic(broker, "orders")
+        topic = ready_topic(broker, "orders")
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))
         batches_of(broker, MADE_UP)
         later_s = time.time() + 10
@@ -220,7 +233,7 @@ class TakesAll(LocalBroker):
 
 def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> None:
     with TakesAll(tmp_path, jars=jars) as broker:
-        topic, name = new_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
+        topic, name = ready_topic(broker, "orders"), "org.apache.kafka.storage.internals.log.ProducerStateManager"
         made_up_batches(broker, topic, range(MADE_UP, MADE_UP + 1))
         set_logger(broker, name, "TRACE")
         made_up_batches(broker, topic, range(MADE_UP + 1, MADE_UP + 2))
@@ -229,6 +242,16 @@ def test_what_an_operator_traces_is_still_logged(jars: Path, tmp_path: Path) -> 
     assert f"Updated producer {MADE_UP + 1} " in logged
     assert "pid-quota looks" not in logged
     assert f"Updated producer {MADE_UP} " not in logged
+
+
+def test_a_class_that_is_taken_out_says_that_its_broker_goes_on(jars: Path, tmp_path: Path) -> None:
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        switch(broker, on=False)
+        wait_until(lambda: isinstance(lines_of(broker)[-1], StopLine), "it is out")
+        last = newest_state(broker)
+
+    assert isinstance(last, StopLine)
+    assert not last.shutdown
 
 
 class WithoutJar(LocalBroker):

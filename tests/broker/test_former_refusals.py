@@ -1,14 +1,16 @@
 """Refusals that an enforcer of an earlier version left on a real broker: ACLs, and an open lease in the lease topic."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError
 
 from broker.cluster.acl_bindings import AclBinding, AclBindings
-from broker.cluster.former_refusals import REFUSE, REFUSED
+from broker.cluster.client_quotas import QuotaChange
+from broker.cluster.former_refusals import ALLOWED, REFUSE, REFUSED, FormerRefusals
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcer.lease_topic import LeaseTopic
 from broker.enforcer.lock import ensure_enforcer_topic
@@ -59,6 +61,43 @@ def test_a_refusal_ends_long_before_its_time(
         with LeaseTopic(broker.admin_config()) as topic:
             assert [action for action in topic.read(again=True) if action.lease] == []
     assert "restored" in actions(tables)
+
+
+class Acls:
+    """A fake of `AclBindings` on a broker that has not heard yet of what was deleted."""
+
+    def __init__(self, *bindings: AclBinding) -> None:
+        self.bindings, self.deleted = bindings, list[AclBinding]()
+
+    def find(self, kind: str) -> list[AclBinding]:
+        return [each for each in self.bindings if each.resource_type == kind]
+
+    def delete(self, bindings: Sequence[AclBinding]) -> None:
+        self.deleted += bindings
+
+
+@pytest.mark.parametrize("previous", [[None], [ALLOWED], [ALLOWED, None]])
+def test_the_allow_for_everyone_goes_unless_it_was_there_before(previous: list[float | None]) -> None:
+    acls, said = Acls(*ACLS), list[str]()
+    changes = [QuotaChange(QuotaEntity("mallory", is_hold=True), REFUSE, value) for value in previous]
+
+    FormerRefusals(cast("AclBindings", acls), said.append).alter(changes)
+
+    allow, *denials = ACLS
+    assert {*acls.deleted} == {*denials, *([allow] if None in previous else [])}
+    assert said == []
+
+
+def test_the_allow_for_everyone_stays_and_is_told_where_other_acls_need_it() -> None:
+    acls, said = Acls(*ACLS, AclBinding("cluster", "kafka-cluster", "User:bob", "alter", "allow")), list[str]()
+
+    FormerRefusals(cast("AclBindings", acls), said.append).alter(
+        [QuotaChange(QuotaEntity("mallory", is_hold=True), REFUSE, None)]
+    )
+
+    assert {*acls.deleted} == {*ACLS[1:]}
+    assert len(said) == 1
+    assert "the cluster has 1 other ACLs" in said[0]
 
 
 def leave_a_lease(broker: LocalBroker) -> None:

@@ -1,12 +1,16 @@
 """The tap on the real thing: 3 brokers, 20 users, 200 producers, leadership that moves and a broker that crashes."""
 
+import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 from broker.cluster.topics import ensure_topics
+from tests.attack.hostile_kit import Hostile
 from tests.broker.cluster_kit import (
     KnownProducer,
     held_pids,
@@ -17,7 +21,11 @@ from tests.broker.cluster_kit import (
     replicated_topic,
 )
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import file_tap, read_events, running, wait_until, wait_until_idle
+from tests.broker_kit import file_tap, read_events, running, transactional_producer, wait_until, wait_until_idle
+from wire.broker_lines import InitLine, decode_line
+
+Answer = tuple[str, str, int, int]
+"""Principal, client id, producer id and epoch."""
 
 USERS = {f"u{number:02d}": f"secret-{number:02d}" for number in range(20)}
 PARTITIONS = 6
@@ -118,3 +126,45 @@ def test_old_producer_ids_of_a_partition_that_moves_or_of_a_log_that_recovers_ar
     assert len(held_pids(cluster, topic)) == 5001
     placed = {event["producer_id"] for _, event in read_events(cluster, events) if event["topic"] == topic}
     assert placed == alive.pids()
+
+
+def coordinator_of(cluster: LocalCluster, transactional_id: str) -> int:
+    """The node that answers for it; has the topic of transactions made."""
+    transactional_producer(cluster.client_config("u00"), transactional_id)
+    for node in cluster.node_ids:
+        with Hostile(cluster, "u00", node=node) as asker:
+            if asker.init(transactional_id)[0] != KafkaError.NOT_COORDINATOR:
+                return node
+    raise AssertionError(transactional_id)
+
+
+def ask(cluster: LocalCluster, user: str, transactional_id: str, node: int, times: int) -> set[Answer]:
+    """Ask as often; return what was handed out."""
+    with Hostile(cluster, user, f"client-of-{user}", node=node) as asker:
+        answers = [asker.init(transactional_id) for _ in range(times)]
+    return {(f"User:{user}", f"client-of-{user}", pid, epoch) for error, pid, epoch in answers if error == 0}
+
+
+def told(cluster: LocalCluster, transactional_id: str, node: int) -> set[Answer]:
+    lines = [decode_line(line) for line in cluster.log_file(node).read_bytes().splitlines()]
+    inits = [line for line in lines if isinstance(line, InitLine) and line.transactional_id == transactional_id]
+    return {
+        (line.principal, line.client_id or "", line.result_producer_id, line.result_producer_epoch)
+        for line in inits
+        if line.error == "NONE" and (line.client_id or "").startswith("client-of-")
+    }
+
+
+@pytest.mark.slow
+def test_an_answer_on_another_thread_is_told_of_who_asked_or_not_at_all(cluster: LocalCluster) -> None:
+    # given a log of transactions with replicas, after whose answers the coordinator answers, and two kinds of ids
+    own, contested = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("own", "contested"))
+    of_own, of_contested = coordinator_of(cluster, own), coordinator_of(cluster, contested)
+
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(ask, cluster, user, contested, of_contested, 300) for user in ("u04", "u05")]
+        owners = ask(cluster, "u03", own, of_own, 50)
+    contesters = set[Answer]().union(*(each.result() for each in both))
+
+    wait_until(lambda: told(cluster, own, of_own) == owners != set(), "each answer to the owner")
+    assert told(cluster, contested, of_contested) <= contesters

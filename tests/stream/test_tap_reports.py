@@ -1,6 +1,7 @@
 import json
 from datetime import datetime, timezone
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -97,3 +98,14 @@ def test_a_broker_that_is_not_seen_is_logged_once_with_the_reason(
     ]
     assert "Kafka 9.9.9 is not known" in said[0]
     assert "no tap reports for it" in said[1]
+
+
+def test_a_broker_that_is_not_seen_for_another_reason_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    tell, row = UnseenBrokers(), {"broker_id": 2, "reported_at": datetime.now(timezone.utc), "stopped": False}
+
+    for now in ({"problem": "Kafka 9.9.9 is not known"}, {"problem": None, "stopped": True}, {"stopped": True}):
+        tell(pa.Table.from_pylist([row | {"problem": None} | now]))
+
+    said = [record.getMessage() for record in caplog.records]
+    assert ["Kafka 9.9.9 is not known" in text for text in said] == [True, False]
+    assert "its tap stopped" in said[1]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from jobs.lifecycle import why
 from lifecycle.churn import Churn
 from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
-from tables.query.churn_clients import diagnosis_of
+from tables.query.churn_clients import ALL_CLIENTS, diagnosis_of
 from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
 from tests.unit.jobs.command_kit import PidQuota
@@ -303,6 +304,19 @@ class TestCommand:
         app, unknown = (client["addresses"] for client in found["clients"])
         assert (len(app), app["10.0.0.39"], sum(app.values())) == (40, 3, 42)
         assert unknown == {}
+
+    def test_of_more_clients_than_are_told_apart_all_addresses_are_named(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        # given so many clients that the view puts them into one row
+        names = ["".join(pair) for pair in product("abcdefgh", repeat=2)]
+        inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], client_id=name, first=n)]
+        append_kip_tables(tmp_path, inits=inits)
+
+        (client,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["clients"]
+
+        assert client["client"] == ALL_CLIENTS
+        assert sum(client["addresses"].values()) == len(names)
 
     def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of(every(0.4, 120), "User:mallory"))
