@@ -74,7 +74,7 @@ def segments_of(folder: Path) -> list[Path]:
         MetadataLogError: there is no such log.
     """
     folder = folder / FOLDER if (folder / FOLDER).is_dir() else folder
-    segments = sorted(folder.glob("*.log"))
+    segments = sorted(each for each in folder.glob("*.log") if each.stem.isdigit())
     if not segments:
         msg = f"no metadata log in {folder}: give the folder {FOLDER} of a broker or controller, or its parent"
         raise MetadataLogError(msg)

@@ -72,7 +72,7 @@ def test_a_file_that_vanishes_is_made_anew_and_the_loss_shows(broker: LocalBroke
 
 
 def test_lines_go_to_the_end_of_a_file_that_others_truncate(broker: LocalBroker) -> None:
-    topic = new_topic(broker, "orders")
+    topic = ready_topic(broker, "orders")
     made_up_batches(broker, topic, range(MADE_UP + 300, MADE_UP + 303))
     batches_of(broker, MADE_UP + 302)
     with broker.log_file.open("r+b") as file:

@@ -171,12 +171,19 @@ final class BrokerLines implements LogListener {
         return heard == (1 << Source.BATCHES.ordinal() | 1 << Source.REQUESTS.ordinal());
     }
 
-    /** In the writer's thread. A change of the log settings may have removed the hook: put it back, and tell of the loss. */
+    /**
+     * In the writer's thread. A change of the log settings may have removed the hook: put it back, and tell of the loss. When the
+     * process ends, log4j drops its settings before Kafka has stopped; that is no loss to learn from.
+     */
     private void everySecond() {
         try {
-            if (hook != null && !hears()) {
+            boolean isLost = hook != null && !hears();
+            boolean isLoss = isLost && !Reporter.isShuttingDown();
+            if (isLost) {
                 hook.install();
                 problem = hears() ? null : "its loggers do not reach the class";
+            }
+            if (isLoss) {
                 lines.skipNumber();
                 log.warn("pid-quota: the log settings changed, so some batches may not have been seen");
             }

@@ -55,7 +55,7 @@ public class Reporter implements MetricsReporter {
     }
 
     /** Whether the process ends: a JVM that does takes no more hooks. */
-    private static boolean isShuttingDown() {
+    static boolean isShuttingDown() {
         Thread hook = new Thread();
         try {
             Runtime.getRuntime().addShutdownHook(hook);

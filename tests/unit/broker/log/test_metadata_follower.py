@@ -24,6 +24,7 @@ def append(folder: Path, name: str, content: bytes) -> None:
 
 
 def test_each_block_is_told_once_while_the_log_grows(tmp_path: Path) -> None:
+    (tmp_path / "gc.log").write_text("not a segment")
     follower = MetadataFollower()
     write(tmp_path, FIRST, batch(OTHER_RECORD), batch(ids_record(1, 5, 1000)))
     assert firsts(follower, tmp_path) == [0]
