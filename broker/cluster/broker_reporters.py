@@ -53,11 +53,6 @@ def switch_class(admin: ClusterAdmin, *, on: bool, broker_ids: Sequence[int] | N
     ]
 
 
-def has_class(admin: ClusterAdmin, broker_id: int) -> bool:
-    """Whether a broker is told to load the class; raises as `ClusterAdmin.broker_setting`."""
-    return REPORTER_CLASS in _listed(admin.broker_setting(broker_id, SETTING))
-
-
 def _switch(admin: ClusterAdmin, broker_id: int, *, on: bool) -> ReportersChange:
     try:
         before = _listed(admin.broker_setting(broker_id, SETTING))

@@ -6,14 +6,14 @@ import uuid
 from confluent_kafka import Producer
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from broker.cluster.broker_reporters import has_class, switch_class
+from broker.cluster.broker_reporters import SETTING, switch_class
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tests.attack.hostile_kit import Hostile, batch
 from tests.broker_kit import LIMIT_S, end_offset, new_topic, wait_until
-from wire.broker_lines import BatchLine, BrokerLine, InitLine, decode_line
+from wire.broker_lines import REPORTER_CLASS, BatchLine, BrokerLine, InitLine, decode_line
 
 _INVENTED = 4_000_000_000
 
@@ -87,6 +87,8 @@ def switch(broker: LocalBroker, *, on: bool) -> None:
     with ClusterAdmin(KafkaConfig.load(broker.admin_servers).kafka_python()) as admin:
         (change,) = switch_class(admin, on=on)
         assert (change.problem, change.is_changed) == (None, True)
-        wait_until(lambda: has_class(admin, broker.broker_id) == on, "the broker knows")
+        wait_until(
+            lambda: (REPORTER_CLASS in admin.broker_setting(broker.broker_id, SETTING)) == on, "the broker knows"
+        )
         (again,) = switch_class(admin, on=on)
         assert (again.problem, again.is_changed) == (None, False)
