@@ -111,7 +111,7 @@ class Hostile:
         body += _string(topic) + struct.pack(">iii", 1, partition, len(records)) + records
         self._send(_PRODUCE, 7, body)
 
-    def produce_together(self, transactional_id: str, to: Sequence[str], batches: Sequence[bytes]) -> None:
+    def produce_together(self, transactional_id: str | None, to: Sequence[str], batches: Sequence[bytes]) -> None:
         """Send a batch to each of several topics in one request."""
         parts = [
             _string(topic) + struct.pack(">iii", 1, 0, len(records)) + records

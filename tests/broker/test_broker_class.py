@@ -111,6 +111,27 @@ def test_an_id_is_written_for_each_user_and_client_that_appends_with_it(broker: 
     wait_until(lambda: found() == {(f"User:{user}", client) for user, client in clients}, "a line of each")
 
 
+@pytest.mark.parametrize("new_at", [0, 1, 2])
+@pytest.mark.parametrize("broken", [False, True], ids=["whole", "broken"])
+def test_an_id_that_hides_among_known_ones_is_written(broker: LocalBroker, new_at: int, broken: bool) -> None:
+    # given three ids that the class has written in this tick, so that it asks Kafka for no text of them
+    topics = [ready_topic(broker, f"topic-{number}") for number in range(4)]
+    with Hostile(broker, "mallory", f"app-{uuid.uuid4().hex}") as mallory:
+        known = [mallory.producer_id() for _ in range(3)]
+        for number, pid in enumerate(known):
+            mallory.produce(topics[number], batch(pid))
+        new = mallory.producer_id()
+
+        # when a request appends with them, and with another one
+        ids = [*known[:new_at], new, *known[new_at + 1 :]]
+        batches = [batch(pid, sequence=0 if pid == new else 1) for pid in ids]
+        batches.append(batch()[:-1] + b"\xff" if broken else batch())
+        mallory.produce_together(None, topics, batches)
+
+    # then that one has its line
+    assert {line.producer_id for line in batches_of(broker, new)} == {new}
+
+
 def test_an_id_is_written_again_in_a_later_tick(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=100) as broker:
         topic = ready_topic(broker, "orders")

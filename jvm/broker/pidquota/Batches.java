@@ -20,6 +20,8 @@ final class Batches {
     private final Settings settings;
     private final TickMemory written;
     private final LineWriter lines;
+    private final RequestProducerIds producerIds = new RequestProducerIds();
+    private final ThreadLocal<Verdict> verdict = new ThreadLocal<>();
 
     Batches(CurrentRequest requests, Settings settings, TickMemory written, LineWriter lines) {
         this.requests = requests;
@@ -28,8 +30,39 @@ final class Batches {
         this.lines = lines;
     }
 
+    /**
+     * Whether the current request may append a producer id that is not written in this tick. If none is new, Kafka builds no
+     * message. The messages stay the authority for what is appended.
+     */
     boolean wants() throws Throwable {
-        return requests.context(ApiKeys.PRODUCE) != null;
+        RequestContext context = requests.context(ApiKeys.PRODUCE);
+        if (context == null) {
+            return false;
+        }
+        long tick = tick();
+        Verdict last = verdict.get();
+        // Kafka asks for each batch of a request.
+        if (last == null || last.context != context || last.tick != tick) {
+            last = new Verdict(context, tick, !isWritten(context, tick));
+            verdict.set(last);
+        }
+        return last.isWanted;
+    }
+
+    private boolean isWritten(RequestContext context, long tick) throws Throwable {
+        String principal = Text.of(context.principal);
+        String clientId = Text.cut(context.header.clientId(), Text.LONGEST_ID);
+        try {
+            return producerIds.allPass(((ProduceRequest) requests.body()).data(),
+                producerId -> written.contains(tick, new TickMemory.Entry(principal, clientId, producerId)));
+        } catch (RuntimeException e) {
+            // Broken batches, or the data is gone: a callback after the verification of a transaction has none.
+            return false;
+        }
+    }
+
+    private long tick() {
+        return System.currentTimeMillis() / settings.tickMs;
     }
 
     /** Hear of an append; return false if the message has an unknown form. */
@@ -52,7 +85,7 @@ final class Batches {
         long producerId = Long.parseLong(message, updated + UPDATED.length(), state, 10);
         TickMemory.Entry entry = new TickMemory.Entry(
             Text.of(context.principal), Text.cut(context.header.clientId(), Text.LONGEST_ID), producerId);
-        if (written.isFirst(System.currentTimeMillis() / settings.tickMs, entry)) {
+        if (written.isFirst(tick(), entry)) {
             JsonFields fields = new JsonFields()
                 .add("principal", entry.principal).add("producer_id", producerId)
                 .add("producer_epoch", epochOf(message, epoch + EPOCH.length()))
@@ -72,5 +105,18 @@ final class Batches {
 
     private static String transactionalId(AbstractRequest body) {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.LONGEST_ID) : null;
+    }
+
+    /** What {@link #wants} answers for a request, which its context stands for: it holds no data. */
+    private static final class Verdict {
+        private final RequestContext context;
+        private final long tick;
+        private final boolean isWanted;
+
+        Verdict(RequestContext context, long tick, boolean isWanted) {
+            this.context = context;
+            this.tick = tick;
+            this.isWanted = isWanted;
+        }
     }
 }

@@ -52,7 +52,8 @@ final class CurrentRequest {
             return null;
         }
         RequestContext found = (RequestContext) CONTEXT.invokeExact(request);
-        return found.header.apiKey() == kind ? found : null;
+        // `apiKey()` looks the number up in a map.
+        return found.header.data().requestApiKey() == kind.id ? found : null;
     }
 
     /** Body of the current request. */

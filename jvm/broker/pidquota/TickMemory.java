@@ -35,6 +35,12 @@ final class TickMemory {
         return true;
     }
 
+    /** Whether a batch of it was written in the tick, or is about to be. */
+    boolean contains(long number, Entry entry) {
+        Tick now = tick;
+        return now.number == number && (now.old.containsKey(entry) || now.young.containsKey(entry));
+    }
+
     void forget(Entry entry) {
         Tick now = tick;
         now.young.remove(entry);
