@@ -103,6 +103,10 @@ class ClientQuotaUnavailableError(ClientQuotaError):
     """Raised on retriable failures: no answer in time, the controller moves, or an ACL is missing."""
 
 
+class ClientQuotaNotAllowedError(ClientQuotaUnavailableError):
+    """A right is missing: an operator may grant it."""
+
+
 class LeaseStoreError(BrokerError):
     """Raised when the lease topic can't be read or written."""
 

@@ -164,14 +164,14 @@ WHERE decisions.newest = 1
 ORDER BY seconds_left DESC, decisions.principal;
 
 CREATE OR REPLACE VIEW enforcement AS
--- The leases of the enforcer, newest first: which client quota it set for whom, and whether it is still set.
+-- The leases of the enforcer, newest first: which lever it used on whom, and whether that is still in force.
 SELECT
     lease_id,
     principal,
     entity_user,
     entity_client_id,
     entity_ip,
-    quota_key,
+    lever,
     previous_value,
     new_value,
     state,
@@ -188,9 +188,9 @@ SELECT
     decision_id,
     reason
 FROM (
-    SELECT *, row_number() OVER (PARTITION BY lease_id ORDER BY recorded_at DESC, sequence DESC) AS newest
+    SELECT *, row_number() OVER (PARTITION BY lease_id ORDER BY lease_revision DESC) AS newest
     FROM enforcement_actions
-    WHERE lease_id IS NOT NULL AND state NOT IN ('alert', 'hold')
+    WHERE lease_id IS NOT NULL AND state NOT IN ('alert', 'release')
 )
 CROSS JOIN settings
 WHERE newest = 1

@@ -156,7 +156,7 @@ _QUARANTINE = TableSpec(
 
 _ENFORCEMENT = TableSpec(
     "enforcement_actions",
-    "A step of the enforcer: each lease (a client quota of ours) has a row per state, written before the step and "
+    "A step of the enforcer: each lease (what a lever sets for a while) has a row per state, written before the step and "
     "after it. A lease that has no row restored, relinquished or failed is open.",
     pa.schema(
         [
@@ -166,22 +166,19 @@ _ENFORCEMENT = TableSpec(
                 "state",
                 pa.string(),
                 "applying and restoring (intents), in_force, restored, failed, relinquished (somebody else changed the "
-                "quota); hold (an order to leave principals alone), alert.",
+                "value); release (an order to end leases and take no new ones), alert.",
             ),
-            _column("principal", pa.string(), "KafkaPrincipal; null in a hold means everybody."),
+            _column("principal", pa.string(), "KafkaPrincipal; null in a release means everybody."),
             _column("lease_id", pa.string(), "Names the lease."),
+            _column("lease_revision", pa.int64(), "Counts the changes of the lease: the highest is the newest."),
             _column("decision_id", pa.string(), "The decision in throttle_decisions that it carries out."),
             _column("entity_user", pa.string(), "Bare user name of the quota's entity."),
             _column("entity_client_id", pa.string(), "Its client id; null for all of the user's."),
             _column("entity_ip", pa.string(), "Its ip, for connection_creation_rate."),
-            _column("quota_key", pa.string(), "The client quota, such as request_percentage; or hold."),
-            _column("previous_value", pa.float64(), "Its value before the lease; null if there was none."),
-            _column(
-                "new_value",
-                pa.float64(),
-                "Its value during the lease; of a hold, its end in ms since the epoch.",
-            ),
-            _column("until", _TIME, "When the lease or the hold ends."),
+            _column("lever", pa.string(), "hold, connection_creation_rate or request_percentage."),
+            _column("previous_value", pa.float64(), "The client quota before the lease; null if there was none."),
+            _column("new_value", pa.float64(), "The client quota during the lease; null for a hold."),
+            _column("until", _TIME, "When the lease ends; of a release, until when no new lease is taken."),
             _column("reason", pa.string(), "Why, in words."),
             _column("enforcer", pa.string(), "Host and process that wrote the row."),
         ]

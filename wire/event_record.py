@@ -131,6 +131,19 @@ class _Counted(msgspec.Struct):
     producer_ids: list[int] = []
 
 
+class _Addressed(msgspec.Struct):
+    address: str | None = None
+
+
+class _Placed(msgspec.Struct):
+    """A record of either version."""
+
+    principal: str
+    address: str | None = None
+    groups: list[_Addressed] = []
+
+
+_placed = msgspec.json.Decoder(_Placed)
 _version = msgspec.json.Decoder(_EitherVersion)
 _counted = msgspec.json.Decoder(_Counted)
 _version_1 = msgspec.json.Decoder(_EventOfVersion1)
@@ -158,6 +171,20 @@ def count_events(value: bytes) -> int:
         return len(_counted.decode(value).producer_ids) or 1
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return 1
+
+
+def addresses_of(value: bytes) -> tuple[str, set[str | None]]:
+    """Return the principal of a record of either version, and the addresses of its events; None where one has none.
+
+    Raises:
+        msgspec.MsgspecError: it is no such record.
+
+    Examples:
+        >>> addresses_of(b'{"principal":"User:m","groups":[{"address":"10.0.0.5"}]}')
+        ('User:m', {'10.0.0.5'})
+    """
+    found = _placed.decode(value)
+    return found.principal, {each.address for each in found.groups} or {found.address}
 
 
 def pack_events(events: Iterable[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:

@@ -1,7 +1,11 @@
 """The binding that stands for a hold: the enforcer writes it, `pidquota.HoldAuthorizer` on the brokers reads it.
 
-A hold is an ACL: DENY Write for a principal on a topic that can't exist, whose name says when the hold ends.
+A hold is an ACL: DENY Write for a principal on a topic that can't exist. Its name has the hold's end, and the id of the
+lease that set it; one that is set by hand has no id.
 """
+
+import re
+from dataclasses import dataclass
 
 HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
 """Value of `authorizer.class.name` on brokers that know holds."""
@@ -12,24 +16,42 @@ HOLD_PREFIX = "pid-quota-hold:"
 LONGEST_HOLD_MS = 3_600_000
 """The class ignores an end that is further ahead, by the broker's clock."""
 
+_NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")
 
-def hold_name(until_ms: int) -> str:
-    """Return the topic name of a hold that ends at `until_ms`, in milliseconds since the epoch.
+
+@dataclass(frozen=True)
+class HoldBinding:
+    """A hold on a user.
+
+    Attributes:
+        user: Its bare name.
+        until_ms: When it ends, in milliseconds since the epoch.
+        lease_id: Of the lease that set it; None for one that was set by hand.
+    """
+
+    user: str
+    until_ms: int
+    lease_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the topic that the ACL is about.
+
+        Examples:
+            >>> HoldBinding("mallory", 1_800_000_000_000).name, HoldBinding("mallory", 18, "ab12").name
+            ('pid-quota-hold:1800000000000', 'pid-quota-hold:18:ab12')
+        """
+        return f"{HOLD_PREFIX}{self.until_ms}" + (f":{self.lease_id}" if self.lease_id else "")
+
+
+def hold_binding(user: str, name: str) -> HoldBinding | None:
+    """Return the hold that a topic name stands for; None if it stands for no hold.
 
     Examples:
-        >>> hold_name(1_800_000_000_000)
-        'pid-quota-hold:1800000000000'
+        >>> hold_binding("mallory", "pid-quota-hold:18:ab12")
+        HoldBinding(user='mallory', until_ms=18, lease_id='ab12')
+        >>> [hold_binding("mallory", name) for name in ("orders", "pid-quota-hold:018", "pid-quota-hold:18:")]
+        [None, None, None]
     """
-    return f"{HOLD_PREFIX}{until_ms}"
-
-
-def hold_end_ms(name: str) -> int | None:
-    """Return the end that a topic name stands for; None if it stands for no hold.
-
-    Examples:
-        >>> [hold_end_ms(name) for name in ("pid-quota-hold:1800000000000", "orders", "pid-quota-hold:018")]
-        [1800000000000, None, None]
-    """
-    digits = name.removeprefix(HOLD_PREFIX)
-    is_end = digits != name and digits.isascii() and digits.isdigit() and len(digits) < 19 and digits[0] != "0"
-    return int(digits) if is_end else None
+    found = _NAME.fullmatch(name)
+    return HoldBinding(user, int(found[1]), found[2]) if found else None

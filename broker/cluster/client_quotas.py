@@ -4,37 +4,18 @@ kafka-python knows the two requests of the protocol; its admin client sends them
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from broker.closing import Closing
 from broker.cluster.lazy_admin import TIMEOUT_MS, LazyAdmin, Subject
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.quota_entity import QuotaChange, QuotaEntity
 from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
-
-REQUEST_PERCENTAGE = "request_percentage"
-CONNECTION_CREATION_RATE = "connection_creation_rate"
 
 _EXACT, _DEFAULT = 0, 1
 _Component = tuple[str, int, str | None]
 _SUBJECT = Subject("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
-
-
-@dataclass(frozen=True)
-class QuotaChange:
-    """One value to set or remove.
-
-    Attributes:
-        entity: Whose quota.
-        key: Such as `request_percentage`.
-        value: The new value; None removes it.
-    """
-
-    entity: QuotaEntity
-    key: str
-    value: float | None
 
 
 class ClientQuotas(Closing):
@@ -100,6 +81,11 @@ class ClientQuotas(Closing):
             ClientQuotaUnavailableError: If no broker answers.
         """
         return self._describe([], strict=False)
+
+    def broker_hosts(self) -> list[str]:
+        """Return the advertised hosts of the brokers; raises as `describe`."""
+        cluster = self._admin.do(lambda client: client.describe_cluster())
+        return [str(each["host"]) for each in cluster["brokers"]]
 
     def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
         """Set or remove values in one request.

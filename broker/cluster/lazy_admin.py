@@ -8,7 +8,12 @@ from kafka.errors import BrokerResponseError, ClusterAuthorizationFailedError, K
 
 from broker.closing import Closing
 from broker.cluster.raw_admin import RawAdmin
-from broker.errors import ClientQuotaError, ClientQuotaRefusedError, ClientQuotaUnavailableError
+from broker.errors import (
+    ClientQuotaError,
+    ClientQuotaNotAllowedError,
+    ClientQuotaRefusedError,
+    ClientQuotaUnavailableError,
+)
 
 TIMEOUT_MS = 10_000
 
@@ -94,10 +99,9 @@ class LazyAdmin(Closing):
         if error is not None:
             raise error
 
-    def _not_allowed(self, reason: str) -> ClientQuotaUnavailableError:
-        """Retriable: an admin may grant the right."""
+    def _not_allowed(self, reason: str) -> ClientQuotaNotAllowedError:
         needed = f"the enforcer's user needs {self._subject.rights} on the cluster"
-        return ClientQuotaUnavailableError(f"not authorised to read or change {self._subject.one} ({reason}): {needed}")
+        return ClientQuotaNotAllowedError(f"not authorised to read or change {self._subject.one} ({reason}): {needed}")
 
     def _refused(self, reason: str) -> ClientQuotaRefusedError:
         return ClientQuotaRefusedError(f"Kafka refused {self._subject.one} ({reason}): {self._subject.refused}")

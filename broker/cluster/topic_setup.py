@@ -20,6 +20,7 @@ from wire.topics import (
     ENFORCER_TOPIC_SETTINGS,
     LEARNING_REQUESTS,
     LEARNING_REQUESTS_SETTINGS,
+    PRODUCE_EVENTS,
     TAP_STATUS,
     topic_settings,
 )
@@ -281,6 +282,8 @@ def _bindings(who: Principals) -> list[AclBinding]:
     if who.enforcer:
         rights = (AclOperation.READ, AclOperation.WRITE)
         wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
+        # Who produces from where.
+        wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
         wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
     return [
         AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)

@@ -205,7 +205,7 @@ def _leases(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         entity = row["entity_ip"] or row["entity_user"]
         client = f" client {row['entity_client_id']}" if row["entity_client_id"] else ""
         # The value of a hold is its end, which `left` says.
-        quota = "hold" if row["quota_key"] == "hold" else f"{row['quota_key']} {row['new_value']}"
+        quota = "hold" if row["lever"] == "hold" else f"{row['lever']} {row['new_value']}"
         yield f"  {row['recorded_at']:%H:%M:%S} {row['state']}: {entity}{client} {quota}{left}"
 
 

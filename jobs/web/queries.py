@@ -82,7 +82,7 @@ ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 500
 """
 LEASES = """
-SELECT quota_key, entity_user, entity_client_id, entity_ip, previous_value, new_value, state, in_force_now,
+SELECT lever, entity_user, entity_client_id, entity_ip, previous_value, new_value, state, in_force_now,
     seconds_left, until, recorded_at, reason
 FROM enforcement
 WHERE principal = :principal
@@ -114,7 +114,7 @@ ORDER BY decided_at DESC, batch_id DESC, action DESC
 LIMIT 1001
 """
 ALL_LEASES = """
-SELECT lease_id, principal, quota_key, entity_user, entity_client_id, entity_ip, previous_value, new_value, state,
+SELECT lease_id, principal, lever, entity_user, entity_client_id, entity_ip, previous_value, new_value, state,
     in_force_now, seconds_left, until, recorded_at, reason, decision_id
 FROM enforcement
 WHERE in_force_now OR unix_millis(recorded_at) > :since_ms
@@ -122,7 +122,7 @@ ORDER BY in_force_now DESC, recorded_at DESC, lease_id
 LIMIT 1001
 """
 ACTIONS = """
-SELECT recorded_at, sequence, state, principal, lease_id, quota_key, entity_user, entity_client_id, entity_ip,
+SELECT recorded_at, sequence, state, principal, lease_id, lever, entity_user, entity_client_id, entity_ip,
     previous_value, new_value, until, reason, enforcer
 FROM enforcement_actions
 WHERE unix_millis(recorded_at) > :since_ms

@@ -39,7 +39,7 @@ export async function decisions(get, { hours = "24", name = "" }) {
 }
 
 const entity = (row) => [row.entity_user, row.entity_client_id, row.entity_ip].filter(Boolean).map(visible).join(" / ") || NONE;
-const quota = (row) => (row.quota_key === "hold" ? row.quota_key : row.quota_key ? `${row.quota_key} = ${row.new_value ?? NONE}` : NONE);
+const quota = (row) => (row.lever === "hold" ? row.lever : row.lever ? `${row.lever} = ${row.new_value ?? NONE}` : NONE);
 
 export const LEASE_COLUMNS = (now) => [
   { head: "Entity", wide: true, by: entity, cell: entity },

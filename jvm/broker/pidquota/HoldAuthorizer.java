@@ -30,7 +30,7 @@ import org.slf4j.MDC;
  * gets COORDINATOR_LOAD_IN_PROGRESS, which clients retry. Producers that have an id feel nothing.
  *
  * <p>A hold is an ACL binding that forbids nothing: DENY Write for the principal, from a host or all, on a topic name that
- * can't exist, {@code pid-quota-hold:<until_ms>}. It ends at that time by itself. Ends more than an hour ahead hold nobody;
+ * can't exist, {@code pid-quota-hold:<until_ms>} or {@code pid-quota-hold:<until_ms>:<id of a lease>}. It ends at that time by itself. Ends more than an hour ahead hold nobody;
  * {@code User:*} and super users are never held. On anything unexpected this is the stock authorizer.
  */
 public class HoldAuthorizer extends StandardAuthorizer {
@@ -41,8 +41,8 @@ public class HoldAuthorizer extends StandardAuthorizer {
     static final String LOG_KEY = "pid-quota";
     static final String HELD = "held";
 
-    /** A topic's name that means a hold: no sign, no zeros before the end, no digits of other scripts. */
-    private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})");
+    /** A topic's name that means a hold (`wire/holds.py`): no sign, no zeros before the end, no digits of other scripts. */
+    private static final Pattern NAME = Pattern.compile(PREFIX + "([1-9][0-9]{0,17})(?::[0-9a-z]{1,32})?");
 
     private final Map<Uuid, Hold> holds = new HashMap<>();
     /** What requests see: a principal's list is replaced as a whole when a hold of its comes or goes. */

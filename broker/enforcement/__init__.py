@@ -1,0 +1,1 @@
+"""Turns throttle decisions into what the brokers enforce, and ends it in time."""

@@ -1,0 +1,71 @@
+"""Measures the brokers' time: decisions are dated by it, and holds end by it."""
+
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, Producer
+
+from broker.closing import Closing
+from broker.enforcement.clock import BrokersTime
+from broker.enforcement.lock import LOCK_PARTITION
+from wire.topics import ENFORCER_TOPIC
+
+_EVERY_MS = 30_000
+_FIRST_S = 5.0
+
+
+class BrokerClock(Closing):
+    """Sends a probe record every 30 s; the delivery report has the broker's LogAppendTime.
+
+    The records carry no producer id (they are not idempotent), so they cost no quota. The clock is that of one
+    broker, the leader of the partition.
+
+    Args:
+        settings: confluent-kafka settings of a user with WRITE on the lease topic, which exists.
+        time_: Learns of each measurement.
+    """
+
+    def __init__(self, settings: Mapping[str, str], time_: BrokersTime) -> None:
+        self._producer = Producer(
+            {**settings, "enable.idempotence": "false", "acks": "1", "message.timeout.ms": "10000", "log_level": "0"}
+        )
+        self._time = time_
+        self._next_ms = 0
+        self._is_measured = False
+
+    def measure(self) -> None:
+        """Send a probe if one is due, and learn of the one before. Never blocks."""
+        now_ms = steady_ms()
+        if now_ms >= self._next_ms:
+            self._next_ms = now_ms + _EVERY_MS
+
+            def learn(error: KafkaError | None, message: Message) -> None:
+                kind, broker_ms = message.timestamp()
+                if error is None and kind == TIMESTAMP_LOG_APPEND_TIME:
+                    self._time.measured(now_ms, broker_ms, steady_ms())
+                    self._is_measured = True
+
+            self._producer.produce(ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn)
+        self._producer.poll(0)
+
+    def wait(self) -> None:
+        """Wait for the first measurement, but not long: an enforcer without one uses this host's time."""
+        give_up_s = time.monotonic() + _FIRST_S
+        while not self._is_measured and time.monotonic() < give_up_s:
+            self.measure()
+            self._producer.poll(0.05)
+
+    def close(self) -> None:
+        """Drop probes in flight."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+
+def steady_ms() -> int:
+    """Return the monotonic clock, in milliseconds."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def wall_ms() -> int:
+    """Return this host's time, in milliseconds since the epoch."""
+    return round(time.time() * 1000)

@@ -1,0 +1,65 @@
+"""Time: the brokers', which dates decisions and ends holds, and deadlines that no clock can put off."""
+
+from collections.abc import Callable, Collection
+
+from broker.enforcement.model import Clock
+
+MAX_SKEW_MS = 5_000
+"""Beyond it an operator hears of it."""
+
+
+class BrokersTime:
+    """The brokers' time, by a monotonic clock and the last measurement.
+
+    Until the first measurement it is this host's time when this was made. Setting this host's clock changes nothing.
+
+    Args:
+        wall_ms: This host's clock, in milliseconds since the epoch.
+        steady_ms: Monotonic clock, in milliseconds.
+    """
+
+    def __init__(self, wall_ms: Clock, steady_ms: Clock) -> None:
+        self._wall_ms, self._steady_ms = wall_ms, steady_ms
+        self._ahead_ms = wall_ms() - steady_ms()
+        """How far the brokers' time is ahead of the monotonic clock."""
+
+    def measured(self, sent_ms: int, broker_ms: int, received_ms: int) -> None:
+        """Learn what a broker's clock said between two moments of the monotonic clock."""
+        self._ahead_ms = min(max(self._ahead_ms, broker_ms - received_ms), broker_ms - sent_ms)
+
+    def now_ms(self) -> int:
+        """Return the brokers' time, in milliseconds since the epoch."""
+        return self._ahead_ms + self._steady_ms()
+
+    def skew_ms(self) -> int:
+        """Return how far the brokers' time is ahead of this host's; negative if it is behind."""
+        return self.now_ms() - self._wall_ms()
+
+
+class Deadlines:
+    """Ends of decisions by the monotonic clock: once seen, none moves further away.
+
+    Args:
+        steady_ms: Monotonic clock, in milliseconds.
+    """
+
+    def __init__(self, steady_ms: Callable[[], int]) -> None:
+        self._steady_ms = steady_ms
+        self._ends_ms: dict[str, int] = {}
+
+    def is_past(self, decision_id: str, until_ms: int, now_ms: int) -> bool:
+        """Whether a decision, or a lease that enforces it, has ended by either clock.
+
+        Args:
+            decision_id: Identifies the decision. A lease that is extended enforces another one.
+            until_ms: Its end, in milliseconds since the epoch.
+            now_ms: The brokers' time.
+        """
+        steady_ms = self._steady_ms()
+        end_ms = min(self._ends_ms.get(decision_id, steady_ms + until_ms - now_ms), steady_ms + until_ms - now_ms)
+        self._ends_ms[decision_id] = end_ms
+        return until_ms <= now_ms or end_ms <= steady_ms
+
+    def retain(self, decision_ids: Collection[str]) -> None:
+        """Forget all others."""
+        self._ends_ms = {name: end_ms for name, end_ms in self._ends_ms.items() if name in decision_ids}

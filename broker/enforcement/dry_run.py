@@ -1,0 +1,120 @@
+"""Dry run: what the brokers have is read and changed in memory only, and logs discard."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from broker.cluster.quota_entity import QuotaChange, QuotaEntity
+from broker.enforcement.levers.client_quota import QuotaStore
+from broker.enforcement.levers.hold import HoldStore
+from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
+from broker.enforcement.notices import Notice
+from broker.errors import ClientQuotaError
+from wire.holds import HoldBinding
+
+
+class DryRunQuotas:
+    """The brokers' client quotas, overlaid with changes that stay in memory; see `QuotaStore`."""
+
+    def __init__(self, quotas: QuotaStore) -> None:
+        self._quotas = quotas
+        self._changed: dict[QuotaEntity, dict[str, float | None]] = {}
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """Return the quotas of an entity, with our changes."""
+        values: dict[str, float | None] = {**self._quotas.describe(entity), **self._changed.get(entity, {})}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return all quotas, without our changes."""
+        return self._quotas.describe_all()
+
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """Return what an entity inherits, without our changes."""
+        return self._quotas.inherited(entity, key, client_ids)
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        """Remember the changes."""
+        for change in changes:
+            self._changed.setdefault(change.entity, {})[change.key] = change.value
+        return {change.entity: None for change in changes}
+
+
+class DryRunHolds:
+    """The brokers' holds, overlaid with changes that stay in memory; see `HoldStore`."""
+
+    def __init__(self, holds: HoldStore) -> None:
+        self._holds = holds
+        self._added: set[HoldBinding] = set()
+        self._removed: set[HoldBinding] = set()
+
+    def of_user(self, user: str) -> list[HoldBinding]:
+        """Return the holds of a user, with our changes."""
+        added = {each for each in self._added if each.user == user}
+        return list({*self._holds.of_user(user)} - self._removed | added)
+
+    def all(self) -> list[HoldBinding]:
+        """Return all holds, with our changes."""
+        return list({*self._holds.all()} - self._removed | self._added)
+
+    def add(self, hold: HoldBinding) -> None:
+        """Remember a new hold."""
+        self._added.add(hold)
+
+    def remove(self, holds: Collection[HoldBinding]) -> None:
+        """Remember that holds are gone."""
+        self._added.difference_update(holds)
+        self._removed.update(holds)
+
+
+class DryRunLog:
+    """Discards all records."""
+
+    def append(self, records: Sequence[EnforcementRecord]) -> None:
+        """Discard them."""
+
+    def read(self) -> list[EnforcementRecord]:
+        """Return nothing."""
+        return []
+
+    def has_changed(self) -> bool:
+        """Return False."""
+        return False
+
+
+class NoLeases:
+    """A lease store that stays empty."""
+
+    def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
+        """Return nothing."""
+        del again
+        return []
+
+    def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
+        """Discard them."""
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Do nothing."""
+
+
+class NoLock:
+    """A lock that is always held: any number of dry runs may run at once."""
+
+    def is_held(self) -> bool:
+        """Return True."""
+        return True
+
+    def confirm(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def without_lock(notify: Callable[[Notice], None]) -> Callable[[Notice], None]:
+    """Return `notify`, silent about the lock: a dry run holds none."""
+
+    def say(notice: Notice) -> None:
+        if notice.kind != "lock":
+            notify(notice)
+
+    return say

@@ -1,0 +1,114 @@
+"""The first look of an enforcer: which rights it lacks, and, for a dry run, what is there."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclOperation
+
+from broker.enforcement.levers.client_quota import QuotaStore
+from broker.enforcement.model import ThrottleDecision
+from broker.enforcement.notices import Notice
+from broker.enforcement.ports import DecisionSource
+from broker.enforcement.times import time_text
+from broker.errors import BrokerUnreachableError, EnforceError
+from wire.topics import ENFORCER_TOPIC
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_TIMEOUT_S = 15.0
+_MOST_NAMED = 10
+_QUOTAS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+_HOLDS = (AclOperation.DESCRIBE, AclOperation.ALTER)
+_TOPIC = (AclOperation.READ, AclOperation.WRITE)
+_ABSENT = "UNKNOWN_TOPIC_OR_PART"
+
+
+def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool], apply: bool) -> None:
+    """Ask the brokers which operations this user may do; changes nothing.
+
+    Args:
+        settings: confluent-kafka settings.
+        with_holds: Returns whether holds can be used, if the user may read the brokers' settings.
+        apply: Whether it will change anything.
+
+    Raises:
+        EnforceError: If rights are missing. It names all of them.
+        BrokerUnreachableError: If no broker answers.
+    """
+    admin = AdminClient({**settings, "log_level": "0"})
+    cluster = _allowed(settings, admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S))
+    missing = _missing(_QUOTAS[: 2 if apply else 1], cluster, "the cluster")
+    if AclOperation.DESCRIBE_CONFIGS not in cluster or with_holds():
+        missing += _missing(_HOLDS[: 2 if apply else 1], cluster, "the cluster")
+    if apply:
+        topics = TopicCollection([ENFORCER_TOPIC])
+        topic = admin.describe_topics(topics, include_authorized_operations=True, request_timeout=_TIMEOUT_S)
+        missing += _missing(_TOPIC, _allowed(settings, topic[ENFORCER_TOPIC]), f"topic {ENFORCER_TOPIC}")
+        group = admin.describe_consumer_groups(
+            [ENFORCER_TOPIC], include_authorized_operations=True, request_timeout=_TIMEOUT_S
+        )
+        missing += _missing((AclOperation.READ,), _allowed(settings, group[ENFORCER_TOPIC]), f"group {ENFORCER_TOPIC}")
+    if missing:
+        user = settings.get("sasl.username")
+        who = f"User:{user}" if user else "the enforcer's principal"
+        msg = (
+            f"{who} lacks {', '.join(missing)}: grant them with `pid-quota topics create --enforcer-principal` or "
+            "kafka-acls.sh (docs/enforcement.md, What it needs)"
+        )
+        raise EnforceError(msg)
+
+
+def _allowed(settings: Mapping[str, str], asked: "Future[Any]") -> set[AclOperation]:
+    """Return the operations that an answer allows: all on a topic that is not there yet, none where it is refused."""
+    try:
+        found = asked.result().authorized_operations
+    except KafkaException as error:
+        name = error.args[0].name()
+        if name == _ABSENT:
+            return set(AclOperation)
+        if "AUTHORIZATION" in name:
+            return set()
+        msg = f"no broker answers at {settings['bootstrap.servers']} ({error.args[0].str()}): check the address"
+        raise BrokerUnreachableError(msg) from error
+    return set(AclOperation) if found is None else {*found}
+
+
+def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: str) -> list[str]:
+    return [f"{each.name} on {where}" for each in needed if each not in allowed]
+
+
+def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable[[Notice], None], now_ms: int) -> None:
+    """Report who answers, and how many client quotas there are.
+
+    Args:
+        numbers: Ids of the brokers that are up.
+        quotas: Theirs.
+        notify: Called with what is seen.
+        now_ms: Milliseconds since the epoch.
+
+    Raises:
+        ClientQuotaError: If they can't be read.
+    """
+    found = len(quotas.describe_all())
+    have = "nobody has a client quota" if not found else f"client quotas found: {found}"
+    notify(Notice(now_ms, "seen", f"these brokers answer: {', '.join(map(str, numbers))}; {have}"))
+
+
+def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
+    """Read the tables once; report which decisions are in force.
+
+    Raises:
+        TableError: If they can't be read.
+    """
+    found = [each for each in decisions.in_force(now_ms, again=True) if each.throttled_until_ms > now_ms]
+    what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
+    notify(Notice(now_ms, "seen", what))
+
+
+def _named(decisions: Sequence[ThrottleDecision]) -> str:
+    named = [f"{each.principal} until {time_text(each.throttled_until_ms)}" for each in decisions[:_MOST_NAMED]]
+    more = len(decisions) - len(named)
+    return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"

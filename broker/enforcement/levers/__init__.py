@@ -1,0 +1,1 @@
+"""The levers: one module each. `registry` lists them."""

@@ -1,0 +1,135 @@
+"""What the levers have in common that set a client quota: its value, before, during and after a lease."""
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from shlex import quote
+from typing import Protocol
+
+from broker.cluster.quota_entity import QuotaChange, QuotaEntity
+from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
+from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
+from broker.enforcement.notices import value_text
+from broker.errors import ClientQuotaError
+
+_TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
+
+
+class QuotaStore(Protocol):
+    """The brokers' client quotas; see `ClientQuotas`."""
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        """Return the quotas set on exactly this entity, by key."""
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the quotas of all named entities."""
+
+    def inherited(self, entity: QuotaEntity, key: str, client_ids: Collection[str] = ()) -> float | None:
+        """Return the value that an entity inherits where it has none of its own."""
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        """Set or remove values."""
+
+
+class ClientQuotaLever:
+    """Sets a client quota to a value, and restores the one before.
+
+    Args:
+        quotas: The brokers' client quotas.
+        name: Of the lever, and key of the quota.
+        value: What it is set to.
+    """
+
+    def __init__(self, quotas: QuotaStore, name: LeverName, value: float) -> None:
+        self.name: LeverName = name
+        self._quotas, self._value = quotas, value
+
+    def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
+        """Look up the value to restore. A quota that is as tight already is left alone."""
+        previous = self._quotas.describe(target.entity).get(self.name)
+        wider = self._quotas.inherited(target.entity, self.name, decision.client_ids)
+        # A quota for a client id overrides the user's, and a user's overrides the default: ours must not be looser.
+        tightest = min((each for each in (previous, wider) if each is not None), default=None)
+        if tightest is not None and tightest <= self._value:
+            return f"the effective {target} is already {tightest:g}, not above {self._value:g}"
+        return Lease(
+            uuid.uuid4().hex,
+            decision.principal,
+            target,
+            decision.throttled_until_ms,
+            decision.decision_id,
+            set_ms=now_ms,
+            value=self._value,
+            previous=previous,
+        )
+
+    def next_step(self, lease: Lease, now_ms: int) -> NextStep:
+        """Compare the broker's value with the lease's, and with the one before."""
+        found = self._quotas.describe(lease.target.entity).get(self.name)
+        step = next_step(lease, found, now_ms)
+        if step.name in ("apply", "keep", "confirm") and self._loosens(lease):
+            why = "a wider quota is tighter than the lease, which would loosen it"
+            return NextStep("close" if step.name == "apply" else "restore", why)
+        return step
+
+    def _loosens(self, lease: Lease) -> bool:
+        wider = self._quotas.inherited(lease.target.entity, self.name)
+        return wider is not None and lease.value is not None and wider < lease.value
+
+    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
+        """Set or restore values, in one request."""
+        errors = self._quotas.alter(
+            [
+                QuotaChange(
+                    each.lease.target.entity, self.name, each.lease.value if each.is_set else each.lease.previous
+                )
+                for each in changes
+            ]
+        )
+        return {Target(self.name, entity): error for entity, error in errors.items()}
+
+    def close(self) -> None:
+        """Do nothing: it sets nothing but leases."""
+
+    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
+        """Find quotas with the value of leases. An operator may have set one, so none is certainly ours."""
+        del now_ms
+        leased = {lease.target.entity for lease in known if lease.target.lever == self.name}
+        return [
+            self._stray(entity)
+            for entity, values in self._quotas.describe_all().items()
+            if values.get(self.name) == self._value and entity not in leased
+        ]
+
+    def _stray(self, entity: QuotaEntity) -> Stray:
+        target = Target(self.name, entity)
+        names = " ".join(f"--entity-type {_TYPES[kind]} --entity-name {quote(name)}" for kind, name in entity.parts())
+        why = f"the {target} is {self._value:g}, the value of a lease, but no lease is open on it"
+        return Stray(target, why, f"kafka-configs.sh --alter {names} --delete-config {self.name}")
+
+
+def next_step(lease: Lease, found: float | None, now_ms: int) -> NextStep:
+    """Return the next step of an open lease on a client quota.
+
+    Args:
+        lease: As last logged.
+        found: Value that the broker has; None if unset.
+        now_ms: In milliseconds since the epoch.
+
+    Examples:
+        >>> lease = Lease("1", "User:m", Target("request_percentage", QuotaEntity("m")), 2000, "d", value=0.01)
+        >>> [next_step(lease, found, 1000).name for found in (None, 0.01, 7.0)]
+        ['apply', 'confirm', 'relinquish']
+        >>> [next_step(lease.to("in_force"), found, 2000).name for found in (0.01, None, 7.0)]
+        ['restore', 'close', 'relinquish']
+    """
+    ending = lease.state == "restoring" or lease.is_due(now_ms)
+    if found == lease.value:
+        if ending:
+            return NextStep("restore")
+        return NextStep("confirm" if lease.state == "applying" else "keep")
+    if found == lease.previous and ending:
+        return NextStep("close")
+    # Before `in_force` the previous value means that ours was never set; after it, that someone restored it.
+    if found == lease.previous and lease.state == "applying":
+        return NextStep("apply")
+    return NextStep("relinquish", f"someone else set it to {value_text(found)}, which stays", vanished=found is None)

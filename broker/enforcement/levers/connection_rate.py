@@ -1,0 +1,65 @@
+"""The lever `connection_creation_rate`: known connections of an address go on, new ones wait.
+
+All clients of an address share it, so it is used for addresses that only the guilty principal used in the last hour.
+It does not slow connections that are there, so `request_percentage` comes beside it.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
+from broker.enforcement.levers.base import TargetLimits, Targets
+from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
+from broker.enforcement.model import Target, ThrottleDecision
+from broker.errors import BrokerError
+from quota.decision import OTHER_CLIENTS
+
+VALUE = 1.0
+"""New connections a second from an address, on each broker and listener."""
+
+_MOST_NAMED = 3
+
+
+class AddressUse(Protocol):
+    """Who produced from where; see `EventAddresses`."""
+
+    def unavailable_reason(self) -> str:
+        """Return why it is not known; empty if it is."""
+
+    def principals(self, address: str) -> Collection[str]:
+        """Return who used an address in the last hour."""
+
+
+class ConnectionRate(ClientQuotaLever):
+    """Limits new connections from addresses that a principal has to itself.
+
+    Args:
+        quotas: The brokers' client quotas.
+        use: Who produced from where.
+        own_addresses: Returns addresses of brokers and of ourselves, which are never limited.
+    """
+
+    suffices = False
+
+    def __init__(self, quotas: QuotaStore, use: AddressUse, own_addresses: Callable[[], Collection[str]]) -> None:
+        super().__init__(quotas, CONNECTION_CREATION_RATE, VALUE)
+        self._use, self._own_addresses = use, own_addresses
+
+    def unavailable_reason(self) -> str:
+        """Return why nobody knows who uses an address."""
+        return self._use.unavailable_reason()
+
+    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+        """Choose the addresses of the refused producer ids that only this principal used."""
+        del limits
+        try:
+            own = {*self._own_addresses()}
+        except BrokerError as error:
+            return Targets((), f"the brokers' addresses can't be read ({error})")
+        found = [address for address in decision.addresses if address != OTHER_CLIENTS]
+        free = [each for each in found if each not in own and {*self._use.principals(each)} == {decision.principal}]
+        if not free:
+            return Targets((), "others use its addresses, too" if found else "no addresses are known")
+        named = ", ".join(free[:_MOST_NAMED]) + (", …" if len(free) > _MOST_NAMED else "")
+        chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
+        return Targets(chosen, f"addresses that only this principal used ({named})")

@@ -1,0 +1,193 @@
+"""The lever `hold`: new producer ids of a user wait, and nothing else does. It needs a class in the brokers.
+
+A hold is an ACL binding whose name has its end and the id of its lease (`wire.holds`). Bindings with that id are ours,
+whatever their end; all others were set by hand.
+"""
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from shlex import quote
+from typing import Protocol
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcement.levers.authorizers import Authorizers
+from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
+from broker.enforcement.levers.canary import CANARY, Canary
+from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
+from broker.enforcement.times import time_text
+from broker.errors import ClientQuotaError
+from wire.holds import LONGEST_HOLD_MS, HoldBinding
+
+_USER = "User:"
+_CANARY_ID = "canary"
+_CANARY_MS = 600_000
+
+
+class HoldStore(Protocol):
+    """The holds of a cluster; see `HoldBindings`."""
+
+    def of_user(self, user: str) -> list[HoldBinding]:
+        """Return the holds of a user."""
+
+    def all(self) -> list[HoldBinding]:
+        """Return all holds."""
+
+    def add(self, hold: HoldBinding) -> None:
+        """Set a hold."""
+
+    def remove(self, holds: Collection[HoldBinding]) -> None:
+        """Remove holds; those that are gone are skipped."""
+
+
+class Hold:
+    """Sets holds, moves their ends, and removes them.
+
+    Args:
+        holds: The holds of the cluster.
+        authorizers: Tells whether each broker has the class.
+        canary: Tells whether something removes ACLs that it does not know.
+    """
+
+    name: LeverName = "hold"
+    suffices = True
+
+    def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary) -> None:
+        self._holds, self._authorizers, self._canary = holds, authorizers, canary
+
+    def unavailable_reason(self) -> str:
+        """Return which brokers lack the class, or that a reconciler removes ACLs."""
+        return self._authorizers.unavailable_reason() or self._canary.reconciler_reason()
+
+    def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
+        """Choose the user: ACLs can't name principals of other types as ours do."""
+        del limits
+        kind, _, name = decision.principal.partition(":")
+        if kind != "User" or name in ("", "*"):
+            return Targets((), "a hold knows principals of type User alone")
+        return Targets((Target(self.name, QuotaEntity(name)),), "its known PIDs go on")
+
+    def new_lease(self, decision: ThrottleDecision, target: Target, now_ms: int) -> Lease | str:
+        """Make a lease, unless somebody set as long a hold by hand."""
+        by_hand = [each for each in self._of(target) if each.lease_id is None and _is_in_force(each, now_ms)]
+        longest = max((each.until_ms for each in by_hand), default=0)
+        if longest >= decision.throttled_until_ms:
+            return f"{target.entity} is on hold already until {time_text(longest)}: not by us"
+        return Lease(
+            uuid.uuid4().hex,
+            decision.principal,
+            target,
+            decision.throttled_until_ms,
+            decision.decision_id,
+            set_ms=now_ms,
+        )
+
+    def next_step(self, lease: Lease, now_ms: int) -> NextStep:
+        """Compare the ends of the lease's bindings with its own."""
+        step = next_step(lease, self._ends(lease), now_ms)
+        if step.vanished:
+            self._canary.suspect()
+        return step
+
+    def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
+        """Set new ends and remove the old ones."""
+        errors: dict[Target, ClientQuotaError | None] = {}
+        for change in changes:
+            errors[change.lease.target] = None
+            try:
+                self._set(change.lease, is_set=change.is_set)
+            except ClientQuotaError as error:
+                errors[change.lease.target] = error
+        return errors
+
+    def _set(self, lease: Lease, *, is_set: bool) -> None:
+        new = HoldBinding(_user(lease.target), lease.until_ms, lease.lease_id)
+        own = [each for each in self._of(lease.target) if each.lease_id == lease.lease_id]
+        if is_set and new not in own:
+            # The new end first: between two requests the user stays on hold.
+            self._holds.add(new)
+        self._holds.remove([each for each in own if not (is_set and each == new)])
+
+    def close(self) -> None:
+        """Take the canary back."""
+        self._canary.close()
+
+    def strays(self, known: Collection[Lease], now_ms: int) -> list[Stray]:
+        """Find holds without a lease: all with a lease's id, and those by hand that are in force."""
+        leases = {lease.lease_id for lease in known}
+        found = [each for each in self._holds.all() if each.lease_id not in leases]
+        if self._canary.is_watched:
+            found = [each for each in found if each.user != CANARY]
+        return [self._stray(each) for each in found if each.lease_id or _is_in_force(each, now_ms)]
+
+    def _stray(self, hold: HoldBinding) -> Stray:
+        command = (
+            f"kafka-acls.sh --remove --deny-principal {quote(_USER + hold.user)} --operation Write --topic {hold.name}"
+        )
+        why = f"user {hold.user!r} is on hold until {time_text(hold.until_ms)}, and no lease is open on it"
+        remove = None if hold.lease_id is None else partial(self._holds.remove, [hold])
+        return Stray(Target(self.name, QuotaEntity(hold.user)), why, command, remove)
+
+    def _of(self, target: Target) -> list[HoldBinding]:
+        return self._holds.of_user(_user(target))
+
+    def _ends(self, lease: Lease) -> set[int]:
+        return {each.until_ms for each in self._of(lease.target) if each.lease_id == lease.lease_id}
+
+
+class CanaryHold:
+    """A hold on the user `CANARY`.
+
+    Args:
+        holds: The holds of the cluster.
+        now_ms: The brokers' time.
+    """
+
+    def __init__(self, holds: HoldStore, now_ms: Clock) -> None:
+        self._holds, self._now_ms = holds, now_ms
+
+    def set(self) -> None:
+        """Set it."""
+        self._holds.add(HoldBinding(CANARY, self._now_ms() + _CANARY_MS, _CANARY_ID))
+
+    def is_set(self) -> bool:
+        """Whether the brokers have it."""
+        return bool(self._holds.of_user(CANARY))
+
+    def unset(self) -> None:
+        """Remove it."""
+        self._holds.remove(self._holds.of_user(CANARY))
+
+
+def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
+    """Return the next step of an open lease that is a hold.
+
+    Args:
+        lease: As last logged.
+        found: Ends of the bindings with its id. Any of them is ours: one may be from before the end was moved.
+        now_ms: In milliseconds since the epoch.
+
+    Examples:
+        >>> lease = Lease("1", "User:m", Target("hold", QuotaEntity("m")), 2000, "d")
+        >>> [next_step(lease, found, 1000).name for found in ([], [1500], [2000], [2000, 3000])]
+        ['apply', 'apply', 'confirm', 'apply']
+        >>> [next_step(lease.to("in_force"), found, 1000).name for found in ([], [3000], [2000])]
+        ['relinquish', 'apply', 'keep']
+        >>> [next_step(lease, found, 2000).name for found in ([], [2000, 3000])]
+        ['close', 'restore']
+    """
+    if lease.state == "restoring" or lease.is_due(now_ms):
+        return NextStep("restore" if found else "close")
+    if {*found} == {lease.until_ms}:
+        return NextStep("confirm" if lease.state == "applying" else "keep")
+    if found or lease.state == "applying":
+        return NextStep("apply")
+    return NextStep("relinquish", "someone else removed the hold", vanished=True)
+
+
+def _is_in_force(hold: HoldBinding, now_ms: int) -> bool:
+    return now_ms < hold.until_ms <= now_ms + LONGEST_HOLD_MS
+
+
+def _user(target: Target) -> str:
+    return target.entity.user or ""

@@ -1,0 +1,94 @@
+"""The enforcer's control loop: reconciles until it is stopped, then ends every lease."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.model import Clocks
+from broker.enforcement.notices import Notice
+from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.stream_watch import StreamWatch
+from broker.errors import BrokerError, EnforceError, LeaseStoreError
+from tables.errors import TableError
+
+_STOP_TRIES = 5
+_LONGEST_PAUSE_S = 5.0
+_GLANCE_S = 0.02
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What a control loop works with.
+
+    Attributes:
+        enforcer: Does the work.
+        watch: Alerts on a silent stream and on clock skew.
+        metrics: Learn of each reconciliation.
+        clocks: The brokers' time and a monotonic clock.
+        notify: Called with a notice of each failure.
+        poll_seconds: Longest pause between reads of the tables.
+    """
+
+    enforcer: Enforcer
+    watch: StreamWatch
+    metrics: EnforcerMetrics
+    clocks: Clocks
+    notify: Callable[[Notice], None]
+    poll_seconds: float
+
+    def run(self, stop: threading.Event) -> None:
+        """Reconcile until `stop` is set; then end every lease, since nobody is left to do it.
+
+        Backs off while tables can't be read or written; leases still end on time.
+
+        Raises:
+            EnforceError: If leases could not be ended.
+            BrokerError: If Kafka refuses us the lock.
+            Exception: Any other error, after the leases have ended.
+        """
+        try:
+            self._reconcile_until(stop)
+        except BaseException as error:
+            self._end_all(f" after {type(error).__name__}: {error}")
+            raise
+        self._end_all()
+
+    def _reconcile_until(self, stop: threading.Event) -> None:
+        pause_s, next_s = self.poll_seconds, time.monotonic()
+        while not self._pause(stop):
+            try:
+                if time.monotonic() < next_s:
+                    self.enforcer.end_due()
+                    continue
+                self.enforcer.reconcile()
+                self.metrics.reconciled(self.enforcer.leases.values(), is_active=self.enforcer.is_active)
+                self.watch.check(self.clocks.now_ms())
+                pause_s = self.poll_seconds
+            except (TableError, LeaseStoreError) as error:
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                next_s = time.monotonic() + pause_s
+                self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
+
+    def _pause(self, stop: threading.Event) -> bool:
+        """Wait, but not if a decision has been written meanwhile; return whether `stop` is set."""
+        end_s = time.monotonic() + self.poll_seconds
+        while (left_s := end_s - time.monotonic()) > 0:
+            if stop.wait(min(left_s, _GLANCE_S)) or self.enforcer.has_news():
+                break
+        return stop.is_set()
+
+    def _end_all(self, trouble: str = "") -> None:
+        left, reason = [], ""
+        for _ in range(_STOP_TRIES):
+            try:
+                left = self.enforcer.end_all("the enforcer is stopped")
+            except BrokerError as error:
+                left, reason = list(self.enforcer.leases.values()), f" ({error})"
+            if not left:
+                return
+            time.sleep(self.poll_seconds)
+        targets = ", ".join(str(lease.target) for lease in left)
+        msg = f"not ended{trouble}: {targets}{reason}. Once Kafka answers, start again or use --release-all"
+        raise EnforceError(msg)

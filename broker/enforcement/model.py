@@ -1,0 +1,256 @@
+"""Decisions, leases and release orders: the values of enforcement. No Kafka, no I/O, no clock.
+
+A lease is what a lever sets on the brokers for a while. It is logged before the brokers change, and each change of its
+state is a record of its own:
+
+    applying ──▶ in_force ──▶ restoring ──▶ restored
+        │            │             │
+        └────────────┴─────────────┴──▶ relinquished   (someone else changed the value: it is theirs)
+        └──▶ failed                              (Kafka refused it: nothing changed)
+
+All times are the brokers' (`broker.enforcement.clock`), in milliseconds since the epoch.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+
+from broker.cluster.quota_entity import QuotaEntity
+from quota.errors import InvalidPrincipalError
+from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
+
+Clock: TypeAlias = Callable[[], int]
+LeverName = Literal["hold", "connection_creation_rate", "request_percentage"]
+LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
+
+OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
+LONGEST_LEASE_MS = 3_000_000
+"""Without a new decision. Brokers ignore a hold that ends more than an hour ahead by their own clock."""
+CLOCK_SLACK_MS = 5_000
+"""Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
+MOST_AHEAD_MS = 300_000
+"""A decision dated further ahead is wrong."""
+NEVER_TOUCHED = ("ANONYMOUS", UNKNOWN_PRINCIPAL)
+"""Bare names: unauthenticated clients and brokers share the first, the second stands for unknown principals."""
+
+
+@dataclass(frozen=True)
+class ThrottleDecision:
+    """The newest row of a principal in `throttle_decisions`, as far as enforcement needs it.
+
+    Attributes:
+        decision_id: Identifies the decision.
+        principal: Such as `User:mallory`.
+        decided_at_ms: Event time of the decision.
+        throttled_until_ms: When it ends.
+        quota: New producer ids per window.
+        refused_pids: Distinct producer ids refused in the episode so far.
+        client_ids: Refused producer ids, by client id.
+        addresses: Refused producer ids, by address.
+        broker_id: Of the broker it is about; None if it is about the cluster.
+        ends_sooner: Whether it shortens an earlier one, because the quota was raised or removed.
+    """
+
+    decision_id: str
+    principal: str
+    decided_at_ms: int
+    throttled_until_ms: int
+    quota: float | None = None
+    refused_pids: int = 0
+    client_ids: Mapping[str, int] = field(default_factory=dict)
+    addresses: Mapping[str, int] = field(default_factory=dict)
+    broker_id: int | None = None
+    ends_sooner: bool = False
+
+    def received(self, now_ms: int) -> "ThrottleDecision":
+        """Return the decision with the end that its leases get, computed once, when it arrives.
+
+        The end is neither later than the decision says, nor further from now than the decision was meant to last, nor
+        later than the longest lease after the decision's date.
+        """
+        lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, LONGEST_LEASE_MS)
+        end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + LONGEST_LEASE_MS)
+        return replace(self, throttled_until_ms=end_ms)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a lease acts on: an entity, by a lever."""
+
+    lever: LeverName
+    entity: QuotaEntity
+
+    def __str__(self) -> str:
+        """Return the target in words.
+
+        Examples:
+            >>> str(Target("hold", QuotaEntity("mallory")))
+            "hold on user 'mallory'"
+        """
+        return f"{self.lever} {'on' if self.lever == 'hold' else 'of'} {self.entity}"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """What a lever set on the brokers, or is about to set.
+
+    Attributes:
+        lease_id: Identifies the lease in all its records.
+        principal: Who is throttled, such as `User:mallory`.
+        target: What it acts on.
+        until_ms: When it ends.
+        decision_id: The decision it enforces.
+        state: See the module's docstring.
+        set_ms: When `until_ms` was set.
+        value: The client quota that is set; None for a hold.
+        previous: The client quota to restore; None if there was none.
+        revision: Counts the lease's changes: an end may move both ways, and clocks may be set.
+    """
+
+    lease_id: str
+    principal: str
+    target: Target
+    until_ms: int
+    decision_id: str
+    state: LeaseState = "applying"
+    set_ms: int = 0
+    value: float | None = None
+    previous: float | None = None
+    revision: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the brokers may have what it set."""
+        return self.state in OPEN_STATES
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether it has expired, or the clock is behind the time it was set: fail open."""
+        return self.until_ms <= now_ms or now_ms < self.set_ms - CLOCK_SLACK_MS
+
+    def ending(self, until_ms: int, now_ms: int, decision_id: str | None = None) -> "Lease":
+        """Return a copy with another end, later or earlier, set now."""
+        name = self.decision_id if decision_id is None else decision_id
+        return replace(self, until_ms=until_ms, decision_id=name, set_ms=now_ms, revision=self.revision + 1)
+
+    def to(self, state: LeaseState) -> "Lease":
+        """Return a copy in another state."""
+        return replace(self, state=state, revision=self.revision + 1)
+
+
+@dataclass(frozen=True)
+class LeaseRecord:
+    """A lease in a new state: a record of the lease topic, a row of `enforcement_actions`."""
+
+    recorded_at_ms: int
+    lease: Lease
+    reason: str
+    enforcer: str = ""
+
+
+@dataclass(frozen=True)
+class ReleaseOrder:
+    """`--release` or `--release-all`: end leases, and take no new ones until a time.
+
+    Attributes:
+        recorded_at_ms: When it was given.
+        principal: Whose; None means all principals.
+        until_ms: Until when no new lease is taken.
+        reason: In words.
+        enforcer: Process that wrote it.
+    """
+
+    recorded_at_ms: int
+    principal: str | None
+    until_ms: int
+    reason: str = ""
+    enforcer: str = ""
+
+
+@dataclass(frozen=True)
+class AlertRecord:
+    """A warning, kept in `enforcement_actions`; `principal` is None if it concerns nobody in particular."""
+
+    recorded_at_ms: int
+    principal: str | None
+    reason: str
+    enforcer: str = ""
+
+
+EnforcementRecord: TypeAlias = LeaseRecord | ReleaseOrder | AlertRecord
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Two clocks.
+
+    Attributes:
+        now_ms: The brokers' time, in milliseconds since the epoch.
+        steady_ms: Monotonic clock, in milliseconds.
+    """
+
+    now_ms: Clock
+    steady_ms: Clock
+
+
+class Releases:
+    """Which principals have a release order in force.
+
+    Args:
+        orders: In any order; the newest for a principal, or for all, counts.
+    """
+
+    def __init__(self, orders: Iterable[ReleaseOrder]) -> None:
+        self._until_ms = {
+            order.principal: order.until_ms for order in sorted(orders, key=lambda order: order.recorded_at_ms)
+        }
+
+    def covers(self, principal: str, now_ms: int) -> bool:
+        """Whether no lease may be open for a principal."""
+        return now_ms < max(self._until_ms.get(None, 0), self._until_ms.get(principal, 0))
+
+
+def lease_records(records: Iterable[EnforcementRecord]) -> list[LeaseRecord]:
+    """Return those about leases."""
+    return [record for record in records if isinstance(record, LeaseRecord)]
+
+
+def open_leases(records: Iterable[EnforcementRecord]) -> dict[Target, Lease]:
+    """Return the leases still open after these records, which may come in any order."""
+    newest: dict[str, Lease] = {}
+    for lease in (record.lease for record in lease_records(records)):
+        kept = newest.get(lease.lease_id)
+        if kept is None or _newness(kept) <= _newness(lease):
+            newest[lease.lease_id] = lease
+    return {lease.target: lease for lease in newest.values() if lease.is_open}
+
+
+def _newness(lease: Lease) -> tuple[bool, int]:
+    return not lease.is_open, lease.revision
+
+
+def user_of(principal: str) -> str | None:
+    """Return the bare name under which quotas know a principal; None if it has none.
+
+    Examples:
+        >>> user_of("User:mallory"), user_of("unknown"), user_of("mallory")
+        ('mallory', None, None)
+    """
+    if principal == UNKNOWN_PRINCIPAL:
+        return None
+    try:
+        return entity_name(principal)
+    except InvalidPrincipalError:
+        return None
+
+
+def may_touch(principal: str, never: Iterable[str]) -> bool:
+    """Whether a principal may be throttled; `never` lists names, bare or with their type.
+
+    Examples:
+        >>> may_touch("User:mallory", ["tap"]), may_touch("User:tap", ["tap"]), may_touch("User:ANONYMOUS", [])
+        (True, False, False)
+    """
+    user = user_of(principal)
+    # Principals of other types share the client quota of the user of that name.
+    names = {principal, user, f"User:{user}"}
+    return user is not None and names.isdisjoint({*NEVER_ENFORCED, *NEVER_TOUCHED, *never})

@@ -1,0 +1,106 @@
+"""Notices of what an enforcer does: a line for people, a record for programs."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from broker.enforcement.model import Lease, Target
+from broker.enforcement.times import time_text
+
+NoticeKind = Literal[
+    "throttled",
+    "extended",
+    "shortened",
+    "restored",
+    "relinquished",
+    "failed",
+    "skipped",
+    "trying again",
+    "released",
+    "alert",
+    "lock",
+    "lever",
+    "seen",
+]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """An action that an enforcer took or skipped.
+
+    Attributes:
+        at_ms: When, in milliseconds since the epoch.
+        kind: The action.
+        why: The reason, in words.
+        principal: Whose producers it concerns.
+        target: What it acts on.
+        lease: The lease that it is about.
+        decision_id: The decision that caused it.
+        until_ms: When the lease ends, or no new lease is taken, in milliseconds since the epoch.
+    """
+
+    at_ms: int
+    kind: NoticeKind
+    why: str
+    principal: str | None = None
+    target: Target | None = None
+    lease: Lease | None = None
+    decision_id: str | None = None
+    until_ms: int | None = None
+
+    @classmethod
+    def of(cls, lease: Lease, at_ms: int, kind: NoticeKind, why: str) -> "Notice":
+        """Make a notice of a lease."""
+        return cls(at_ms, kind, why, lease.principal, lease.target, lease, lease.decision_id, lease.until_ms)
+
+    def line(self, *, dry_run: bool = False) -> str:
+        """Return one line: time, action, principal, end, reason."""
+        words = [time_text(self.at_ms), f"[dry run] {self.kind}" if dry_run else self.kind]
+        if self.principal:
+            words.append(self.principal)
+        if self.target:
+            words.append(f"({self.target}{_values(self.kind, self.lease)})")
+        if self.until_ms is not None and self.kind in ("throttled", "extended", "shortened", "released"):
+            words.append(f"until {time_text(self.until_ms)}")
+        decision = f" [decision {self.decision_id}]" if self.decision_id else ""
+        return f"{' '.join(words)}: {self.why}{decision}"
+
+    def record(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """Return the notice as JSON-ready fields."""
+        entity = self.target.entity if self.target else None
+        return {
+            "at": time_text(self.at_ms),
+            "action": self.kind,
+            "dry_run": dry_run,
+            "principal": self.principal,
+            "lever": self.target.lever if self.target else None,
+            "user": entity.user if entity else None,
+            "client_id": entity.client_id if entity else None,
+            "ip": entity.ip if entity else None,
+            "previous_value": self.lease.previous if self.lease else None,
+            "new_value": self.lease.value if self.lease else None,
+            "until": None if self.until_ms is None else time_text(self.until_ms),
+            "decision_id": self.decision_id,
+            "why": self.why,
+        }
+
+
+def value_text(value: float | None) -> str:
+    """Format a quota; `none` if it is unset.
+
+    Examples:
+        >>> value_text(None), value_text(0.01)
+        ('none', '0.01')
+    """
+    return "none" if value is None else f"{value:g}"
+
+
+def _values(kind: NoticeKind, lease: Lease | None) -> str:
+    if lease is None:
+        return ""
+    if lease.value is None:
+        return " is over" if kind in ("restored", "failed") else ""
+    if kind in ("restored", "failed"):
+        return f" is {value_text(lease.previous)}"
+    if kind == "relinquished":
+        return f" is no longer {value_text(lease.value)}"
+    return f": {value_text(lease.value)}, was {value_text(lease.previous)}"

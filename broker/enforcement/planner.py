@@ -1,0 +1,245 @@
+"""Plans which leases decisions take or extend: by which levers, on whom, within the operator's limits."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from broker.enforcement.clock import Deadlines
+from broker.enforcement.escalation import Escalated, Escalation
+from broker.enforcement.levers.base import Lever, TargetLimits, Targets
+from broker.enforcement.model import (
+    MOST_AHEAD_MS,
+    Lease,
+    LeverName,
+    Releases,
+    Target,
+    ThrottleDecision,
+    may_touch,
+)
+from broker.enforcement.notices import Notice
+
+LeverChoice = Literal["auto", "hold", "connection_creation_rate", "request_percentage"]
+LADDER: tuple[LeverName, ...] = ("hold", "connection_creation_rate", "request_percentage")
+"""The levers, the strongest first."""
+
+_MAX_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True)
+class EnforcerOptions:
+    """Limits and choices set by the operator.
+
+    Attributes:
+        lever: The strongest lever to use; `auto` means the strongest of all that works here.
+        narrow: Whether single client ids may be throttled instead of the user.
+        never: Principals that are never throttled, bare or with their type.
+        shared_client_ids: Client ids that healthy producers also use.
+        max_entities: Maximum of open leases.
+        max_principals: Maximum of throttled principals.
+        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    """
+
+    lever: LeverChoice = "auto"
+    narrow: bool = True
+    never: frozenset[str] = frozenset()
+    shared_client_ids: frozenset[str] = frozenset()
+    max_entities: int = 50
+    max_principals: int = 10
+    hands_off_ms: int = 3_600_000
+
+    @property
+    def ladder(self) -> tuple[LeverName, ...]:
+        """The levers that may be used, the strongest first."""
+        return LADDER if self.lever == "auto" else LADDER[LADDER.index(self.lever) :]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The state that planning depends on.
+
+    Attributes:
+        leases: Open leases.
+        releases: Release orders.
+        hands_off: Until when a target is left alone, in milliseconds since the epoch.
+        narrowed: Client ids that ever had a lease of their own, by user.
+        ended: Decision and target of leases that are over for good.
+    """
+
+    leases: Mapping[Target, Lease]
+    releases: Releases
+    hands_off: Mapping[Target, int]
+    narrowed: Mapping[str, Collection[str]]
+    ended: Collection[tuple[str, Target]]
+
+    def left_alone(self, target: Target, now_ms: int) -> bool:
+        """Whether someone else changed a target's value lately."""
+        return self.hands_off.get(target, 0) > now_ms
+
+    def with_leases(self, leases: Iterable[Lease]) -> "Known":
+        """Return a copy with these leases added."""
+        return replace(self, leases={**self.leases, **{lease.target: lease for lease in leases}})
+
+
+@dataclass(frozen=True)
+class LeasePlan:
+    """What a decision asks for.
+
+    Attributes:
+        extend: Open leases to extend.
+        take: Targets to take a lease on.
+        why: Why these.
+        skipped: Why the decision is not enforced, or only in part; empty if it is in full.
+    """
+
+    extend: tuple[Lease, ...] = ()
+    take: tuple[Target, ...] = ()
+    why: str = ""
+    skipped: str = ""
+
+
+class Planner:
+    """Keeps the decisions in force, and plans their leases.
+
+    Args:
+        levers: By name.
+        options: Limits set by the operator.
+        deadlines: Ends of decisions and leases.
+        notify: Called with a notice of each skipped decision, once.
+    """
+
+    def __init__(
+        self,
+        levers: Mapping[LeverName, Lever],
+        options: EnforcerOptions,
+        deadlines: Deadlines,
+        notify: Callable[[Notice], None],
+    ) -> None:
+        self._levers, self._options, self._deadlines, self._notify = levers, options, deadlines, notify
+        self._pending: dict[str, ThrottleDecision] = {}
+        self._escalation = Escalation()
+        self._notified: set[tuple[str, str]] = set()
+
+    @property
+    def decision_ids(self) -> Collection[str]:
+        """Of the decisions that are not past."""
+        return self._pending.keys()
+
+    def clear(self) -> None:
+        """Drop all decisions."""
+        self._pending.clear()
+
+    def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
+        """Add decisions; return the new end of each principal whose throttle now ends sooner."""
+        decisions = [each for each in decisions if not self._is_from_the_future(each, now_ms)]
+        self._escalation.receive(decisions)
+        ends_ms: dict[str, int] = {}
+        for decision in decisions:
+            kept = self._pending.get(decision.decision_id) or decision.received(now_ms)
+            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
+            if kept.throttled_until_ms > now_ms:
+                self._pending[kept.decision_id] = kept
+        sooner = {each.principal: ends_ms[each.principal] for each in decisions if each.ends_sooner}
+        for name, decision in self._pending.items():
+            end_ms = sooner.get(decision.principal, decision.throttled_until_ms)
+            self._pending[name] = replace(decision, throttled_until_ms=min(decision.throttled_until_ms, end_ms))
+        return sooner
+
+    def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
+        """Return the decisions that are not past, in their order; forget all others."""
+        self._pending = {
+            name: each
+            for name, each in self._pending.items()
+            if not self._deadlines.is_past(name, each.throttled_until_ms, now_ms)
+        }
+        self._escalation.observe(leases, {each.principal for each in self._pending.values()})
+        return list(self._pending.values())
+
+    def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
+        """Plan the leases of a decision in force; notify of what is skipped."""
+        what = self._plan(decision, known, now_ms)
+        if what.skipped:
+            self.skip(decision, what.skipped, now_ms)
+        return what
+
+    def skip(self, decision: ThrottleDecision, why: str, now_ms: int) -> None:
+        """Notify of a decision that is not enforced, or in part; once for each reason."""
+        if (decision.decision_id, why) not in self._notified:
+            if len(self._notified) >= _MAX_REMEMBERED:
+                self._notified.clear()
+            self._notified.add((decision.decision_id, why))
+            self._notify(Notice(now_ms, "skipped", why, decision.principal, decision_id=decision.decision_id))
+
+    def _is_from_the_future(self, decision: ThrottleDecision, now_ms: int) -> bool:
+        ahead_ms = decision.decided_at_ms - now_ms
+        if ahead_ms > MOST_AHEAD_MS:
+            why = f"it is dated {ahead_ms // 1000} s ahead of the brokers' clock: check who writes throttle_decisions"
+            self.skip(decision, why, now_ms)
+        return ahead_ms > MOST_AHEAD_MS
+
+    def _plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
+        if not may_touch(decision.principal, self._options.never):
+            return LeasePlan(skipped="the principal is on the list of those never touched")
+        if known.releases.covers(decision.principal, now_ms):
+            return LeasePlan(skipped="a release order (--release) is in force")
+        chosen = self._choose(decision, known)
+        if not chosen.targets:
+            return LeasePlan(skipped=chosen.why)
+        own = [lease for lease in known.leases.values() if lease.principal == decision.principal]
+        extend = tuple(
+            lease for lease in own if _is_wanted(lease, decision, chosen) and _can_be_longer(lease, decision)
+        )
+        free = [target for target in chosen.targets if _is_free(target, decision, now_ms, known)]
+        take, skipped = self._within_limits(free, decision, known)
+        left_alone = [target for target in chosen.targets if known.left_alone(target, now_ms)]
+        if left_alone and not skipped:
+            skipped = f"someone else changed the {left_alone[0]} during a lease (--hands-off-seconds)"
+        return LeasePlan(extend, take, chosen.why, skipped)
+
+    def _choose(self, decision: ThrottleDecision, known: Known) -> Targets:
+        """Walk down the ladder until the levers suffice; say why others are left out."""
+        limits = TargetLimits(
+            narrow=self._options.narrow,
+            shared_client_ids=self._options.shared_client_ids,
+            written=known.narrowed.get(decision.principal.partition(":")[2], ()),
+            never=self._options.never,
+        )
+        escalated = self._escalation.levels().get(decision.principal, Escalated(0, ""))
+        left, targets = 1 + escalated.level, list[Target]()
+        words = [escalated.why] if escalated.why else []
+        for lever in (self._levers[name] for name in self._options.ladder):
+            reason = lever.unavailable_reason()
+            found = Targets((), reason) if reason else lever.targets(decision, limits)
+            words.append(f"{lever.name}: {found.why}" if found.targets else f"no {lever.name}: {found.why}")
+            targets += found.targets
+            left -= lever.suffices and bool(found.targets)
+            if not left:
+                break
+        return Targets(tuple(targets), "; ".join(words))
+
+    def _within_limits(
+        self, targets: list[Target], decision: ThrottleDecision, known: Known
+    ) -> tuple[tuple[Target, ...], str]:
+        if not targets:
+            return (), ""
+        principals = {lease.principal for lease in known.leases.values()}
+        if decision.principal not in principals and len(principals) >= self._options.max_principals:
+            return (), f"{len(principals)} principals are throttled already, the most allowed (--max-principals)"
+        room = max(0, self._options.max_entities - len(known.leases))
+        full = f"{len(known.leases)} leases are open, of at most {self._options.max_entities} (--max-entities)"
+        return tuple(targets[:room]), full if room < len(targets) else ""
+
+
+def _is_wanted(lease: Lease, decision: ThrottleDecision, chosen: Targets) -> bool:
+    return lease.target in chosen.targets or lease.target.entity.client_id in decision.client_ids
+
+
+def _can_be_longer(lease: Lease, decision: ThrottleDecision) -> bool:
+    # A decision reread after a restart extends nothing.
+    other = lease.decision_id != decision.decision_id
+    return other and lease.state != "restoring" and lease.until_ms < decision.throttled_until_ms
+
+
+def _is_free(target: Target, decision: ThrottleDecision, now_ms: int, known: Known) -> bool:
+    return not (
+        known.left_alone(target, now_ms) or target in known.leases or (decision.decision_id, target) in known.ended
+    )

@@ -1,0 +1,87 @@
+"""What the enforcer needs of the outside: decisions, a log, the lease store and a lock."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.enforcement.levers.base import Lever
+from broker.enforcement.model import EnforcementRecord, LeaseRecord, LeverName, ReleaseOrder, Target, ThrottleDecision
+
+
+class DecisionSource(Protocol):
+    """Where decisions come from.
+
+    Attributes:
+        bad_rows: Rows skipped as incomplete at the last call.
+    """
+
+    bad_rows: int
+
+    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return decisions in force, or an empty list if nothing is new and `again` is false.
+
+        The newest decision per principal (and broker) counts, if it is not past or ends an earlier one sooner.
+        """
+
+    def has_news(self) -> bool:
+        """Whether something was written since `in_force`, logged once; cheap, and false where that can't be seen."""
+
+
+class ActionLog(Protocol):
+    """The table `enforcement_actions`."""
+
+    def append(self, records: Sequence[EnforcementRecord]) -> None:
+        """Append all or none; raise if they are not durable."""
+
+    def read(self) -> list[EnforcementRecord]:
+        """Return all, in the order written."""
+
+    def has_changed(self) -> bool:
+        """Whether others have written since `read`."""
+
+
+class LeaseStore(Protocol):
+    """What it takes to end the leases without the tables; see `LeaseTopic`."""
+
+    def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
+        """Return the newest record of each lease, and the orders; `again` rereads to the end."""
+
+    def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
+        """Store records; raise if they are not durable."""
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Remove leases that are over."""
+
+
+class Lock(Protocol):
+    """Mutual exclusion of enforcers; see `EnforcerLock`."""
+
+    def is_held(self) -> bool:
+        """Whether we hold it, as far as we know; never blocks."""
+
+    def confirm(self) -> bool:
+        """Ask whether we still hold it; blocks."""
+
+    def close(self) -> None:
+        """Release it."""
+
+
+@dataclass(frozen=True)
+class EnforcerPorts:
+    """All that an enforcer works with.
+
+    Attributes:
+        decisions: Where decisions come from.
+        log: The table of actions.
+        leases: The lease topic.
+        levers: By name.
+        lock: Mutual exclusion of enforcers.
+        others: Returns the targets of other enforcers' leases, None if unknown: a dry run has none of its own.
+    """
+
+    decisions: DecisionSource
+    log: ActionLog
+    leases: LeaseStore
+    levers: Mapping[LeverName, Lever]
+    lock: Lock
+    others: Callable[[], Collection[Target] | None] = frozenset

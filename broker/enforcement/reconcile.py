@@ -1,0 +1,289 @@
+"""Carries out decisions by levers, and ends what it began in time.
+
+Every change is logged before it reaches the brokers and again once it is done (`broker.enforcement.model`), in the
+lease topic and in the table, so that a new enforcer finds what a killed one left behind. On any failure leases end
+(fail open); none is taken or extended.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from broker.enforcement.clock import Deadlines
+from broker.enforcement.model import Clocks, Lease, LeaseState, Target, ThrottleDecision
+from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.pace import Pace
+from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
+from broker.enforcement.ports import EnforcerPorts
+from broker.enforcement.registry import LeaseRegistry
+from broker.enforcement.steps import LeaseReason, LeaseSteps
+from broker.enforcement.strays import clear_strays, close_levers
+
+_KINDS: dict[LeaseState, NoticeKind] = {
+    "in_force": "throttled",
+    "restored": "restored",
+    "relinquished": "relinquished",
+    "failed": "failed",
+}
+
+
+_VERIFY_EVERY_MS = 5_000
+
+
+class Enforcer:
+    """Reconciles the brokers with decisions. Not thread-safe.
+
+    Args:
+        ports: Decisions, logs of actions, the levers, and the lock.
+        options: Limits set by the operator.
+        clocks: The brokers' time and a monotonic clock.
+        notify: Called with a notice of each action.
+        name: Names this process in the log.
+    """
+
+    def __init__(
+        self,
+        ports: EnforcerPorts,
+        options: EnforcerOptions,
+        clocks: Clocks,
+        *,
+        notify: Callable[[Notice], None],
+        name: str,
+    ) -> None:
+        self._ports, self._clock_ms, self._notify = ports, clocks.now_ms, notify
+        self._registry = LeaseRegistry(ports.log, ports.leases, name, options.hands_off_ms)
+        self._steps = LeaseSteps(ports.levers, clocks, notify)
+        self._deadlines = Deadlines(clocks.steady_ms)
+        self._planner = Planner(ports.levers, options, self._deadlines, notify)
+        self._verify = Pace(clocks.steady_ms, _VERIFY_EVERY_MS)
+        self._active: bool | None = None
+        self._is_new = False
+        self._bad_rows = 0
+
+    @property
+    def leases(self) -> dict[Target, Lease]:
+        """Open leases by target."""
+        return dict(self._registry.leases)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether we held the lock at the last reconciliation."""
+        return bool(self._active)
+
+    def reconcile(self) -> None:
+        """Take, extend and end leases as decisions and deadlines ask. Blocks only on Kafka and the tables.
+
+        Leases that are due end before any error is raised.
+
+        Raises:
+            EnforcerLockError: If Kafka refuses us the lock.
+            LeaseStoreError: If the lease topic can't be read or written; safe to retry.
+            Exception: Whatever the tables raise; safe to retry.
+        """
+        if not self._holds_lock():
+            return
+        trouble: Exception | None = None
+        promised: list[LeaseReason] = []
+        try:
+            self._registry.read_orders()
+            promised = self._write_ahead()
+        except Exception as error:  # of any table engine: ending leases must not wait for it
+            trouble = error
+        self._advance(promised)
+        if trouble is not None:
+            raise trouble
+
+    def has_news(self) -> bool:
+        """Whether there may be new decisions; reported once, so that nobody spins on what can't be read."""
+        return self._ports.decisions.has_news()
+
+    def end_due(self) -> None:
+        """End leases that are due, without the tables: between reconciliations that back off. Raises as `reconcile`."""
+        if not self._holds_lock():
+            return
+        # Leases that are due must not wait for a deleted topic.
+        self._advance([])
+        self._registry.read_orders()
+        self._advance([])
+
+    def end_all(self, why: str) -> list[Lease]:
+        """Restore every quota now, as before a stop; return the leases that could not be ended."""
+        if self._active and self._ports.lock.is_held():
+            self._planner.clear()
+            self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
+            if not self._registry.leases and self._ports.lock.confirm():
+                close_levers(self._ports.levers)
+                clear_strays(self._ports.levers, (), self._clock_ms())
+        return list(self._registry.leases.values())
+
+    def alert(self, why: str, principal: str | None = None) -> None:
+        """Log a warning and notify of it."""
+        now_ms = self._clock_ms()
+        if self._active:
+            self._registry.record_alert(why, principal, now_ms)
+        self._notify(Notice(now_ms, "alert", why, principal))
+
+    # Steps of a reconciliation
+
+    def _holds_lock(self) -> bool:
+        if not self._ports.lock.is_held():
+            self._stand_by()
+            return False
+        if not self._active:
+            self._take_over()
+        return True
+
+    def _stand_by(self) -> None:
+        if self._active is not False:
+            lost = "lost the lock" if self._active else "another enforcer holds the lock, or it is not given yet"
+            self._notify(Notice(self._clock_ms(), "lock", f"{lost}: waiting"))
+        self._active = False
+        self._registry.clear()
+        self._planner.clear()
+
+    def _take_over(self) -> None:
+        self._registry.load()
+        # The last holder may have died in the middle of a step.
+        self._steps.unverified = set(self._registry.leases)
+        self._active = self._is_new = True
+        self._notify(
+            Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._registry.leases)}")
+        )
+
+    def _write_ahead(self) -> list[LeaseReason]:
+        """Log new and extended leases before the broker is changed; return them with reasons."""
+        found = self._registry.refresh()
+        self._steps.unverified |= {lease.target for lease in found}
+        now_ms = self._clock_ms()
+        if self._is_new:
+            self._alert_of_strays(found)
+        sooner = self._planner.receive(self._ports.decisions.in_force(now_ms, again=self._is_new), now_ms)
+        self._is_new = False
+        self._alert_of_bad_rows()
+        self._shorten(sooner, now_ms)
+        fresh, longer = self._plan(now_ms)
+        if not (fresh or longer) or not self._ports.lock.confirm():
+            # Lost, or Kafka does not answer: try again at the next reconciliation.
+            return []
+        logged = [*fresh, *((lease, "still over its quota") for lease in longer)]
+        self._registry.write_ahead(logged, now_ms)
+        for lease in longer:
+            self._notify(Notice.of(lease, now_ms, "extended", "still over its quota"))
+        return logged
+
+    def _shorten(self, sooner: Mapping[str, int], now_ms: int) -> None:
+        """Give leases of these principals an earlier end; their next step tells the brokers."""
+        leases = [
+            lease.ending(sooner[lease.principal], now_ms)
+            for lease in self._registry.leases.values()
+            if sooner.get(lease.principal, lease.until_ms) < lease.until_ms
+        ]
+        why = "its quota was raised or removed"
+        self._registry.record([(lease, why) for lease in leases], now_ms)
+        self._steps.unverified |= {lease.target for lease in leases}
+        for lease in leases:
+            self._notify(Notice.of(lease, now_ms, "shortened", why))
+
+    def _plan(self, now_ms: int) -> tuple[list[LeaseReason], list[Lease]]:
+        """Return the leases to take, with reasons, and the open leases to extend, with their new ends."""
+        known = self._registry.known()
+        fresh: dict[Target, LeaseReason] = {}
+        longer: dict[Target, Lease] = {}
+        for decision in self._planner.in_force(now_ms, self._registry.leases.values()):
+            what = self._planner.plan(decision, known, now_ms)
+            for lease in what.extend:
+                extended = lease.ending(decision.throttled_until_ms, now_ms, decision.decision_id)
+                if lease.target in fresh:
+                    # One that is not taken yet gets its last end at once.
+                    fresh[lease.target] = (extended, fresh[lease.target][1])
+                else:
+                    longer[lease.target] = extended
+            fresh |= self._new_leases(decision, what, now_ms)
+            known = known.with_leases([*longer.values(), *(lease for lease, _ in fresh.values())])
+        return list(fresh.values()), list(longer.values())
+
+    def _new_leases(self, decision: ThrottleDecision, what: LeasePlan, now_ms: int) -> dict[Target, LeaseReason]:
+        quota = "" if decision.quota is None else f", quota {decision.quota:g}"
+        why = f"{decision.refused_pids} PID{'' if decision.refused_pids == 1 else 's'} refused{quota}; {what.why}"
+        found: dict[Target, LeaseReason] = {}
+        for target in filter(self._steps.may_try, what.take):
+            lease = self._steps.new_lease(decision, target, now_ms)
+            if isinstance(lease, Lease):
+                found[target] = (lease, why)
+            elif lease:
+                self._planner.skip(decision, lease, now_ms)
+        return found
+
+    def _alert_of_strays(self, found: Iterable[Lease]) -> None:
+        adopted = len([*found])
+        if adopted:
+            self._notify(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {adopted}"))
+        others = self._ports.others()
+        if others is None:
+            return
+        for stray in clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms()):
+            if stray.target not in others:
+                self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
+
+    def _alert_of_bad_rows(self) -> None:
+        before, self._bad_rows = self._bad_rows, self._ports.decisions.bad_rows
+        if self._bad_rows > before:
+            self.alert(f"skipped incomplete rows of throttle_decisions: {self._bad_rows}. Check who writes that table")
+
+    def _advance(self, promised: list[LeaseReason]) -> None:
+        """Take the next step of leases that were just logged, that are due, or that are not verified."""
+        now_ms = self._clock_ms()
+        names = {lease.target for lease, _ in promised}
+        rest = [lease for lease in self._registry.leases.values() if lease.target not in names]
+        if self._verify.is_due():
+            # Somebody else may have changed what we set.
+            self._steps.unverified |= {lease.target for lease in rest}
+        rest = [self._ended_if_due(lease, now_ms) for lease in rest if self._steps.may_try(lease.target)]
+        changed = [lease for lease in rest if lease.state != "in_force" or lease.target in self._steps.unverified]
+        if promised or changed:
+            self._work(promised, changed)
+        self._deadlines.retain(
+            {*self._planner.decision_ids, *(lease.decision_id for lease in self._registry.leases.values())}
+        )
+
+    def _ended_if_due(self, lease: Lease, now_ms: int) -> Lease:
+        if lease.state == "restoring":
+            return lease
+        if self._registry.known().releases.covers(lease.principal, now_ms):
+            return lease.to("restoring")
+        if lease.is_due(now_ms) or self._deadlines.is_past(lease.decision_id, lease.until_ms, now_ms):
+            # The monotonic clock may pass its end before the brokers' does: the lease must not come back.
+            return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
+        return lease
+
+    def _work(self, promised: list[LeaseReason], changed: list[Lease], order: str = "") -> None:
+        """Take steps on the broker; log intents and outcomes, as far as the log can be written."""
+        if not self._ports.lock.confirm():
+            return
+        now_ms = self._clock_ms()
+        # Step 1. Log intents to end. They go ahead even if the log can't be written: it is written later.
+        news = [
+            (lease, order or _reason(lease, now_ms)) for lease in changed if lease not in self._registry.leases.values()
+        ]
+        self._registry.record(news, now_ms)
+        self._try_to_flush()
+        # Step 2. Change the quotas.
+        outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
+        # Step 3. Log the outcomes.
+        reasons = {lease.lease_id: why for lease, why in (*promised, *news)}
+        told = [(after, why or reasons.get(after.lease_id) or "after a retry") for after, why in outcomes]
+        self._registry.record(told, self._clock_ms())
+        self._try_to_flush()
+        for lease, why in told:
+            self._notify(Notice.of(lease, self._clock_ms(), _KINDS[lease.state], why))
+
+    # Helpers
+
+    def _try_to_flush(self) -> None:
+        try:
+            self._registry.flush()
+        except Exception:  # the next reconciliation retries, and raises
+            return
+
+
+def _reason(lease: Lease, now_ms: int) -> str:
+    return "its time is over" if lease.is_due(now_ms) else "released by order"

@@ -1,0 +1,199 @@
+"""The enforcer's state: rows of `enforcement_actions`, records of the lease topic, and the leases they describe.
+
+A lease is taken or changed only once both have it. It ends even if the table is unavailable: rows that could not be
+written stay in the lease topic until they can.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from broker.enforcement.model import (
+    AlertRecord,
+    EnforcementRecord,
+    Lease,
+    LeaseRecord,
+    ReleaseOrder,
+    Releases,
+    Target,
+    lease_records,
+    open_leases,
+)
+from broker.enforcement.planner import Known
+from broker.enforcement.ports import ActionLog, LeaseStore
+from broker.enforcement.steps import LeaseReason
+
+
+class LeaseRegistry:
+    """Keeps the table, the lease topic and the open leases consistent.
+
+    Args:
+        log: The table.
+        store: The lease topic.
+        name: Names this process in the records.
+        hands_off_ms: How long a target is left alone after someone else changed it during a lease.
+    """
+
+    def __init__(self, log: ActionLog, store: LeaseStore, name: str, hands_off_ms: int) -> None:
+        self.leases: dict[Target, Lease] = {}
+        self._log, self._store, self._name, self._hands_off_ms = log, store, name, hands_off_ms
+        self._rows: list[EnforcementRecord] | None = None
+        """Rows of the table; None before the first read."""
+        self._orders: list[ReleaseOrder] = []
+        self._unstored: list[LeaseRecord] = []
+        """Not yet in the lease topic."""
+        self._unlogged: list[EnforcementRecord] = []
+        """Not yet in the table."""
+        self._known: Known | None = None
+
+    def load(self) -> None:
+        """Load the leases from the lease topic, without the table.
+
+        Raises:
+            LeaseStoreError: If they can't be read.
+        """
+        kept = self._store.read(again=True)
+        self.leases = open_leases(kept)
+        self._orders = _orders(kept)
+        self._rows, self._known, self._unstored = None, None, []
+        self._unlogged = [record for record in lease_records(kept) if not record.lease.is_open]
+
+    def read_orders(self) -> None:
+        """Read new release orders from the lease topic.
+
+        Raises:
+            LeaseStoreError: If they can't be read.
+        """
+        orders = _orders(self._store.read())
+        if orders != self._orders:
+            self._orders, self._known = orders, None
+
+    def refresh(self) -> list[Lease]:
+        """Flush pending records, then reread the table if others wrote to it.
+
+        Returns:
+            Leases found only in the table, now adopted.
+
+        Raises:
+            Exception: Whatever the table or the lease topic raises.
+        """
+        self.flush()
+        if self._rows is not None and not self._log.has_changed():
+            return []
+        is_first = self._rows is None
+        rows = self._log.read()
+        found = self._adopt(rows) if is_first else []
+        self._rows, self._known = rows, None
+        return found
+
+    def clear(self) -> None:
+        """Drop all leases: another enforcer owns them now."""
+        self.leases.clear()
+        self._unstored, self._unlogged = [], []
+
+    def known(self) -> Known:
+        """Return what planning needs, with the current leases."""
+        if self._known is None:
+            rows = self._rows or []
+            records = lease_records(rows)
+            self._known = Known(
+                {},
+                Releases([*_orders(rows), *self._orders]),
+                _hands_off(records, self._hands_off_ms),
+                _narrowed(records),
+                _ended(records),
+            )
+        return self._known.with_leases(self.leases.values())
+
+    def write_ahead(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
+        """Log leases to be taken or changed, with reasons, to the table and the lease topic, then register them.
+
+        Raises:
+            Exception: If either was not written: the change must not be made.
+        """
+        records = self._records(leases, now_ms)
+        if records:
+            self._add(records)
+            self._store.append(records)
+            self.leases.update({lease.target: lease for lease, _ in leases})
+
+    def record(self, leases: Sequence[LeaseReason], now_ms: int) -> None:
+        """Register new states of leases, with reasons; `flush` logs them."""
+        records = self._records(leases, now_ms)
+        self._unstored += records
+        self._unlogged += records
+        for lease, _ in leases:
+            if lease.is_open:
+                self.leases[lease.target] = lease
+            else:
+                self.leases.pop(lease.target, None)
+
+    def record_alert(self, why: str, principal: str | None, now_ms: int) -> None:
+        """Register a warning; `flush` logs it."""
+        self._unlogged.append(AlertRecord(now_ms, principal, why, self._name))
+
+    def flush(self) -> None:
+        """Write pending records to the lease topic, then to the table.
+
+        Raises:
+            Exception: If either can't be written; the records stay pending.
+        """
+        newest = {record.lease.lease_id: record for record in self._unstored}
+        if newest:
+            self._store.append(list(newest.values()))
+        self._unstored = []
+        if not self._unlogged:
+            return
+        self._add(self._unlogged)
+        over = [record.lease.lease_id for record in lease_records(self._unlogged) if not record.lease.is_open]
+        self._unlogged = []
+        if over:
+            self._store.drop(over)
+
+    def _records(self, leases: Sequence[LeaseReason], now_ms: int) -> list[LeaseRecord]:
+        return [LeaseRecord(now_ms, lease, why, self._name) for lease, why in leases]
+
+    def _add(self, records: Sequence[EnforcementRecord]) -> None:
+        self._log.append(records)
+        if self._rows is not None:
+            self._rows += records
+        self._known = None
+
+    def _adopt(self, rows: Sequence[EnforcementRecord]) -> list[Lease]:
+        """Adopt leases that only the table has, since the topic was recreated."""
+        known = {record.lease.lease_id for record in lease_records(self._store.read())}
+        found = [lease for lease in open_leases(rows).values() if lease.lease_id not in known]
+        found = [lease for lease in found if lease.target not in self.leases]
+        if found:
+            self._store.append([LeaseRecord(lease.set_ms, lease, "found in the table", self._name) for lease in found])
+            self.leases.update({lease.target: lease for lease in found})
+        return found
+
+
+def _orders(records: Iterable[EnforcementRecord]) -> list[ReleaseOrder]:
+    return [record for record in records if isinstance(record, ReleaseOrder)]
+
+
+def _hands_off(records: Iterable[LeaseRecord], hands_off_ms: int) -> dict[Target, int]:
+    return {
+        record.lease.target: record.recorded_at_ms + hands_off_ms
+        for record in records
+        if record.lease.state == "relinquished"
+    }
+
+
+def _narrowed(records: Iterable[LeaseRecord]) -> dict[str, set[str]]:
+    """Return the client ids that ever had a lease of their own, by user."""
+    found: dict[str, set[str]] = {}
+    for entity in (record.lease.target.entity for record in records):
+        if entity.user is not None and entity.client_id is not None:
+            found.setdefault(entity.user, set()).add(entity.client_id)
+    return found
+
+
+def _ended(records: Iterable[LeaseRecord]) -> frozenset[tuple[str, Target]]:
+    """Return the leases that are over for good. One that ended early, because the enforcer stopped, may come back."""
+    return frozenset(
+        (record.lease.decision_id, record.lease.target)
+        for record in records
+        if not record.lease.is_open
+        and (record.lease.state != "restored" or record.recorded_at_ms >= record.lease.until_ms)
+    )

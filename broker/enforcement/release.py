@@ -1,0 +1,142 @@
+"""`pid-quota enforce --release…`: the kill switch. An order in the lease topic, which any running enforcer obeys."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.enforcement.levers.base import Lever, Stray
+from broker.enforcement.model import (
+    Clocks,
+    EnforcementRecord,
+    Lease,
+    LeverName,
+    ReleaseOrder,
+    open_leases,
+    user_of,
+)
+from broker.enforcement.notices import Notice
+from broker.enforcement.ports import ActionLog, LeaseStore
+from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.strays import clear_strays
+from broker.errors import EnforceError, LeaseStoreError
+from tables.errors import TableError
+
+_LIMIT_MS = 60_000
+_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Logs release orders, and reads which leases are still open, independently of the enforcer's own state.
+
+    Attributes:
+        kept: The lease topic.
+        log: The table; the order holds without it.
+    """
+
+    kept: LeaseStore
+    log: ActionLog
+
+    def give(self, order: ReleaseOrder, notify: Callable[[Notice], None]) -> None:
+        """Log an order; notify if only the lease topic has it.
+
+        Raises:
+            LeaseStoreError: If the lease topic can't be written.
+        """
+        self.kept.append([order])
+        try:
+            self.log.append([order])
+        except TableError as error:
+            notify(
+                Notice(order.recorded_at_ms, "alert", f"the order is in the lease topic only, where it holds: {error}")
+            )
+
+    def left(self, principal: str | None) -> list[Lease]:
+        """Return the leases that are still open.
+
+        Raises:
+            LeaseStoreError: If the lease topic can't be read.
+        """
+        records: list[EnforcementRecord] = [*self.kept.read()]
+        # The lease topic has every open lease, unless it was recreated.
+        with suppress(TableError):
+            records += self.log.read()
+        return [lease for lease in open_leases(records).values() if principal in (None, lease.principal)]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release.
+
+    Attributes:
+        enforcer: One that gets no decisions.
+        levers: By name.
+        orders: Takes the order.
+        clocks: The brokers' time and a monotonic clock.
+        notify: Called with each notice.
+        report: Called with throttles ended and in total.
+    """
+
+    enforcer: Enforcer
+    levers: Mapping[LeverName, Lever]
+    orders: Orders
+    clocks: Clocks
+    notify: Callable[[Notice], None]
+    report: Callable[[float, float], None] = lambda _done, _total: None
+
+    def run(self, principal: str | None, pause_ms: int, stop: threading.Event) -> None:
+        """End the throttle of a principal, or of all, and block new ones for a while.
+
+        A running enforcer obeys the order at its next reconciliation. If none does, this process gets the lock and ends
+        the leases itself. Neither needs the tables. What stands on the brokers without a lease is removed if it is
+        certainly ours, and named if not.
+
+        Args:
+            principal: Whom to release; None releases all.
+            pause_ms: How long no new lease is taken.
+            stop: Set to give up.
+
+        Raises:
+            LeaseStoreError: If the order can't be written to the lease topic.
+            EnforceError: If leases are still open after a minute, or something else holds the principal.
+        """
+        now_ms = self.clocks.now_ms()
+        why = "released by order" if principal else "all released by order"
+        order = ReleaseOrder(now_ms, principal, now_ms + pause_ms, why, enforcer="release")
+        self.orders.give(order, self.notify)
+        self.notify(Notice(now_ms, "released", why, principal or "everybody", until_ms=order.until_ms))
+        self._wait(principal, stop)
+        self._require_free(principal)
+        self.notify(Notice(self.clocks.now_ms(), "restored", "no lease is open", principal or "everybody"))
+
+    def _wait(self, principal: str | None, stop: threading.Event) -> None:
+        give_up_at = self.clocks.steady_ms() + _LIMIT_MS
+        left = self.orders.left(principal)
+        total = len(left)
+        while left:
+            self.report(total - len(left), total)
+            if stop.wait(_PAUSE_S) or self.clocks.steady_ms() > give_up_at:
+                targets = ", ".join(str(lease.target) for lease in left)
+                msg = (
+                    f"not ended yet: {targets}. The order holds: check that the brokers answer, and repeat the command"
+                )
+                raise EnforceError(msg)
+            # Ends what it can, with or without tables.
+            with suppress(TableError, LeaseStoreError):
+                self.enforcer.reconcile()
+            left = self.orders.left(principal)
+
+    def _require_free(self, principal: str | None) -> None:
+        """Remove what stands without a lease; raise if something of others stays."""
+        open_now = self.orders.left(None)
+        strays = clear_strays(self.levers, open_now, self.clocks.now_ms())
+        left = [stray for stray in strays if principal is None or _is_about(stray, principal)]
+        if left:
+            named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left)
+            msg = f"no lease is open, but {principal or 'somebody'} is not free: {named}"
+            raise EnforceError(msg)
+
+
+def _is_about(stray: Stray, principal: str) -> bool:
+    return stray.target.entity.user == user_of(principal)

@@ -1,0 +1,134 @@
+"""Who produced from which address in the last hour, read from the topic `produce-events`."""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import msgspec
+from confluent_kafka import Message
+
+from broker.closing import Closing
+from broker.cluster.topic_reader import TopicReader
+from broker.errors import BrokerError
+from wire.event_record import addresses_of
+from wire.topics import ENFORCER_TOPIC, PRODUCE_EVENTS
+
+WINDOW_S = 3_600
+_MOST = 200_000
+"""Pairs of address and principal."""
+_CHECK_S = 60.0
+_POLL_S = 0.5
+_RETRY_S = 5.0
+
+
+class AddressBook:
+    """Which principals used an address, and when last. Bounded; not thread-safe."""
+
+    def __init__(self) -> None:
+        self._seen_s: dict[str, dict[str, float]] = {}
+        self._pairs = 0
+        self._nowhere_s = float("-inf")
+        self._full_s = float("-inf")
+
+    def learn(self, principal: str, addresses: Iterable[str | None], at_s: float) -> None:
+        """Note that a principal produced from these addresses; None stands for one that is not known."""
+        for address in addresses:
+            if address is None:
+                self._nowhere_s = max(self._nowhere_s, at_s)
+            elif principal in self._seen_s.get(address, ()) or self._pairs < _MOST:
+                users = self._seen_s.setdefault(address, {})
+                self._pairs += principal not in users
+                users[principal] = max(users.get(principal, at_s), at_s)
+            else:
+                self._full_s = max(self._full_s, at_s)
+
+    def forget(self, before_s: float) -> None:
+        """Forget what was last seen before a time."""
+        kept = {
+            address: {principal: at_s for principal, at_s in users.items() if at_s >= before_s}
+            for address, users in self._seen_s.items()
+        }
+        self._seen_s = {address: users for address, users in kept.items() if users}
+        self._pairs = sum(len(users) for users in self._seen_s.values())
+
+    def unavailable_reason(self, since_s: float) -> str:
+        """Return why it does not know everybody of the time since; empty if it does."""
+        if self._nowhere_s >= since_s:
+            return "some events of the last hour have no address: their tap reads no class (docs/broker.md)"
+        if self._full_s >= since_s:
+            return f"more than {_MOST} pairs of address and principal were in use"
+        return ""
+
+    def principals(self, address: str, since_s: float) -> Collection[str]:
+        """Return who used an address since a time."""
+        return {principal for principal, at_s in self._seen_s.get(address, {}).items() if at_s >= since_s}
+
+
+class EventAddresses(Closing):
+    """Follows the topic of events in a thread of its own, from an hour ago on. Begins when it is first asked.
+
+    Args:
+        settings: confluent-kafka settings of a user with READ on the topic.
+        clock_s: Time, in seconds since the epoch.
+    """
+
+    def __init__(self, settings: Mapping[str, str], clock_s: Callable[[], float] = time.time) -> None:
+        self._settings, self._clock_s = dict(settings), clock_s
+        self._book, self._lock = AddressBook(), threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._trouble = "the events of the last hour are still being read"
+
+    def unavailable_reason(self) -> str:
+        """Return why it is not known who uses an address; empty if it is."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._follow, name="addresses", daemon=True)
+            self._thread.start()
+        with self._lock:
+            return self._trouble or self._book.unavailable_reason(self._clock_s() - WINDOW_S)
+
+    def principals(self, address: str) -> Collection[str]:
+        """Return who used an address in the last hour."""
+        with self._lock:
+            return self._book.principals(address, self._clock_s() - WINDOW_S)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._read()
+            except BrokerError as error:
+                with self._lock:
+                    self._trouble = f"the events can't be read ({error})"
+                self._stop.wait(_RETRY_S)
+
+    def _read(self) -> None:
+        start_ms = round(1000 * (self._clock_s() - WINDOW_S))
+        with TopicReader(self._settings, PRODUCE_EVENTS, group=ENFORCER_TOPIC, start=start_ms) as topic:
+            for message in topic.read_to_end():
+                self._learn([message])
+                if self._stop.is_set():
+                    return
+            with self._lock:
+                self._trouble = ""
+            next_s = self._clock_s() + _CHECK_S
+            while not self._stop.is_set():
+                self._learn(topic.poll(_POLL_S))
+                if self._clock_s() >= next_s:
+                    next_s = self._clock_s() + _CHECK_S
+                    with self._lock:
+                        self._book.forget(self._clock_s() - WINDOW_S)
+
+    def _learn(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            try:
+                principal, addresses = addresses_of(message.value() or b"")
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                continue
+            with self._lock:
+                self._book.learn(principal, addresses, message.timestamp()[1] / 1000)

@@ -1,0 +1,165 @@
+"""The lease topic: all it takes to end every lease without the tables, and release orders.
+
+A record per lease holds its newest step. It is written before the quota is set, and removed only when the table has the
+lease's last step, so leases end even if the tables are unreadable, gone or empty. Whoever can write this topic can
+loosen quotas: grant WRITE to the enforcer alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from broker.closing import Closing
+from broker.cluster.topic_reader import TopicReader
+from broker.enforcement.lock import LOCK_PARTITION
+from broker.enforcement.model import LeaseRecord, ReleaseOrder
+from broker.errors import BrokerError, LeaseStoreError
+from wire.topics import ENFORCER_TOPIC
+
+_TIMEOUT_S = 3.0
+"""Bounds how long a deleted topic delays leases that are due; unwritten records stay pending."""
+_FIRST_READ_S = 15.0
+_LEASE, _RELEASE = "lease/", "release/"
+_RELEASE_ALL = "release"
+
+_YEAR_10000_MS = 253_402_300_800_000
+_ENTITIES = {
+    "request_percentage": (["user"], ["user", "client-id"]),
+    "connection_creation_rate": (["ip"],),
+    "hold": (["user"],),
+}
+"""Entity types of each lever; Kafka refuses all others."""
+
+Kept = LeaseRecord | ReleaseOrder
+
+_lease = msgspec.json.Decoder(LeaseRecord).decode
+_order = msgspec.json.Decoder(ReleaseOrder).decode
+
+
+class LeaseTopic(Closing):
+    """Newest record of each lease, and newest order per principal. Not thread-safe.
+
+    Args:
+        settings: confluent-kafka settings of a user with READ and WRITE on the topic.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        # Not idempotent: an enforcer has no producer id.
+        more = {"enable.idempotence": "false", "acks": "all", "max.in.flight": "1", "log_level": "0"}
+        self._producer = Producer({**settings, **more, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
+        self._topic: TopicReader | None = None
+        self._newest: dict[str, Kept] = {}
+        self.bad_records = 0
+
+    def close(self) -> None:
+        """Close the producer and the consumer."""
+        self._producer.purge()
+        self._producer.flush(1)
+        self._forget()
+
+    def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
+        """Return the newest record of each stored lease, and the orders.
+
+        Args:
+            again: Reread the whole topic; otherwise poll for new records without blocking.
+
+        Raises:
+            LeaseStoreError: If the topic can't be read.
+        """
+        if again:
+            self._forget()
+        try:
+            if self._topic is None:
+                timeout_s = _FIRST_READ_S if again else _TIMEOUT_S
+                self._topic = TopicReader(self._settings, ENFORCER_TOPIC, timeout_s, group=ENFORCER_TOPIC)
+                self._learn(self._topic.read_to_end())
+            else:
+                self._learn(self._topic.poll())
+        except (BrokerError, KafkaException) as error:
+            self._forget()
+            msg = f"can't read leases from topic {ENFORCER_TOPIC!r}: {error}"
+            raise LeaseStoreError(msg) from error
+        return list(self._newest.values())
+
+    def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
+        """Store records and orders; return once the brokers have acknowledged them.
+
+        Raises:
+            LeaseStoreError: If any was not acknowledged.
+        """
+        self._write([(_key(record), msgspec.json.encode(record)) for record in records])
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        """Remove leases (tombstones); raises as `append`."""
+        self._write([(_LEASE + lease_id, None) for lease_id in lease_ids])
+
+    def _write(self, records: Sequence[tuple[str, bytes | None]]) -> None:
+        errors: list[KafkaError] = []
+
+        def note(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                errors.append(error)
+
+        for key, value in records:
+            self._producer.produce(
+                ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
+            )
+        waiting = self._producer.flush(2 * _TIMEOUT_S)
+        if errors or waiting:
+            reason = errors[0].str() if errors else "no answer"
+            msg = f"can't write a lease to topic {ENFORCER_TOPIC!r} ({reason}): grant this user WRITE on the topic"
+            raise LeaseStoreError(msg)
+
+    def _learn(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self._take(message)
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key() or b"", message.value()
+        name = key.decode("utf-8", "replace")
+        if not name.startswith((_LEASE, _RELEASE)) and name != _RELEASE_ALL:
+            # A probe of the broker's clock.
+            return
+        if not value:
+            self._newest.pop(name, None)
+            return
+        try:
+            record: Kept = _lease(value) if name.startswith(_LEASE) else _order(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.bad_records += 1
+            return
+        if _key(record) == name and _can_be_ours(record):
+            self._newest[name] = record
+        else:
+            self.bad_records += 1
+
+    def _forget(self) -> None:
+        topic, self._topic = self._topic, None
+        self._newest.clear()
+        if topic is not None:
+            topic.close()
+
+
+def _can_be_ours(record: Kept) -> bool:
+    """Whether an enforcer can have written it: only its own levers, and times that a timestamp can hold."""
+    if isinstance(record, ReleaseOrder):
+        return _are_times(record.recorded_at_ms, record.until_ms)
+    lease = record.lease
+    kinds = [kind for kind, _ in lease.target.entity.parts()]
+    return (
+        _are_times(record.recorded_at_ms, lease.until_ms, lease.set_ms)
+        and kinds in _ENTITIES[lease.target.lever]
+        and (lease.value is None) == (lease.target.lever == "hold")
+    )
+
+
+def _are_times(*times_ms: int) -> bool:
+    return all(0 <= each < _YEAR_10000_MS for each in times_ms)
+
+
+def _key(record: Kept) -> str:
+    if isinstance(record, LeaseRecord):
+        return _LEASE + record.lease.lease_id
+    return _RELEASE_ALL if record.principal is None else _RELEASE + record.principal

@@ -1,0 +1,43 @@
+"""Finds the leases of running enforcers, for a dry run: it reads the table and the lease topic, and writes nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from broker.cluster.topics import require_topic
+from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder, Target, open_leases
+from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.errors import BrokerError
+from tables.errors import TableError, TableNotFoundError
+from wire.topics import ENFORCER_TOPIC
+
+
+def kept_leases(settings: Mapping[str, str]) -> list[LeaseRecord | ReleaseOrder]:
+    """Return what the lease topic holds.
+
+    Args:
+        settings: confluent-kafka settings of a user with READ on the topic.
+
+    Raises:
+        BrokerError: If it can't be read, or there is none: it is not created.
+    """
+    # Asked before there is a consumer, which would make brokers create their topic of offsets.
+    require_topic(settings, ENFORCER_TOPIC)
+    with LeaseTopic(settings) as kept:
+        return kept.read(again=True)
+
+
+def leases_of_others(
+    kept: Callable[[], Sequence[EnforcementRecord]], logged: Callable[[], Sequence[EnforcementRecord]]
+) -> frozenset[Target] | None:
+    """Return the targets of open leases; None if the lease topic or the table can't be read.
+
+    Args:
+        kept: Reads the lease topic.
+        logged: Reads the table; one that is missing has no rows.
+    """
+    try:
+        found = frozenset(open_leases(kept()))
+        return found | frozenset(open_leases(logged()))
+    except TableNotFoundError:
+        return found
+    except (BrokerError, TableError):
+        return None

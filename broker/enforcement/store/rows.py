@@ -1,0 +1,147 @@
+"""Rows of the enforcer's tables as its own values, whichever engine reads and writes them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcement.model import (
+    AlertRecord,
+    EnforcementRecord,
+    Lease,
+    LeaseRecord,
+    ReleaseOrder,
+    Target,
+    ThrottleDecision,
+)
+from tables.times import to_ms, to_time
+
+DECISIONS = "throttle_decisions"
+ACTIONS = "enforcement_actions"
+
+DECISION_COLUMNS = (
+    "decision_id",
+    "principal",
+    "action",
+    "decided_at",
+    "throttled_until",
+    "quota",
+    "refused_pids",
+    "client_ids",
+    "addresses",
+    "broker_id",
+    "batch_id",
+    "reason",
+)
+
+_OF_A_LEASE = ("lease_id", "lease_revision", "principal", "lever", "until", "decision_id")
+_NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until")
+
+
+def is_complete(row: Mapping[str, Any]) -> bool:
+    """Whether a row of `throttle_decisions` has all that enforcement needs."""
+    return None not in (row[name] for name in _NEEDED)
+
+
+def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
+    """Parse a row of `throttle_decisions`."""
+    return ThrottleDecision(
+        row["decision_id"],
+        row["principal"],
+        to_ms(row["decided_at"]),
+        to_ms(row["throttled_until"]),
+        row["quota"],
+        row["refused_pids"] or 0,
+        _counts(row["client_ids"]),
+        _counts(row.get("addresses")),
+        row.get("broker_id"),
+        row.get("reason") == "quota_changed",
+    )
+
+
+def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] | None) -> dict[str, int]:
+    return {name: count for name, count in dict(found or ()).items() if count and count > 0}
+
+
+def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
+    """Return the decisions in force, given all rows since the earliest that may still be.
+
+    Only the newest row per principal and broker counts. One that is past is left out, unless it shortened a throttle,
+    and so is a row that is not complete.
+    """
+    newest = {}
+    # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
+    complete = filter(is_complete, rows)
+    for row in sorted(complete, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
+        newest[row["principal"], row["broker_id"]] = row
+    found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
+    return [
+        decision
+        for throttles, decision in found
+        if decision.ends_sooner or (throttles and decision.throttled_until_ms > now_ms)
+    ]
+
+
+def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:
+    """Convert a record to a row of `enforcement_actions`; `number` orders the rows of one enforcer."""
+    row: dict[str, Any] = {
+        "recorded_at": to_time(record.recorded_at_ms),
+        "sequence": number,
+        "reason": record.reason,
+        "enforcer": record.enforcer,
+    }
+    if isinstance(record, AlertRecord):
+        return row | {"state": "alert", "principal": record.principal}
+    if isinstance(record, ReleaseOrder):
+        return row | {"state": "release", "principal": record.principal, "until": to_time(record.until_ms)}
+    lease, entity = record.lease, record.lease.target.entity
+    return row | {
+        "state": lease.state,
+        "principal": lease.principal,
+        "until": to_time(lease.until_ms),
+        "lease_id": lease.lease_id,
+        "lease_revision": lease.revision,
+        "decision_id": lease.decision_id,
+        "lever": lease.target.lever,
+        "entity_user": entity.user,
+        "entity_client_id": entity.client_id,
+        "entity_ip": entity.ip,
+        "previous_value": lease.previous,
+        "new_value": lease.value,
+    }
+
+
+def records_of(rows: Iterable[Mapping[str, Any]]) -> list[EnforcementRecord]:
+    """Parse rows of `enforcement_actions`, in the order written.
+
+    Rows that lack what their state needs are skipped: the lease topic has every lease.
+    """
+    whole = [row for row in rows if _is_whole(row)]
+    return [_record_of(row) for row in sorted(whole, key=lambda row: (row["recorded_at"], row["sequence"] or 0))]
+
+
+def _record_of(row: Mapping[str, Any]) -> EnforcementRecord:
+    at_ms, reason, enforcer = to_ms(row["recorded_at"]), row["reason"] or "", row["enforcer"] or ""
+    if row["state"] == "alert":
+        return AlertRecord(at_ms, row["principal"], reason, enforcer)
+    until_ms = to_ms(row["until"])
+    if row["state"] == "release":
+        return ReleaseOrder(at_ms, row["principal"], until_ms, reason, enforcer)
+    lease = Lease(
+        row["lease_id"],
+        row["principal"],
+        Target(row["lever"], QuotaEntity(row["entity_user"], row["entity_client_id"], row["entity_ip"])),
+        until_ms,
+        row["decision_id"],
+        row["state"],
+        at_ms,
+        row["new_value"],
+        row["previous_value"],
+        row["lease_revision"],
+    )
+    return LeaseRecord(at_ms, lease, reason, enforcer)
+
+
+def _is_whole(row: Mapping[str, Any]) -> bool:
+    needed = {"alert": (), "release": ("until",)}.get(row["state"], _OF_A_LEASE)
+    named = row["state"] in ("alert", "release") or row["entity_user"] is not None or row["entity_ip"] is not None
+    return named and None not in (row["recorded_at"], row["state"], *(row[name] for name in needed))

@@ -1,1 +1,0 @@
-"""Lease rules: which quotas may be lowered, for whom, to what value and until when. No I/O."""

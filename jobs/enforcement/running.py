@@ -1,0 +1,191 @@
+"""Puts an enforcer together and runs it; or releases."""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.cluster_addresses import OwnAddresses
+from broker.cluster.hold_bindings import HoldBindings
+from broker.cluster.kafka_config import KafkaConfig
+from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
+from broker.enforcement.clock import BrokersTime
+from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock, without_lock
+from broker.enforcement.first_look import look_at_brokers, look_at_decisions, require_rights
+from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.lock import EnforcerLock
+from broker.enforcement.loop import Loop
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.model import Clocks, ThrottleDecision
+from broker.enforcement.notices import Notice
+from broker.enforcement.planner import EnforcerOptions
+from broker.enforcement.ports import DecisionSource, EnforcerPorts
+from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.release import Orders, Release
+from broker.enforcement.store.event_addresses import EventAddresses
+from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.enforcement.store.leases_of_others import kept_leases, leases_of_others
+from broker.enforcement.store.rows import DECISIONS
+from broker.enforcement.store.tables import EnforcementTables, require_readable
+from broker.enforcement.stream_watch import StreamWatch
+from jobs.progress import progress_bar
+from tables.delta import create_missing, is_catalog, open_table
+from tables.errors import TableError, TableVersionError
+from wire.holds import HOLD_AUTHORIZER
+
+
+@dataclass(frozen=True)
+class EnforceJob:
+    """What an enforcer is to do.
+
+    Attributes:
+        kafka: Settings of its client.
+        tables: Folder, or `catalog.schema`.
+        options: Limits set by the operator.
+        apply: Whether anything is changed.
+        poll_seconds: Longest pause between reads of the tables.
+        silence_seconds: Alert if the stream writes nothing for this long.
+        notify: Called with each notice.
+    """
+
+    kafka: KafkaConfig
+    tables: str
+    options: EnforcerOptions
+    apply: bool
+    poll_seconds: float
+    silence_seconds: float
+    notify: Callable[[Notice], None]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Connections to brokers and tables, and the values made of them."""
+
+    ports: EnforcerPorts
+    clocks: Clocks
+    tables: EnforcementTables
+    skew_ms: Callable[[], int]
+    holds: HoldBindings
+    quotas: ClientQuotas
+
+    def enforcer(self, job: EnforceJob) -> Enforcer:
+        notify = job.notify if job.apply else without_lock(job.notify)
+        name = f"{socket.gethostname()}/{os.getpid()}"
+        return Enforcer(self.ports, job.options, self.clocks, notify=notify, name=name)
+
+
+def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metrics: EnforcerMetrics) -> None:
+    """Carry out decisions until `stop` is set; without `apply`, only report what would come of them.
+
+    Raises:
+        BrokerError: If a right is missing at the start, or leases could not be ended.
+        TableError: If a dry run can't read the tables.
+    """
+    if job.apply:
+        _bring_up_to_date(job)
+    else:
+        require_readable(job.tables)
+    parts = _open(stack, job)
+    if not job.apply:
+        now_ms = parts.clocks.now_ms()
+        look_at_brokers(sorted(parts.holds.authorizers()), parts.quotas, job.notify, now_ms)
+        look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
+    enforcer = parts.enforcer(job)
+    for lever in parts.ports.levers.values():
+        # Which levers can be used is reported at once, not with the first decision.
+        lever.unavailable_reason()
+    silence_ms = round(job.silence_seconds * 1000)
+    watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=silence_ms)
+    Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
+
+
+def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, principal: str | None, pause_ms: int) -> None:
+    """End the throttle of a principal, or of all; raises as `Release.run`."""
+    _bring_up_to_date(job)
+    parts = _open(stack, job, _NoDecisions())
+    with LeaseTopic(job.kafka.client()) as kept, progress_bar("ending the throttles") as report:
+        orders = Orders(kept, parts.tables.actions())
+        release = Release(parts.enforcer(job), parts.ports.levers, orders, parts.clocks, job.notify, report)
+        release.run(principal, pause_ms, stop)
+
+
+def _bring_up_to_date(job: EnforceJob) -> None:
+    """Upgrade the tables. Missing ones are not created: they may be unreachable for now.
+
+    Raises:
+        TableVersionError: If a newer version created them.
+    """
+    if is_catalog(job.tables):
+        return
+    try:
+        open_table(job.tables, DECISIONS)
+        create_missing(job.tables)
+    except TableVersionError:
+        raise
+    except TableError as error:
+        # Leases end without tables, and every cycle retries.
+        job.notify(Notice(wall_ms(), "trying again", str(error)))
+
+
+def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = None) -> _Parts:
+    time_ = BrokersTime(wall_ms, steady_ms)
+    settings, client = job.kafka.client(), job.kafka.kafka_python()
+    holds, quotas = stack.enter_context(HoldBindings(client)), stack.enter_context(ClientQuotas(client))
+
+    def with_holds() -> bool:
+        return "hold" in job.options.ladder and {*holds.authorizers().values()} == {HOLD_AUTHORIZER}
+
+    tables = EnforcementTables.open(stack, job.tables)
+    clock = BrokerClock(settings, time_) if job.apply else None
+    if job.apply:
+        lock = EnforcerLock(settings)
+        stack.callback(lock.close)
+    require_rights(settings, with_holds=with_holds, apply=job.apply)
+    if clock is not None:
+        stack.enter_context(clock)
+        clock.wait()
+
+    def now_ms() -> int:
+        if clock is not None:
+            clock.measure()
+        return time_.now_ms()
+
+    clocks = Clocks(now_ms, steady_ms)
+    parts = LeverParts(
+        quotas if job.apply else DryRunQuotas(quotas),
+        holds if job.apply else DryRunHolds(holds),
+        holds.authorizers,
+        stack.enter_context(EventAddresses(settings)),
+        OwnAddresses(quotas.broker_hosts),
+        clocks,
+        job.notify,
+    )
+    found = levers(parts, job.options.ladder)
+    source = decisions or tables.decisions()
+    if job.apply:
+        leases = stack.enter_context(LeaseTopic(settings))
+        ports = EnforcerPorts(source, tables.actions(), leases, found, lock)
+    else:
+        # Nothing is written, not even a probe of the brokers' clock.
+        others = partial(leases_of_others, partial(kept_leases, settings), tables.actions().read)
+        ports = EnforcerPorts(source, DryRunLog(), NoLeases(), found, NoLock(), others)
+    return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)
+
+
+class _NoDecisions:
+    """No decisions: a release enforces nothing."""
+
+    bad_rows = 0
+
+    def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return none."""
+        del again
+        return []
+
+    def has_news(self) -> bool:
+        """Return False."""
+        return False

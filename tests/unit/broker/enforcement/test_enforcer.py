@@ -1,0 +1,676 @@
+"""The enforcer against twins in memory: what it does, what it refuses to do, and crashes at every point."""
+
+from collections.abc import Sequence
+from unittest.mock import patch
+
+import pytest
+
+from broker.cluster.quota_entity import QuotaChange, QuotaEntity
+from broker.errors import ClientQuotaRefusedError, LeaseStoreError
+from broker.enforcement.levers.canary import CANARY
+from broker.enforcement.model import LONGEST_LEASE_MS, Target
+from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
+
+APP = QuotaEntity("mallory", "mallory-app")
+CANARY_USER = QuotaEntity(CANARY)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(narrow=False)
+
+
+class TestALease:
+    def test_sets_the_quota_and_takes_it_back_when_it_is_due(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        world.reconcile(59.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.reconcile(0.001)
+        assert world.broker.quotas == {}
+        assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
+
+    def test_goes_back_to_the_value_before_and_leaves_other_quotas_alone(self, world: World) -> None:
+        world.broker.set(MALLORY, 50.0)
+        world.broker.set(MALLORY, 1e6, "producer_byte_rate")
+        world.decide()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01, "producer_byte_rate": 1e6}}
+        world.reconcile(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 50.0, "producer_byte_rate": 1e6}}
+
+    def test_is_written_down_before_the_broker_hears_of_it(self, world: World) -> None:
+        world.decide()
+        world.log.broken = OSError("disk full")
+        with pytest.raises(OSError, match="disk full"):
+            world.reconcile()
+        assert world.broker.quotas == {}
+
+        world.log.broken = None
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_ends_when_the_throttle_does_whose_quota_was_raised(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        world.reconcile(10)
+        world.decide(seconds=18, reason="quota_changed")
+        world.reconcile(17.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.reconcile(0.001)
+        assert world.broker.quotas == {}
+        assert [notice.why for notice in world.said("shortened")] == ["its quota was raised or removed"]
+
+    def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        world.now_ms += 10_000
+        world.decide(seconds=0, reason="quota_changed")
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+        world.restart()
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+        assert world.log.states()[-1] == "restored"
+
+    def test_ends_sooner_also_if_the_order_came_while_nobody_ran(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        world.now_ms += 10_000
+        world.decide(seconds=18, reason="quota_changed")
+        world.now_ms += 20_000
+        world.restart()
+        world.reconcile()
+        assert world.broker.quotas == {}
+
+    @pytest.mark.parametrize("throttled_s", [{1: 600, 2: 300}, {2: 300, 1: 600}])
+    def test_stays_while_a_throttle_of_another_broker_holds(self, world: World, throttled_s: dict[int, int]) -> None:
+        for broker_id, seconds in throttled_s.items():
+            world.decide(seconds=seconds, broker_id=broker_id)
+        world.reconcile()
+        world.decide(seconds=0, reason="quota_changed", broker_id=1)
+        world.reconcile(299.999)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.reconcile(0.001)
+        assert world.broker.quotas == {}
+
+    def test_that_waits_for_room_is_not_taken_once_its_throttle_has_ended(self) -> None:
+        world = World(narrow=False, max_principals=1)
+        world.decide("User:eve", seconds=60)
+        world.reconcile()
+        world.decide(seconds=600)
+        world.reconcile(1)
+        world.decide(seconds=0, reason="quota_changed")
+        world.reconcile(60)
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+
+    def test_that_ended_sooner_is_taken_anew_for_what_is_refused_afterwards(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        world.decide(seconds=0, reason="quota_changed")
+        world.reconcile(1)
+        world.decide(seconds=60)
+        world.reconcile(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
+    def test_of_a_clock_behind_the_brokers_ends_at_once_when_the_quota_is_removed(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        late_by_ms = 30_000
+        world.now_ms += late_by_ms
+        world.decide(seconds=0, reason="quota_changed")
+        world.now_ms -= late_by_ms
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+
+    def test_is_made_longer_by_a_renewal_without_touching_the_broker(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        world.reconcile(50)
+        world.decide()
+        world.reconcile()
+        world.reconcile(59)
+        assert world.broker.writes() == [0.01]
+        world.reconcile(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_a_renewal_that_comes_in_the_very_turn_of_the_end_does_not_flap(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        world.now_ms += 60_000
+        world.decide()
+        world.reconcile()
+        assert world.broker.writes() == [0.01]
+        assert [notice.kind for notice in world.notices if notice.kind != "lever"] == ["lock", "throttled", "extended"]
+
+    @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+    def test_follows_the_brokers_clock_and_not_this_host_s(self, world: World, ahead_ms: int) -> None:
+        world.ahead_ms = ahead_ms
+        world.restart()
+        world.decide(seconds=60)
+        world.reconcile()
+        assert world.broker.writes() == [0.01]
+        world.reconcile(59.999)
+        assert world.broker.writes() == [0.01]
+        world.reconcile(0.001)
+        world.restart()
+        world.reconcile(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_of_a_decision_dated_far_ahead_is_never_taken_however_often_it_starts(self, world: World) -> None:
+        year_ms = 365 * 86_400_000
+        world.now_ms += 900 * year_ms
+        world.decide(seconds=60)
+        world.now_ms -= 900 * year_ms
+        for _ in range(3):
+            world.restart()
+            world.reconcile(1)
+        assert world.log.leases() == []
+        assert "ahead of the brokers' clock" in world.said("skipped")[0].why
+
+    def test_of_a_decision_until_the_year_3000_comes_back_for_no_second_hour(self, world: World) -> None:
+        world.decide(seconds=974 * 365 * 86_400)
+        world.reconcile()
+        for _ in range(3):
+            world.pass_seconds(LONGEST_LEASE_MS / 1000)
+            world.restart()
+            world.reconcile()
+            world.reconcile(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_of_a_past_decision_is_never_taken(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.now_ms += 60_000
+        world.reconcile()
+        assert world.log.records == []
+
+    def test_is_not_taken_where_the_quota_is_tighter_already(self, world: World) -> None:
+        world.broker.set(MALLORY, 0.005)
+        world.decide()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        assert world.log.records == []
+
+    def test_ends_at_the_longest_time_allowed(self, world: World) -> None:
+        world.decide(seconds=36_000)
+        world.reconcile()
+        world.reconcile(LONGEST_LEASE_MS / 1000)
+        world.reconcile(1)
+        assert world.broker.writes() == [0.01, None]
+
+
+class TestSomebodyElse:
+    @pytest.mark.parametrize("value", [7.0, None])
+    def test_who_changes_the_quota_keeps_it_when_the_lease_ends(self, world: World, value: float | None) -> None:
+        world.broker.set(MALLORY, 50.0)
+        world.decide()
+        world.reconcile()
+        world.broker.set(MALLORY, value)
+        before = dict(world.broker.quotas)
+        world.reconcile(60)
+        assert {entity: values for entity, values in world.broker.quotas.items() if entity != CANARY_USER} == before
+        assert world.log.states()[-1] == "relinquished"
+        assert "someone else" in world.said("relinquished")[0].why
+
+    def test_is_left_alone_for_a_while_also_by_renewals_and_after_a_restart(self) -> None:
+        world = World(narrow=False, hands_off_ms=600_000)
+        world.decide()
+        world.reconcile()
+        world.broker.set(MALLORY, 7.0)
+        world.decide(seconds=61)
+        world.reconcile(1)
+        world.restart()
+        world.decide(seconds=61)
+        world.reconcile(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
+
+        world.decide()
+        world.reconcile(600)
+        world.decide()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_who_sets_a_quota_between_the_intent_and_the_change_keeps_it(self, world: World) -> None:
+        world.decide()
+        with patch.object(world.broker, "alter", side_effect=Crash), pytest.raises(Crash):
+            world.reconcile()
+        world.broker.set(MALLORY, 7.0)
+        world.restart()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 7.0}}
+        assert world.log.states()[-1] == "relinquished"
+
+
+class TestLimits:
+    @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "User:tap", "no-principal"])
+    def test_some_principals_are_never_touched(self, principal: str) -> None:
+        world = World(narrow=False, never=frozenset({"User:etl", "tap"}))
+        world.decide(principal)
+        world.reconcile()
+        world.reconcile()
+        assert (world.log.records, len(world.said("skipped"))) == ([], 1)
+
+    def test_at_most_so_many_principals_are_throttled_at_once(self) -> None:
+        world = World(narrow=False, max_principals=2)
+        for number in range(3):
+            world.decide(f"User:u{number}", seconds=60 + number)
+        world.reconcile()
+        assert len(world.broker.quotas) == 2
+        assert "--max-principals" in world.said("skipped")[0].why
+        world.reconcile(60)
+        world.reconcile()
+        assert set(world.broker.quotas) == {QuotaEntity("u1"), QuotaEntity("u2")}
+
+    def test_at_most_so_many_quotas_are_in_force_at_once(self) -> None:
+        world = World(max_entities=2)
+        world.decide(client_ids={"a": 10, "b": 10, "c": 10})
+        world.reconcile()
+        assert len(world.broker.quotas) == 2
+        assert "--max-entities" in world.said("skipped")[0].why
+
+    def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self) -> None:
+        world = World()
+        for number in range(20):
+            world.decide(client_ids={f"app-{number}": 10})
+            world.reconcile()
+            world.reconcile(60)
+            if number == 10:
+                world.restart()
+        assert len({change.entity for change in world.broker.altered}) == 6
+        assert MALLORY in {change.entity for change in world.broker.altered}
+
+    def test_an_order_releases_now_and_keeps_new_leases_away_for_its_time(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.decide("User:eve", seconds=600)
+        world.reconcile()
+        world.order("User:mallory")
+        world.reconcile()
+        assert set(world.broker.quotas) == {QuotaEntity("eve")}
+        world.restart()
+        world.decide(seconds=600)
+        world.reconcile(1)
+        assert set(world.broker.quotas) == {QuotaEntity("eve")}
+        world.reconcile(120)
+        assert set(world.broker.quotas) == {QuotaEntity("eve"), MALLORY}
+
+    def test_an_order_for_all_releases_all(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.decide("User:eve", seconds=600)
+        world.reconcile()
+        world.order()
+        world.reconcile()
+        assert world.broker.quotas == {}
+
+    def test_an_orderly_stop_restores_all(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        assert world.enforcer.end_all("the enforcer is stopped") == []
+        assert world.broker.quotas == {}
+        world.restart()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}, "the decision is still in force"
+
+
+class TestErrors:
+    def test_of_one_entity_do_not_stop_the_others(self, world: World) -> None:
+        world.broker.errors[MALLORY] = ClientQuotaRefusedError("not a valid quota")
+        world.decide()
+        world.decide("User:eve")
+        world.reconcile()
+        assert world.broker.quotas == {QuotaEntity("eve"): {KEY: 0.01}}
+        assert world.log.states() == ["applying", "failed"]
+        assert "not a valid quota" in world.said("failed")[0].why
+
+    def test_that_pass_are_waited_for_with_longer_and_longer_pauses(self, world: World) -> None:
+        world.broker.errors[MALLORY] = unavailable()
+        world.decide()
+        with patch.object(world.broker, "alter", wraps=world.broker.alter) as alter:
+            for _ in range(40):
+                world.reconcile(0.1)
+        assert 3 <= alter.call_count <= 6
+        assert len(world.said("trying again")) == 1
+        del world.broker.errors[MALLORY]
+        world.reconcile(5)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_at_the_end_of_a_lease_are_tried_again_until_it_is_restored(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        world.broker.errors[MALLORY] = unavailable()
+        for _ in range(10):
+            world.reconcile(60)
+        del world.broker.errors[MALLORY]
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
+    def test_a_change_that_timed_out_but_was_made_is_taken_back(self, world: World) -> None:
+        world.decide()
+        world.broker.errors[MALLORY] = unavailable()
+        world.reconcile()
+        world.broker.set(MALLORY, 0.01)
+        del world.broker.errors[MALLORY]
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
+
+class TestTablesThatFail:
+    """A lease ends with the brokers alone."""
+
+    @pytest.fixture(params=["decisions", "log", "both"])
+    def broken(self, request: pytest.FixtureRequest, world: World) -> World:
+        world.broker.set(MALLORY, 50.0)
+        world.decide(seconds=60)
+        world.reconcile()
+        if request.param != "log":
+            world.decisions.broken = OSError("torn commit")
+        if request.param != "decisions":
+            world.log.broken = OSError("torn commit")
+        return world
+
+    def reconcile(self, world: World, after_seconds: float = 0.0) -> None:
+        with pytest.raises(OSError, match="torn commit"):
+            world.reconcile(after_seconds)
+
+    def test_keep_no_lease_from_its_end(self, broken: World) -> None:
+        self.reconcile(broken, 59)
+        assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
+        self.reconcile(broken, 1)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_keep_no_lease_from_its_end_after_a_restart(self, broken: World) -> None:
+        broken.restart()
+        self.reconcile(broken, 60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_keep_no_quota_over_an_orderly_stop(self, broken: World) -> None:
+        assert broken.enforcer.end_all("the enforcer is stopped") == []
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_obey_an_order_that_came_by_the_brokers(self, broken: World) -> None:
+        broken.order()
+        self.reconcile(broken)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_get_their_rows_when_they_can_be_read_again_also_by_the_next_enforcer(self, broken: World) -> None:
+        self.reconcile(broken, 60)
+        broken.restart()
+        self.reconcile(broken)
+        broken.decisions.broken = broken.log.broken = None
+        broken.reconcile()
+        assert broken.log.states() == ["applying", "in_force", "restoring", "restored"] or (
+            # The step before the last is for the brokers' record alone, if the one who took it is gone.
+            broken.log.states() == ["applying", "in_force", "restored"]
+        )
+        assert broken.store.kept == {}
+
+    def test_let_no_new_lease_be_taken_or_made_longer(self, broken: World) -> None:
+        broken.decide("User:eve")
+        broken.decide(seconds=600)
+        self.reconcile(broken)
+        self.reconcile(broken, 60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_that_come_back_empty_lose_no_value_of_before(self, broken: World) -> None:
+        broken.restart()
+        broken.decisions.broken = broken.log.broken = None
+        broken.log.records, broken.decisions.rows = [], []
+        broken.reconcile()
+        broken.reconcile(60)
+        assert broken.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_let_nobody_take_an_orderly_stop_for_a_change_by_somebody_else(self, broken: World) -> None:
+        broken.enforcer.end_all("the enforcer is stopped")
+        broken.restart()
+        broken.decisions.broken = broken.log.broken = None
+        broken.reconcile()
+        assert broken.said("relinquished") == []
+        assert broken.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+    def test_that_are_lost_together_with_the_enforcer_lose_no_value_of_before(self, world: World) -> None:
+        world.broker.set(MALLORY, 50.0)
+        world.decide(seconds=60)
+        alter = world.broker.alter
+
+        def alter_and_die(changes: Sequence[QuotaChange]) -> None:
+            alter(changes)
+            raise Crash
+
+        with patch.object(world.broker, "alter", alter_and_die), pytest.raises(Crash):
+            world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+
+        world.restart()
+        world.log.records, world.decisions.rows = [], []
+        world.reconcile()
+        world.reconcile(60)
+        assert world.broker.quotas == {MALLORY: {KEY: 50.0}}
+
+    def test_do_not_hide_a_lease_that_only_they_know(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        world.store.kept.clear()
+        world.restart()
+        world.reconcile()
+        world.log.broken = OSError("torn commit")
+        self.reconcile(world, 60)
+        assert world.broker.quotas == {}
+
+
+class TestBetweenReconciliations:
+    """While these back off, as while the tables or the topic of leases fail."""
+
+    def test_a_lease_ends_in_time_without_the_tables(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.decisions.broken = world.log.broken = OSError("torn commit")
+        world.pass_seconds(59.999)
+        world.enforcer.end_due()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
+        world.pass_seconds(0.001)
+        world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+    def test_a_lease_ends_in_time_without_the_topic_of_leases(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.store.broken = LeaseStoreError("topic deleted")
+        world.pass_seconds(60)
+        with pytest.raises(LeaseStoreError):
+            world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+    def test_an_order_is_obeyed(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.order()
+        world.enforcer.end_due()
+        assert world.broker.quotas == {}
+
+
+class TestRowsThatAreNotComplete:
+    def test_are_told_once_and_again_when_there_are_more(self, world: World) -> None:
+        for bad_rows in (2, 2, 3, 0):
+            world.decisions.bad_rows = bad_rows
+            world.reconcile(1)
+        said = [notice.why for notice in world.said("alert")]
+        assert ["throttle_decisions: 2" in said[0], "throttle_decisions: 3" in said[1]] == [True, True]
+        assert len(said) == 2
+
+
+class TestAClockThatIsSetBack:
+    DAY_MS = 86_400_000
+
+    @pytest.mark.parametrize("back_ms", [1_000, 40_000, DAY_MS])
+    def test_makes_no_lease_longer(self, world: World, back_ms: int) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.reconcile(50)
+        world.now_ms -= back_ms
+        world.reconcile(10)
+        assert world.broker.quotas == {}
+        # Nor does the decision come back, though it is still in force by that clock.
+        for _ in range(5):
+            world.reconcile(1)
+        world.restart()
+        world.reconcile(1)
+        assert world.broker.writes() == [0.01, None]
+
+    def test_while_no_enforcer_ran_ends_its_leases(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.now_ms -= self.DAY_MS
+        world.restart()
+        world.reconcile()
+        assert world.broker.quotas == {}
+
+    def test_does_not_put_off_a_retry(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.broker.errors[MALLORY] = unavailable()
+        world.reconcile(60)
+        del world.broker.errors[MALLORY]
+        world.now_ms -= self.DAY_MS
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+
+
+class TestAQuotaThatIsTighter:
+    def test_of_the_user_is_not_loosened_by_a_lease_on_a_client_id(self) -> None:
+        world = World()
+        world.broker.set(MALLORY, 0.005)
+        world.decide(client_ids={"mallory-app": 10})
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        assert "already 0.005" in world.said("skipped")[0].why
+
+    def test_by_default_is_not_loosened_by_a_lease_on_a_user(self, world: World) -> None:
+        world.broker.wider = 0.005
+        world.decide()
+        world.reconcile()
+        assert world.broker.quotas == {}
+
+    def test_that_comes_during_a_lease_ends_it_at_its_renewal(self) -> None:
+        world = World()
+        world.decide(client_ids={"mallory-app": 10})
+        world.reconcile()
+        world.broker.set(MALLORY, 0.005)
+        world.decide(seconds=120, client_ids={"mallory-app": 10})
+        world.reconcile(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+        world.reconcile(1)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.005}}
+
+
+class TestAValueOfOursWithoutALease:
+    def test_is_said_at_the_start_with_the_way_to_clear_it(self, world: World) -> None:
+        world.broker.set(APP, 0.01)
+        world.broker.set(QuotaEntity("bob"), 0.02)
+        world.reconcile()
+        (said,) = world.said("alert")
+        assert "no lease is open on it" in said.why
+        assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
+        assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
+
+    def test_is_not_said_of_leases(self, world: World) -> None:
+        world.decide()
+        world.reconcile()
+        world.restart()
+        world.reconcile()
+        assert world.said("alert") == []
+
+
+class TestTheLock:
+    def test_who_does_not_hold_it_only_waits(self, world: World) -> None:
+        waiting = MemoryLock()
+        waiting.held = False
+        second = world.another(waiting)
+        world.decide()
+        world.reconcile()
+        second.reconcile()
+        assert world.broker.writes() == [0.01]
+
+        world.lock.held, waiting.held = False, True
+        world.reconcile()
+        world.now_ms += 60_000
+        second.reconcile()
+        world.reconcile()
+        assert world.broker.writes() == [0.01, None]
+
+    def test_who_lost_it_without_knowing_changes_nothing(self, world: World) -> None:
+        world.decide()
+        with patch.object(world.lock, "confirm", return_value=False):
+            world.reconcile()
+        assert (world.log.records, world.broker.altered) == ([], [])
+
+
+def scenario(world: World) -> None:
+    """Two principals, one with a quota of its own, one of them renewed, until all is over."""
+    world.decide(client_ids={"mallory-app": 10})
+    world.decide("User:eve", seconds=90)
+    world.reconcile(1)
+    world.reconcile(30)
+    world.decide(seconds=70, client_ids={"mallory-app": 10})
+    world.reconcile(10)
+    world.reconcile(100)
+    world.reconcile(1)
+
+
+def calls_of_the_scenario() -> int:
+    world = World()
+    scenario(world)
+    return world.faults.calls
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("crash_at", range(1, calls_of_the_scenario() + 1))
+def test_a_crash_at_any_point_leaves_no_quota_behind(crash_at: int, after: bool) -> None:
+    world = World()
+    world.broker.set(QuotaEntity("eve"), 50.0)
+    world.broker.set(QuotaEntity("bob"), 0.01)
+    before = {entity: dict(values) for entity, values in world.broker.quotas.items()}
+    world.faults.crash_at, world.faults.after = crash_at, after
+
+    with pytest.raises(Crash):
+        scenario(world)
+    world.restart()
+    for _ in range(4):
+        world.reconcile(0.2)
+    world.reconcile(200)
+
+    assert world.broker.quotas == before
+    assert world.store.kept == {}
+    # And what it had taken, it had taken once: no crash makes it take the quota of a lease for the one before.
+    assert all(record.lease.previous in (None, 50.0) for record in world.log.leases())
+
+
+def test_an_open_lease_goes_on_after_a_crash_without_being_set_again(world: World) -> None:
+    world.decide()
+    world.reconcile()
+    world.restart()
+    world.reconcile(1)
+    world.reconcile(59)
+    assert world.broker.writes() == [0.01, None]
+
+
+def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: World) -> None:
+    world.decide()
+    world.reconcile()
+    world.broker.set(MALLORY, 7.0)
+    world.restart()
+    world.reconcile(1)
+    assert [notice.target for notice in world.said("relinquished")] == [Target(KEY, MALLORY)]
+
+
+def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:
+    world.decide(seconds=36_000)
+    world.reconcile()
+    world.reconcile(LONGEST_LEASE_MS / 2000)
+    world.restart()
+    world.reconcile()
+    world.reconcile(LONGEST_LEASE_MS / 2000)
+    assert world.broker.quotas == {}

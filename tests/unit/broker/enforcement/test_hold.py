@@ -1,0 +1,436 @@
+"""The lever `hold`, and how levers follow each other, against twins in memory."""
+
+import pytest
+
+from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from broker.enforcement.levers.authorizers import Authorizers
+from broker.enforcement.levers.canary import CANARY
+from broker.enforcement.model import Clocks, Target
+from broker.enforcement.notices import Notice
+from broker.errors import ClientQuotaRefusedError, ClientQuotaUnavailableError
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, World, unavailable
+from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
+
+HELD = Target("hold", MALLORY)
+THROTTLED = {REQUEST_PERCENTAGE: 0.01}
+STOCK = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.fixture
+def world() -> World:
+    """Default options, on brokers that have the class."""
+    return World(with_class=True)
+
+
+def ends(*seconds: float) -> list[int]:
+    return [START_MS + round(1000 * each) for each in seconds]
+
+
+class TestAHold:
+    def test_is_set_with_its_end_and_taken_away_when_it_is_due(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        assert (world.holds.ends(), world.broker.quotas) == (ends(60), {})
+        world.reconcile(60)
+        assert world.holds.bindings == set()
+        assert world.log.states() == ["applying", "in_force", "restoring", "restored"]
+        (notice,) = world.said("throttled")
+        assert "(hold on user 'mallory') until" in notice.line()
+
+    def test_a_renewal_gives_it_a_later_end_without_a_pause(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.reconcile(50)
+        world.decide(seconds=60)
+        world.reconcile()
+        assert world.holds.ends() == ends(110)
+        assert [each.until_ms for each in world.holds.added] == ends(60, 110)
+        assert [len(world.said(kind)) for kind in ("throttled", "extended")] == [1, 1]
+        world.reconcile(60)
+        assert world.holds.bindings == set()
+
+    def test_a_renewal_that_fails_is_tried_again(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.holds.error = unavailable()
+        world.reconcile(30)
+        world.decide(seconds=60)
+        world.reconcile()
+        assert world.holds.ends() == ends(60)
+        world.holds.error = None
+        world.reconcile(1)
+        assert world.holds.ends() == ends(90)
+
+    def test_never_reaches_as_far_as_brokers_ignore_it(self, world: World) -> None:
+        world.decide(seconds=100_000)
+        world.reconcile()
+        assert world.holds.ends()[0] < START_MS + LONGEST_HOLD_MS
+
+    def test_is_shortened_on_the_brokers_when_the_quota_is_raised(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.decide(seconds=5, reason="quota_changed")
+        world.reconcile(1)
+        assert world.holds.ends() == ends(5)
+        world.reconcile(4)
+        assert world.holds.bindings == set()
+
+    def test_whose_end_moved_back_and_forth_stays_ours_to_its_end(self, world: World) -> None:
+        # given a hold that a raised quota shortens, before the next throttle ends a little later
+        world.decide(seconds=600)
+        world.reconcile()
+        world.decide(seconds=80, reason="quota_changed")
+        world.reconcile(10)
+        world.decide(seconds=90)
+        world.reconcile(20)
+
+        # then it has that end, whoever looks at it, and is gone after it
+        assert world.holds.ends() == ends(100)
+        world.restart()
+        world.reconcile(50)
+        assert (world.holds.ends(), world.said("relinquished")) == (ends(100), [])
+        world.reconcile(20)
+        assert world.holds.bindings == set()
+
+    def test_an_end_that_a_killed_enforcer_wrote_is_ours(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        (binding,) = world.holds.bindings
+        world.holds.bindings.add(HoldBinding("mallory", binding.until_ms + 90_000, binding.lease_id))
+        world.restart()
+        world.reconcile(1)
+        assert world.holds.ends() == ends(60)
+        world.reconcile(60)
+        assert world.holds.bindings == set()
+
+
+class TestSomebodyElse:
+    def test_who_removes_it_is_left_alone(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.holds.bindings.clear()
+        world.decide(seconds=90)
+        world.reconcile(1)
+        assert world.log.states()[-1] == "relinquished"
+        world.decide(seconds=120)
+        world.reconcile(1)
+        assert (world.holds.held(world.now_ms) - {CANARY}, world.broker.quotas) == (set(), {})
+        assert "someone else" in world.said("skipped")[-1].why
+
+    def test_is_noticed_within_seconds_without_a_renewal(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        world.holds.bindings.clear()
+        world.reconcile(5)
+        assert len(world.said("relinquished")) == 1
+
+    def test_who_sets_a_hold_by_hand_keeps_it(self, world: World) -> None:
+        by_hand = HoldBinding("mallory", START_MS + 1_000_000)
+        world.decide(seconds=60)
+        world.reconcile()
+        world.holds.bindings.add(by_hand)
+        world.reconcile(60)
+        assert world.holds.bindings == {by_hand}
+
+    def test_whose_hold_is_longer_needs_none_of_ours_until_it_is_over(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000))
+        world.decide(seconds=60)
+        world.reconcile()
+        assert "not by us" in world.said("skipped")[0].why
+        world.decide(seconds=90)
+        world.reconcile()
+        assert world.holds.ends() == ends(60, 90)
+
+    def test_an_admin_s_hold_without_a_lease_is_reported_with_the_way_to_clear_it(self, world: World) -> None:
+        by_hand = HoldBinding("mallory", START_MS + 60_000)
+        world.holds.bindings.add(by_hand)
+        world.reconcile()
+        (alert,) = world.said("alert")
+        command = f"kafka-acls.sh --remove --deny-principal User:mallory --operation Write --topic {by_hand.name}"
+        assert command in alert.why
+        assert world.holds.bindings == {by_hand}
+
+
+class TestHoldsOfOursWithoutALease:
+    def test_are_removed_at_the_start(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000, "ab12"))
+        world.reconcile()
+        assert (world.holds.bindings, world.said("alert")) == (set(), [])
+
+    def test_are_removed_at_the_stop(self, world: World) -> None:
+        world.reconcile()
+        world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000, "ab12"))
+        assert world.enforcer.end_all("stopped") == []
+        assert world.holds.bindings == set()
+
+
+class TestAReconciler:
+    """Somebody's program that removes whatever it does not know, as Strimzi's User Operator does."""
+
+    @staticmethod
+    def sweep_holds(world: World) -> None:
+        world.holds.bindings.clear()
+
+    @staticmethod
+    def sweep_quotas(world: World) -> None:
+        for entity in [each for each in world.broker.quotas if each.user is not None]:
+            del world.broker.quotas[entity]
+
+    def test_of_acls_is_reported_once_and_the_next_lever_is_used(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        for _ in range(20):
+            self.sweep_holds(world)
+            world.reconcile(2)
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+        assert [notice.why for notice in world.said("alert") if "KafkaUser" in notice.why] != []
+        assert len(world.said("alert")) == 1
+        assert "no hold: something removes ACLs" in world.said("throttled")[-1].why
+
+    def test_of_quotas_leaves_addresses_as_a_lever(self) -> None:
+        world = World()
+        world.use.by_address = {"10.0.0.5": {"User:mallory"}}
+        world.decide(seconds=600, addresses={"10.0.0.5": 9})
+        world.reconcile()
+        for _ in range(20):
+            self.sweep_quotas(world)
+            world.reconcile(2)
+        assert world.broker.quotas == {QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0}}
+        assert len(world.said("alert")) == 1
+        world.reconcile(600)
+        assert world.broker.quotas == {}
+
+    def test_is_told_from_an_admin_who_leaves_a_user_alone_that_does_not_exist(self, world: World) -> None:
+        world.decide(seconds=1200)
+        world.reconcile()
+        world.holds.bindings.clear()
+        for _ in range(30):
+            world.reconcile(2)
+        assert {each.user for each in world.holds.bindings} == {CANARY}
+        world.reconcile(600)
+        assert (world.holds.bindings, world.broker.quotas, world.said("alert")) == (set(), {}, [])
+
+    @pytest.mark.parametrize("kill", [False, True])
+    def test_a_canary_is_left_behind_by_no_stop_and_no_kill(self, world: World, kill: bool) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        world.holds.bindings.clear()
+        world.reconcile(5)
+        assert {each.user for each in world.holds.bindings} == {CANARY}
+        if kill:
+            world.restart()
+            world.reconcile(1)
+        else:
+            world.enforcer.end_all("stopped")
+        assert world.holds.bindings == set()
+
+
+class TestBrokersWithoutTheClass:
+    def test_a_client_quota_is_set_instead_and_the_reason_is_told(self) -> None:
+        world = World()
+        world.holds.authorizers = {1: HOLD_AUTHORIZER, 2: STOCK}
+        world.decide(seconds=60)
+        world.reconcile()
+        assert (world.broker.quotas, world.holds.bindings) == ({MALLORY: THROTTLED}, set())
+        assert "no hold: not every broker has the authorizer (not 2)" in world.said("throttled")[0].why
+
+    def test_a_hold_follows_as_soon_as_all_have_it(self) -> None:
+        world = World()
+        world.decide(seconds=60)
+        world.reconcile()
+        world.holds.authorizers = {1: HOLD_AUTHORIZER}
+        world.reconcile(30)
+        assert (world.broker.quotas, world.holds.ends()) == ({MALLORY: THROTTLED}, ends(60))
+        world.reconcile(30)
+        assert (world.broker.quotas, world.holds.bindings) == ({}, set())
+
+    def test_each_broker_is_reported_once_and_again_when_it_changes(self) -> None:
+        found = {1: HOLD_AUTHORIZER, 2: STOCK, 3: ""}
+        steady = [0]
+        notices: list[Notice] = []
+        authorizers = Authorizers(lambda: found, Clocks(lambda: START_MS, lambda: steady[0]), notices.append)
+        assert authorizers.unavailable_reason() == "not every broker has the authorizer (not 2, 3)"
+        assert [notice.why.split(":")[0] for notice in notices] == [
+            f"broker 1 has {HOLD_AUTHORIZER}",
+            f"broker 2 has {STOCK}",
+            "broker 3 has no authorizer",
+        ]
+        found |= {2: HOLD_AUTHORIZER, 3: HOLD_AUTHORIZER}
+        assert authorizers.unavailable_reason() != ""
+        steady[0] += 30_000
+        assert (authorizers.unavailable_reason(), len(notices)) == ("", 5)
+
+    def test_what_can_t_be_asked_counts_as_no_and_later_as_what_it_was(self) -> None:
+        answers: list[dict[int, str]] = []
+        steady = [0]
+
+        def ask() -> dict[int, str]:
+            if not answers:
+                msg = "no right"
+                raise ClientQuotaUnavailableError(msg)
+            return answers.pop()
+
+        authorizers = Authorizers(ask, Clocks(lambda: START_MS, lambda: steady[0]), lambda _: None)
+        assert authorizers.unavailable_reason() == "the brokers' authorizers can't be read (no right)"
+        answers.append({1: HOLD_AUTHORIZER})
+        for _ in range(2):
+            steady[0] += 30_000
+            assert authorizers.unavailable_reason() == ""
+
+
+class TestAddresses:
+    @pytest.fixture
+    def world(self) -> World:
+        """Default options, on brokers without the class; mallory and alice share an address."""
+        world = World()
+        world.use.by_address = {"10.0.0.5": {"User:mallory"}, "10.0.0.6": {"User:mallory", "User:alice"}}
+        return world
+
+    def test_that_only_the_guilty_used_get_a_limit_beside_the_slower_lever(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.5": 9, "10.0.0.6": 90, "other": 3})
+        world.reconcile()
+        assert world.broker.quotas == {
+            QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
+            MALLORY: THROTTLED,
+        }
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
+    def test_of_brokers_and_of_the_enforcer_are_never_limited(self, world: World) -> None:
+        world.use.own = {"10.0.0.5"}
+        world.decide(addresses={"10.0.0.5": 9})
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+        assert "no connection_creation_rate: others use its addresses, too" in world.said("throttled")[0].why
+
+    def test_are_left_alone_while_it_is_not_known_who_uses_them(self, world: World) -> None:
+        world.use.why_not = "the events can't be read"
+        world.decide(addresses={"10.0.0.5": 9})
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+        assert "the events can't be read" in world.said("throttled")[0].why
+
+    def test_are_not_needed_under_a_hold(self) -> None:
+        world = World(with_class=True)
+        world.use.by_address = {"10.0.0.5": {"User:mallory"}}
+        world.decide(addresses={"10.0.0.5": 9})
+        world.reconcile()
+        assert (world.holds.ends(), world.broker.quotas) == (ends(60), {})
+
+    def test_are_never_limited_beyond_the_most_leases(self) -> None:
+        world = World(max_entities=2)
+        world.use.by_address = {f"10.0.0.{number}": {"User:mallory"} for number in range(5)}
+        world.decide(addresses=dict.fromkeys(world.use.by_address, 1))
+        world.reconcile()
+        assert len(world.broker.quotas) == 2
+        assert "--max-entities" in world.said("skipped")[0].why
+
+
+class TestPidsThatGoOnArriving:
+    def test_under_a_hold_bring_the_next_lever_with_the_reason(self, world: World) -> None:
+        """A hoarder: ids that were handed out before the hold."""
+        world.decide(seconds=60, refused_pids=10)
+        world.reconcile()
+        for refused in (3000, 6000):
+            assert world.broker.quotas == {}
+            world.reconcile(55)
+            world.decide(seconds=60, refused_pids=refused)
+            world.reconcile()
+        assert (world.holds.ends(), world.broker.quotas) == (ends(170), {MALLORY: THROTTLED})
+        why = world.said("throttled")[-1].why
+        assert "refused PIDs go on arriving (3000, then 6000)" in why
+        world.reconcile(60)
+        assert (world.holds.bindings, world.broker.quotas) == (set(), {})
+
+    def test_bring_one_lever_after_the_other(self, world: World) -> None:
+        world.use.by_address = {"10.0.0.5": {"User:mallory"}}
+        for number in range(4):
+            world.decide(seconds=60, refused_pids=10 + 1000 * number, addresses={"10.0.0.5": 9})
+            world.reconcile()
+            world.reconcile(55)
+        assert {target.lever for target in world.targets()} == {
+            "hold",
+            "connection_creation_rate",
+            "request_percentage",
+        }
+
+    def test_of_producers_that_were_refused_and_go_on_bring_nothing_more(self, world: World) -> None:
+        world.decide(seconds=60, refused_pids=10)
+        world.reconcile()
+        for _ in range(5):
+            world.reconcile(55)
+            world.decide(seconds=60, refused_pids=40)
+            world.reconcile()
+        assert world.broker.quotas == {}
+
+    def test_of_who_waited_and_is_refused_when_the_hold_is_over_bring_nothing_more(self, world: World) -> None:
+        for number in range(5):
+            world.decide(seconds=60, refused_pids=10 + 100 * number)
+            world.reconcile(1)
+            assert len(world.holds.ends()) == 1
+            world.reconcile(62)
+            assert world.holds.bindings == set()
+        assert world.broker.altered == []
+
+    def test_of_two_brokers_are_not_compared(self, world: World) -> None:
+        world.decide(seconds=60, refused_pids=10, broker_id=1)
+        world.reconcile()
+        world.reconcile(30)
+        world.decide(seconds=60, refused_pids=5, broker_id=1)
+        world.decide(seconds=60, refused_pids=500, broker_id=2)
+        world.reconcile(1)
+        assert world.broker.quotas == {}
+
+
+@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "User:*"])
+def test_no_hold_is_set_on_those_who_are_never_touched(principal: str) -> None:
+    world = World(with_class=True, never=frozenset({"User:etl"}))
+    world.decide(principal)
+    world.reconcile()
+    assert world.holds.bindings == set()
+
+
+def test_a_hold_that_kafka_refuses_fails(world: World) -> None:
+    world.holds.error = ClientQuotaRefusedError("no")
+    world.decide()
+    world.reconcile()
+    assert world.log.states() == ["applying", "failed"]
+
+
+def test_the_kill_switch_ends_it(world: World) -> None:
+    world.decide(seconds=60)
+    world.reconcile()
+    world.order()
+    world.reconcile(1)
+    assert world.holds.bindings == set()
+
+
+def test_it_ends_with_the_enforcer_that_is_stopped(world: World) -> None:
+    world.decide(seconds=60)
+    world.reconcile()
+    assert world.enforcer.end_all("stopped") == []
+    assert world.holds.bindings == set()
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_point_leaves_no_hold_behind_and_forgets_none(after: bool) -> None:
+    number = 0
+    while True:
+        number += 1
+        world = World(with_class=True)
+        world.faults.crash_at, world.faults.after = number, after
+        try:
+            world.decide(seconds=60)
+            world.reconcile()
+            world.decide(seconds=20, reason="quota_changed")
+            world.reconcile(10)
+            world.decide(seconds=90)
+            world.reconcile(5)
+            world.reconcile(90)
+        except Crash:
+            world.restart()
+            world.reconcile(1)
+            world.reconcile(300)
+        assert world.holds.bindings == set()
+        if world.faults.calls < number:
+            return
