@@ -103,7 +103,7 @@ def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[
     Raises:
         TableError: If they can't be read.
     """
-    found = [each for each in decisions.in_force(now_ms, again=True) if each.throttled_until_ms > now_ms]
+    found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
     what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
     notify(Notice(now_ms, "seen", what))
 

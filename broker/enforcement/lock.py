@@ -44,6 +44,7 @@ class EnforcerLock:
         ensure_enforcer_topic(settings)
         self._settings = dict(settings)
         self._held = False
+        self.times_taken = 0
         self._next_check_s = time.monotonic() + _CHECK_INTERVAL_S
         self._consumer = Consumer(
             {
@@ -130,7 +131,9 @@ class EnforcerLock:
         self._consumer.close()
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._held = self._held or _has_lock(partitions)
+        if not self._held and _has_lock(partitions):
+            self._held = True
+            self.times_taken += 1
 
     def _on_lose(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._held = self._held and not _has_lock(partitions)

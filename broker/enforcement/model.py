@@ -42,13 +42,12 @@ class ThrottleDecision:
         decision_id: Identifies the decision.
         principal: Such as `User:mallory`.
         decided_at_ms: Event time of the decision.
-        throttled_until_ms: When it ends.
+        throttled_until_ms: When it ends; past if it is a release.
         quota: New producer ids per window.
         refused_pids: Distinct producer ids refused in the episode so far.
         client_ids: Refused producer ids, by client id.
         addresses: Refused producer ids, by address.
         broker_id: Of the broker it is about; None if it is about the cluster.
-        ends_sooner: Whether it shortens an earlier one, because the quota was raised or removed.
     """
 
     decision_id: str
@@ -60,7 +59,6 @@ class ThrottleDecision:
     client_ids: Mapping[str, int] = field(default_factory=dict)
     addresses: Mapping[str, int] = field(default_factory=dict)
     broker_id: int | None = None
-    ends_sooner: bool = False
 
     def received(self, now_ms: int) -> "ThrottleDecision":
         """Return the decision with the end that its leases get, computed once, when it arrives.

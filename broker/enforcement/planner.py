@@ -8,7 +8,6 @@ from broker.enforcement.clock import Deadlines
 from broker.enforcement.escalation import Escalated, Escalation
 from broker.enforcement.levers.base import Lever, TargetLimits, Targets
 from broker.enforcement.model import (
-    MOST_AHEAD_MS,
     Lease,
     LeverName,
     Releases,
@@ -115,44 +114,43 @@ class Planner:
         notify: Callable[[Notice], None],
     ) -> None:
         self._levers, self._options, self._deadlines, self._notify = levers, options, deadlines, notify
-        self._pending: dict[str, ThrottleDecision] = {}
+        self._newest: dict[tuple[str, int | None], ThrottleDecision] = {}
         self._escalation = Escalation()
         self._notified: set[tuple[str, str]] = set()
 
     @property
     def decision_ids(self) -> Collection[str]:
-        """Of the decisions that are not past."""
-        return self._pending.keys()
+        """Of the newest decisions."""
+        return {decision.decision_id for decision in self._newest.values()}
 
     def clear(self) -> None:
         """Drop all decisions."""
-        self._pending.clear()
+        self._newest.clear()
 
     def receive(self, decisions: Iterable[ThrottleDecision], now_ms: int) -> dict[str, int]:
-        """Add decisions; return the new end of each principal whose throttle now ends sooner."""
-        decisions = [each for each in decisions if not self._is_from_the_future(each, now_ms)]
+        """Learn the newest decisions; return the end of the throttle of each principal that has one among them."""
+        decisions = list(decisions)
         self._escalation.receive(decisions)
-        ends_ms: dict[str, int] = {}
         for decision in decisions:
-            kept = self._pending.get(decision.decision_id) or decision.received(now_ms)
-            ends_ms[kept.principal] = max(ends_ms.get(kept.principal, now_ms), kept.throttled_until_ms)
-            if kept.throttled_until_ms > now_ms:
-                self._pending[kept.decision_id] = kept
-        sooner = {each.principal: ends_ms[each.principal] for each in decisions if each.ends_sooner}
-        for name, decision in self._pending.items():
-            end_ms = sooner.get(decision.principal, decision.throttled_until_ms)
-            self._pending[name] = replace(decision, throttled_until_ms=min(decision.throttled_until_ms, end_ms))
-        return sooner
+            key = (decision.principal, decision.broker_id)
+            known = self._newest.get(key)
+            if known is None or known.decision_id != decision.decision_id:
+                self._newest[key] = decision.received(now_ms)
+        ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
+        for (principal, _), decision in self._newest.items():
+            if principal in ends_ms:
+                ends_ms[principal] = max(ends_ms[principal], decision.throttled_until_ms)
+        return ends_ms
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
         """Return the decisions that are not past, in their order; forget all others."""
-        self._pending = {
-            name: each
-            for name, each in self._pending.items()
-            if not self._deadlines.is_past(name, each.throttled_until_ms, now_ms)
+        self._newest = {
+            key: each
+            for key, each in self._newest.items()
+            if not self._deadlines.is_past(each.decision_id, each.throttled_until_ms, now_ms)
         }
-        self._escalation.observe(leases, {each.principal for each in self._pending.values()})
-        return list(self._pending.values())
+        self._escalation.observe(leases, {principal for principal, _ in self._newest})
+        return list(self._newest.values())
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
         """Plan the leases of a decision in force; notify of what is skipped."""
@@ -168,13 +166,6 @@ class Planner:
                 self._notified.clear()
             self._notified.add((decision.decision_id, why))
             self._notify(Notice(now_ms, "skipped", why, decision.principal, decision_id=decision.decision_id))
-
-    def _is_from_the_future(self, decision: ThrottleDecision, now_ms: int) -> bool:
-        ahead_ms = decision.decided_at_ms - now_ms
-        if ahead_ms > MOST_AHEAD_MS:
-            why = f"it is dated {ahead_ms // 1000} s ahead of the brokers' clock: check who writes throttle_decisions"
-            self.skip(decision, why, now_ms)
-        return ahead_ms > MOST_AHEAD_MS
 
     def _plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
         if not may_touch(decision.principal, self._options.never):

@@ -12,19 +12,19 @@ class DecisionSource(Protocol):
     """Where decisions come from.
 
     Attributes:
-        bad_rows: Rows skipped as incomplete at the last call.
+        bad_rows: Rows skipped at the last call: incomplete, or dated far ahead.
     """
 
     bad_rows: int
 
-    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return decisions in force, or an empty list if nothing is new and `again` is false.
+    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return the newest decision per principal (and broker), or an empty list if nothing is new.
 
-        The newest decision per principal (and broker) counts, if it is not past or ends an earlier one sooner.
+        One that is past counts, too: it ends an earlier one. `again` returns them even if nothing is new.
         """
 
     def has_news(self) -> bool:
-        """Whether something was written since `in_force`, logged once; cheap, and false where that can't be seen."""
+        """Whether something was written since `newest`, logged once; cheap, and false where that can't be seen."""
 
 
 class ActionLog(Protocol):
@@ -54,7 +54,13 @@ class LeaseStore(Protocol):
 
 
 class Lock(Protocol):
-    """Mutual exclusion of enforcers; see `EnforcerLock`."""
+    """Mutual exclusion of enforcers; see `EnforcerLock`.
+
+    Attributes:
+        times_taken: How often we got it: another enforcer may have held it between two looks.
+    """
+
+    times_taken: int
 
     def is_held(self) -> bool:
         """Whether we hold it, as far as we know; never blocks."""

@@ -5,7 +5,7 @@ lease topic and in the table, so that a new enforcer finds what a killed one lef
 (fail open); none is taken or extended.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from broker.enforcement.clock import Deadlines
@@ -16,7 +16,7 @@ from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.registry import LeaseRegistry
 from broker.enforcement.steps import LeaseReason, LeaseSteps
-from broker.enforcement.strays import clear_strays, close_levers
+from broker.enforcement.strays import clear_strays, for_each
 
 _KINDS: dict[LeaseState, NoticeKind] = {
     "in_force": "throttled",
@@ -27,6 +27,7 @@ _KINDS: dict[LeaseState, NoticeKind] = {
 
 
 _VERIFY_EVERY_MS = 5_000
+_STRAYS_EVERY_MS = 60_000
 
 
 class Enforcer:
@@ -55,7 +56,10 @@ class Enforcer:
         self._deadlines = Deadlines(clocks.steady_ms)
         self._planner = Planner(ports.levers, options, self._deadlines, notify)
         self._verify = Pace(clocks.steady_ms, _VERIFY_EVERY_MS)
+        self._stray_pace = Pace(clocks.steady_ms, _STRAYS_EVERY_MS)
+        self._told_strays: set[str] = set()
         self._active: bool | None = None
+        self._times_taken = 0
         self._is_new = False
         self._bad_rows = 0
 
@@ -89,6 +93,7 @@ class Enforcer:
         except Exception as error:  # of any table engine: ending leases must not wait for it
             trouble = error
         self._advance(promised)
+        for_each(self._ports.levers, lambda lever: lever.tend())
         if trouble is not None:
             raise trouble
 
@@ -111,7 +116,7 @@ class Enforcer:
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
             if not self._registry.leases and self._ports.lock.confirm():
-                close_levers(self._ports.levers)
+                for_each(self._ports.levers, lambda lever: lever.close())
                 clear_strays(self._ports.levers, (), self._clock_ms())
         return list(self._registry.leases.values())
 
@@ -128,7 +133,9 @@ class Enforcer:
         if not self._ports.lock.is_held():
             self._stand_by()
             return False
-        if not self._active:
+        if not self._active or self._times_taken != self._ports.lock.times_taken:
+            # Another enforcer may have changed everything since.
+            self._planner.clear()
             self._take_over()
         return True
 
@@ -145,6 +152,7 @@ class Enforcer:
         # The last holder may have died in the middle of a step.
         self._steps.unverified = set(self._registry.leases)
         self._active = self._is_new = True
+        self._times_taken = self._ports.lock.times_taken
         self._notify(
             Notice(self._clock_ms(), "lock", f"holding the lock; open leases found: {len(self._registry.leases)}")
         )
@@ -154,12 +162,14 @@ class Enforcer:
         found = self._registry.refresh()
         self._steps.unverified |= {lease.target for lease in found}
         now_ms = self._clock_ms()
-        if self._is_new:
-            self._alert_of_strays(found)
-        sooner = self._planner.receive(self._ports.decisions.in_force(now_ms, again=self._is_new), now_ms)
+        if found:
+            self._notify(Notice(now_ms, "lock", f"open leases found in the table only: {len(found)}"))
+        if self._stray_pace.is_due():
+            self._clear_strays()
+        ends_ms = self._planner.receive(self._ports.decisions.newest(now_ms, again=self._is_new), now_ms)
         self._is_new = False
         self._alert_of_bad_rows()
-        self._shorten(sooner, now_ms)
+        self._shorten(ends_ms, now_ms)
         fresh, longer = self._plan(now_ms)
         if not (fresh or longer) or not self._ports.lock.confirm():
             # Lost, or Kafka does not answer: try again at the next reconciliation.
@@ -170,14 +180,14 @@ class Enforcer:
             self._notify(Notice.of(lease, now_ms, "extended", "still over its quota"))
         return logged
 
-    def _shorten(self, sooner: Mapping[str, int], now_ms: int) -> None:
-        """Give leases of these principals an earlier end; their next step tells the brokers."""
+    def _shorten(self, ends_ms: Mapping[str, int], now_ms: int) -> None:
+        """Give leases that end after their principal's throttle its end; their next step tells the brokers."""
         leases = [
-            lease.ending(sooner[lease.principal], now_ms)
+            lease.ending(ends_ms[lease.principal], now_ms)
             for lease in self._registry.leases.values()
-            if sooner.get(lease.principal, lease.until_ms) < lease.until_ms
+            if ends_ms.get(lease.principal, lease.until_ms) < lease.until_ms
         ]
-        why = "its quota was raised or removed"
+        why = "its throttle ends sooner: the quota was raised or removed"
         self._registry.record([(lease, why) for lease in leases], now_ms)
         self._steps.unverified |= {lease.target for lease in leases}
         for lease in leases:
@@ -213,21 +223,23 @@ class Enforcer:
                 self._planner.skip(decision, lease, now_ms)
         return found
 
-    def _alert_of_strays(self, found: Iterable[Lease]) -> None:
-        adopted = len([*found])
-        if adopted:
-            self._notify(Notice(self._clock_ms(), "lock", f"open leases found in the table only: {adopted}"))
+    def _clear_strays(self) -> None:
+        """Remove what is ours and belongs to no lease, and report the rest, each once."""
         others = self._ports.others()
-        if others is None:
+        if others is None or not self._ports.lock.confirm():
             return
         for stray in clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms()):
-            if stray.target not in others:
+            if stray.target not in others and stray.command not in self._told_strays:
+                self._told_strays.add(stray.command)
                 self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
 
     def _alert_of_bad_rows(self) -> None:
         before, self._bad_rows = self._bad_rows, self._ports.decisions.bad_rows
         if self._bad_rows > before:
-            self.alert(f"skipped incomplete rows of throttle_decisions: {self._bad_rows}. Check who writes that table")
+            self.alert(
+                f"skipped rows of throttle_decisions that are incomplete, or dated ahead of the brokers' clock: "
+                f"{self._bad_rows}. Check who writes that table"
+            )
 
     def _advance(self, promised: list[LeaseReason]) -> None:
         """Take the next step of leases that were just logged, that are due, or that are not verified."""

@@ -1,6 +1,6 @@
-"""What stands on the brokers without a lease: removes what is certainly ours, and reports the rest."""
+"""What stands on the brokers without a lease: removes what is certainly ours, and finds the rest."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from broker.enforcement.levers.base import Lever, Stray
@@ -10,17 +10,15 @@ from broker.errors import BrokerError
 _MOST = 10
 
 
-def close_levers(levers: Mapping[LeverName, Lever]) -> None:
-    """Let each lever take back what is no lease; what can't be now is left for the next start."""
+def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -> None:
+    """Call with each lever; one whose brokers do not answer now is called again another time."""
     for lever in levers.values():
         with suppress(BrokerError):
-            lever.close()
+            call(lever)
 
 
 def clear_strays(levers: Mapping[LeverName, Lever], leases: Collection[Lease], now_ms: int) -> list[Stray]:
     """Remove what looks like a lease's and is certainly ours; return what an operator has to decide about.
-
-    What can't be read or removed now is left for the next time.
 
     Args:
         levers: By name.
@@ -28,11 +26,13 @@ def clear_strays(levers: Mapping[LeverName, Lever], leases: Collection[Lease], n
         now_ms: The brokers' time.
     """
     left: list[Stray] = []
-    for lever in levers.values():
-        with suppress(BrokerError):
-            for stray in lever.strays(leases, now_ms):
-                if stray.remove is None:
-                    left.append(stray)
-                else:
-                    stray.remove()
+
+    def clear(lever: Lever) -> None:
+        for stray in lever.strays(leases, now_ms):
+            if stray.remove is None:
+                left.append(stray)
+            else:
+                stray.remove()
+
+    for_each(levers, clear)
     return left[:_MOST]

@@ -95,9 +95,9 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         look_at_brokers(sorted(parts.holds.authorizers()), parts.quotas, job.notify, now_ms)
         look_at_decisions(parts.ports.decisions, job.tables, job.notify, now_ms)
     enforcer = parts.enforcer(job)
-    for lever in parts.ports.levers.values():
+    for name in job.options.ladder:
         # Which levers can be used is reported at once, not with the first decision.
-        lever.unavailable_reason()
+        parts.ports.levers[name].unavailable_reason()
     silence_ms = round(job.silence_seconds * 1000)
     watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=silence_ms)
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
@@ -164,7 +164,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         clocks,
         job.notify,
     )
-    found = levers(parts, job.options.ladder)
+    found = levers(parts)
     source = decisions or tables.decisions()
     if job.apply:
         leases = stack.enter_context(LeaseTopic(settings))
@@ -181,7 +181,7 @@ class _NoDecisions:
 
     bad_rows = 0
 
-    def in_force(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+    def newest(self, _now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         """Return none."""
         del again
         return []

@@ -111,6 +111,9 @@ class Lever(Protocol):
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
         """Set leases, and take others back; return the error of each target. Never raises for a single one."""
 
+    def tend(self) -> None:
+        """Look after what is no lease, at each reconciliation; raises as `new_lease`."""
+
     def close(self) -> None:
         """Take back what is no lease, before a stop; raises as `new_lease`."""
 

@@ -6,7 +6,6 @@ that, too, removes whatever it does not know; an admin leaves it alone.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
 
 from broker.enforcement.model import Clocks
@@ -67,33 +66,36 @@ class Canary:
             self._set_ms = self._clocks.steady_ms()
 
     def reconciler_reason(self) -> str:
-        """Return what is known of a reconciler; empty if there is none. Looks at the brokers once a second at most."""
-        if self._set_ms is not None and self._pace.is_due():
-            with suppress(BrokerError):
-                self._look(self._set_ms)
+        """Return what is known of a reconciler; empty if there is none."""
         return f"something removes {self._what} that it does not know" if self._is_known() else ""
+
+    def look(self) -> None:
+        """Look whether the value is there, once a second at most.
+
+        Raises:
+            BrokerError: If the brokers do not answer; the next look tells.
+        """
+        if self._set_ms is None or not self._pace.is_due():
+            return
+        now_ms = self._clocks.steady_ms()
+        if self._value.is_set():
+            if now_ms > self._set_ms + _WATCH_MS:
+                self.close()
+            return
+        lasted_s = (now_ms - self._set_ms) / 1000
+        self._set_ms, self._verdict_ms = None, now_ms + _VERDICT_MS
+        why = (
+            f"something removes {self._what} that it does not know: those of user {CANARY!r}, which does not exist, "
+            f"were gone after {lasted_s:.0f} s. Strimzi's User Operator does that: put the principal's quotas into its "
+            "KafkaUser (docs/kubernetes.md)"
+        )
+        self._notify(Notice(self._clocks.now_ms(), "alert", why))
 
     def close(self) -> None:
         """Remove the value."""
         if self._set_ms is not None:
             self._set_ms = None
             self._value.unset()
-
-    def _look(self, set_ms: int) -> None:
-        now_ms = self._clocks.steady_ms()
-        if not self._value.is_set():
-            self._set_ms, self._verdict_ms = None, now_ms + _VERDICT_MS
-            self._notify(
-                Notice(
-                    self._clocks.now_ms(),
-                    "alert",
-                    f"something removes {self._what} that it does not know: those of user {CANARY!r}, which does not "
-                    f"exist, were gone after {(now_ms - set_ms) / 1000:.0f} s. Strimzi's User Operator does that: "
-                    "put the principal's quotas into its KafkaUser (docs/kubernetes.md)",
-                )
-            )
-        elif now_ms > set_ms + _WATCH_MS:
-            self.close()
 
     def _is_known(self) -> bool:
         return self._verdict_ms is not None and self._clocks.steady_ms() < self._verdict_ms

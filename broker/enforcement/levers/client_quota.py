@@ -66,14 +66,14 @@ class ClientQuotaLever:
         """Compare the broker's value with the lease's, and with the one before."""
         found = self._quotas.describe(lease.target.entity).get(self.name)
         step = next_step(lease, found, now_ms)
-        if step.name in ("apply", "keep", "confirm") and self._loosens(lease):
-            why = "a wider quota is tighter than the lease, which would loosen it"
-            return NextStep("close" if step.name == "apply" else "restore", why)
-        return step
+        why_not = self._why_end(lease) if step.name in ("apply", "keep", "confirm") else ""
+        return NextStep("close" if step.name == "apply" else "restore", why_not) if why_not else step
 
-    def _loosens(self, lease: Lease) -> bool:
+    def _why_end(self, lease: Lease) -> str:
+        """Return why a lease has to end before its time; empty if it has not."""
         wider = self._quotas.inherited(lease.target.entity, self.name)
-        return wider is not None and lease.value is not None and wider < lease.value
+        loosens = wider is not None and lease.value is not None and wider < lease.value
+        return "a wider quota is tighter than the lease, which would loosen it" if loosens else ""
 
     def change(self, changes: Sequence[LeaseChange]) -> Mapping[Target, ClientQuotaError | None]:
         """Set or restore values, in one request."""
@@ -86,6 +86,9 @@ class ClientQuotaLever:
             ]
         )
         return {Target(self.name, entity): error for entity, error in errors.items()}
+
+    def tend(self) -> None:
+        """Do nothing: it sets nothing but leases."""
 
     def close(self) -> None:
         """Do nothing: it sets nothing but leases."""

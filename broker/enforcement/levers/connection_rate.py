@@ -10,7 +10,7 @@ from typing import Protocol
 from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
 from broker.enforcement.levers.base import TargetLimits, Targets
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
-from broker.enforcement.model import Target, ThrottleDecision
+from broker.enforcement.model import Lease, Target, ThrottleDecision
 from broker.errors import BrokerError
 from quota.decision import OTHER_CLIENTS
 
@@ -63,3 +63,7 @@ class ConnectionRate(ClientQuotaLever):
         named = ", ".join(free[:_MOST_NAMED]) + (", …" if len(free) > _MOST_NAMED else "")
         chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
         return Targets(chosen, f"addresses that only this principal used ({named})")
+
+    def _why_end(self, lease: Lease) -> str:
+        others = {*self._use.principals(lease.target.entity.ip or "")} - {lease.principal}
+        return f"{min(others)} uses the address, too" if others else super()._why_end(lease)

@@ -108,6 +108,10 @@ class Hold:
             self._holds.add(new)
         self._holds.remove([each for each in own if not (is_set and each == new)])
 
+    def tend(self) -> None:
+        """Look whether the canary is there."""
+        self._canary.look()
+
     def close(self) -> None:
         """Take the canary back."""
         self._canary.close()

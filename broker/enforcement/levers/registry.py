@@ -37,8 +37,8 @@ class LeverParts:
     notify: Callable[[Notice], None]
 
 
-def levers(parts: LeverParts, names: Collection[LeverName]) -> dict[LeverName, Lever]:
-    """Return the levers with these names."""
+def levers(parts: LeverParts) -> dict[LeverName, Lever]:
+    """Return all levers: also one that is not to be used ends what it began."""
 
     def canary(value: CanaryHold | CanaryQuota, what: str) -> Canary:
         return Canary(value, what, parts.clocks, parts.notify)
@@ -49,4 +49,4 @@ def levers(parts: LeverParts, names: Collection[LeverName]) -> dict[LeverName, L
         ConnectionRate(parts.quotas, parts.use, parts.own_addresses),
         RequestPercentage(parts.quotas, canary(CanaryQuota(parts.quotas), "client quotas of users")),
     )
-    return {lever.name: lever for lever in every if lever.name in names}
+    return {lever.name: lever for lever in every}

@@ -48,6 +48,10 @@ class RequestPercentage(ClientQuotaLever):
             self._canary.suspect()
         return step
 
+    def tend(self) -> None:
+        """Look whether the canary is there."""
+        self._canary.look()
+
     def close(self) -> None:
         """Take the canary back."""
         self._canary.close()

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from broker.enforcement.model import EnforcementRecord, ThrottleDecision
-from broker.enforcement.store.rows import ACTIONS, action_row, decisions_in_force, is_complete, records_of
+from broker.enforcement.store.rows import ACTIONS, action_row, is_credible, newest_decisions, records_of
 from tables.catalog import engines
 from tables.catalog.answer import Answer
 from tables.catalog.engines import Engine
@@ -65,16 +65,16 @@ class CatalogDecisions:
         self._engine = engine
         self.bad_rows = 0
 
-    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return decisions in force, known ones too, at every call. See `DecisionSource`.
+    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return the newest decisions, known ones too, at every call. See `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
         """
         del again
         rows = _ask(self._engine, _SINCE_IN_FORCE, {"now": to_time(now_ms)})
-        self.bad_rows = sum(not is_complete(row) for row in rows)
-        return decisions_in_force(rows, now_ms)
+        self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
+        return newest_decisions(rows, now_ms)
 
     def has_news(self) -> bool:
         """Return False: it takes a query to see."""

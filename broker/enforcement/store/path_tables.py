@@ -17,8 +17,8 @@ from broker.enforcement.store.rows import (
     DECISION_COLUMNS,
     DECISIONS,
     action_row,
-    decisions_in_force,
-    is_complete,
+    is_credible,
+    newest_decisions,
     records_of,
 )
 from tables.appends import append_rows
@@ -184,8 +184,8 @@ class DecisionTable:
         self._announced: int | None = None
         self.bad_rows = 0
 
-    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
-        """Return decisions in force, if the table has a new version or `again` is set; see `DecisionSource`.
+    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        """Return the newest decisions, if the table has a new version or `again` is set; see `DecisionSource`.
 
         Raises:
             TableError: If the table can't be read.
@@ -194,15 +194,15 @@ class DecisionTable:
             return []
         now = to_time(now_ms)
         rows = self._rows.since("throttled_until", now)
-        # `decisions_in_force` leaves out rows without times.
+        # `newest_decisions` leaves out rows without times.
         times = [(row["decided_at"], row["throttled_until"]) for row in rows]
         first = min((decided for decided, until in times if decided and until and until > now), default=None)
         # A row that shortens one of them is newer, and may itself be past.
         rows = self._rows.since("decided_at", first) if first else []
         # Only now: rows that could not be read must be read again.
         self._is_new = False
-        self.bad_rows = sum(not is_complete(row) for row in rows)
-        return decisions_in_force(rows, now_ms)
+        self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
+        return newest_decisions(rows, now_ms)
 
     def has_news(self) -> bool:
         """Return whether the table has a new version; false where it is not in a local folder."""

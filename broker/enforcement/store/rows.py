@@ -5,6 +5,7 @@ from typing import Any
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import (
+    MOST_AHEAD_MS,
     AlertRecord,
     EnforcementRecord,
     Lease,
@@ -30,31 +31,30 @@ DECISION_COLUMNS = (
     "addresses",
     "broker_id",
     "batch_id",
-    "reason",
 )
 
 _OF_A_LEASE = ("lease_id", "lease_revision", "principal", "lever", "until", "decision_id")
 _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until")
 
 
-def is_complete(row: Mapping[str, Any]) -> bool:
-    """Whether a row of `throttle_decisions` has all that enforcement needs."""
-    return None not in (row[name] for name in _NEEDED)
+def is_credible(row: Mapping[str, Any], now_ms: int) -> bool:
+    """Whether a row of `throttle_decisions` has all that enforcement needs, and is not dated far ahead."""
+    return None not in (row[name] for name in _NEEDED) and to_ms(row["decided_at"]) <= now_ms + MOST_AHEAD_MS
 
 
 def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:
     """Parse a row of `throttle_decisions`."""
+    decided_at_ms = to_ms(row["decided_at"])
     return ThrottleDecision(
         row["decision_id"],
         row["principal"],
-        to_ms(row["decided_at"]),
-        to_ms(row["throttled_until"]),
+        decided_at_ms,
+        to_ms(row["throttled_until"]) if row["action"] == "THROTTLE" else decided_at_ms,
         row["quota"],
         row["refused_pids"] or 0,
         _counts(row["client_ids"]),
         _counts(row.get("addresses")),
         row.get("broker_id"),
-        row.get("reason") == "quota_changed",
     )
 
 
@@ -62,23 +62,17 @@ def _counts(found: Mapping[str, int | None] | Iterable[tuple[str, int | None]] |
     return {name: count for name, count in dict(found or ()).items() if count and count > 0}
 
 
-def decisions_in_force(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
-    """Return the decisions in force, given all rows since the earliest that may still be.
+def newest_decisions(rows: Iterable[Mapping[str, Any]], now_ms: int) -> list[ThrottleDecision]:
+    """Return the newest decision per principal and broker, given all rows since the earliest that may be in force.
 
-    Only the newest row per principal and broker counts. One that is past is left out, unless it shortened a throttle,
-    and so is a row that is not complete.
+    Also one that is past: it ends what was decided before. Rows that are not credible are left out.
     """
     newest = {}
     # A RELEASE and the next THROTTLE may have the same time; the THROTTLE is the later one.
-    complete = filter(is_complete, rows)
-    for row in sorted(complete, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
+    credible = [row for row in rows if is_credible(row, now_ms)]
+    for row in sorted(credible, key=lambda row: (row["decided_at"], row["batch_id"] or 0, row["action"])):
         newest[row["principal"], row["broker_id"]] = row
-    found = [(row["action"] == "THROTTLE", decision_of(row)) for row in newest.values()]
-    return [
-        decision
-        for throttles, decision in found
-        if decision.ends_sooner or (throttles and decision.throttled_until_ms > now_ms)
-    ]
+    return [decision_of(row) for row in newest.values()]
 
 
 def action_row(record: EnforcementRecord, number: int) -> dict[str, Any]:

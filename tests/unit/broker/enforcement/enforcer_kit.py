@@ -14,7 +14,7 @@ from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions
 from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.store.rows import decisions_in_force
+from broker.enforcement.store.rows import is_credible, newest_decisions
 from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
 from tables.times import to_time
 from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
@@ -206,14 +206,13 @@ class MemoryStore:
 
 
 class MemoryDecisions:
-    bad_rows = 0
-
     def __init__(self) -> None:
+        self.bad_rows = 0
         self.rows: list[dict[str, Any]] = []
         self._seen = 0
         self.broken: Exception | None = None
 
-    def in_force(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
         if self.broken:
             raise self.broken
         if len(self.rows) == self._seen and not again:
@@ -221,7 +220,9 @@ class MemoryDecisions:
         self._seen = len(self.rows)
         now = to_time(now_ms)
         first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
-        return decisions_in_force([row for row in self.rows if first and row["decided_at"] >= first], now_ms)
+        rows = [row for row in self.rows if first and row["decided_at"] >= first]
+        self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
+        return newest_decisions(rows, now_ms)
 
     def has_news(self) -> bool:
         return len(self.rows) != self._seen
@@ -229,7 +230,18 @@ class MemoryDecisions:
 
 class MemoryLock:
     def __init__(self) -> None:
+        self.times_taken = 0
+        self._held = False
         self.held = True
+
+    @property
+    def held(self) -> bool:
+        return self._held
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        self.times_taken += held and not self._held
+        self._held = held
 
     def is_held(self) -> bool:
         return self.held
@@ -268,7 +280,7 @@ class World:
         parts = LeverParts(
             self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
         )
-        ports = EnforcerPorts(self.decisions, self.log, self.store, levers(parts, self.options.ladder), lock)
+        ports = EnforcerPorts(self.decisions, self.log, self.store, levers(parts), lock)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 
     def _clocks(self) -> Clocks:

@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pytest
 
 from broker.cluster.quota_entity import QuotaChange, QuotaEntity
-from broker.errors import ClientQuotaRefusedError, LeaseStoreError
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import LONGEST_LEASE_MS, Target
+from broker.errors import ClientQuotaRefusedError, LeaseStoreError
 from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
 APP = QuotaEntity("mallory", "mallory-app")
@@ -61,7 +61,9 @@ class TestALease:
         assert world.broker.quotas == {MALLORY: {KEY: 0.01}}
         world.reconcile(0.001)
         assert world.broker.quotas == {}
-        assert [notice.why for notice in world.said("shortened")] == ["its quota was raised or removed"]
+        assert [notice.why for notice in world.said("shortened")] == [
+            "its throttle ends sooner: the quota was raised or removed"
+        ]
 
     def test_ends_at_once_when_the_quota_is_removed_and_does_not_come_back(self, world: World) -> None:
         world.decide(seconds=600)
@@ -171,7 +173,7 @@ class TestALease:
             world.restart()
             world.reconcile(1)
         assert world.log.leases() == []
-        assert "ahead of the brokers' clock" in world.said("skipped")[0].why
+        assert "dated ahead of the brokers' clock: 1" in world.said("alert")[0].why
 
     def test_of_a_decision_until_the_year_3000_comes_back_for_no_second_hour(self, world: World) -> None:
         world.decide(seconds=974 * 365 * 86_400)
@@ -494,12 +496,11 @@ class TestBetweenReconciliations:
 
 class TestRowsThatAreNotComplete:
     def test_are_told_once_and_again_when_there_are_more(self, world: World) -> None:
-        for bad_rows in (2, 2, 3, 0):
-            world.decisions.bad_rows = bad_rows
+        for count in (2, 0, 1):
+            for _ in range(count):
+                world.decide(decision_id=None, seconds=600)
             world.reconcile(1)
-        said = [notice.why for notice in world.said("alert")]
-        assert ["throttle_decisions: 2" in said[0], "throttle_decisions: 3" in said[1]] == [True, True]
-        assert len(said) == 2
+        assert [notice.why.rpartition(". ")[0][-3:] for notice in world.said("alert")] == [": 2", ": 3"]
 
 
 class TestAClockThatIsSetBack:

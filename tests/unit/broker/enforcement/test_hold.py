@@ -310,6 +310,16 @@ class TestAddresses:
         assert world.broker.quotas == {MALLORY: THROTTLED}
         assert "the events can't be read" in world.said("throttled")[0].why
 
+    def test_that_somebody_else_begins_to_use_are_free_again_within_seconds(self, world: World) -> None:
+        world.decide(seconds=600, addresses={"10.0.0.5": 9})
+        world.reconcile()
+        world.use.by_address["10.0.0.5"].add("User:alice")
+        world.reconcile(5)
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+        assert [notice.why for notice in world.said("restored")] == ["User:alice uses the address, too"]
+        world.reconcile(5)
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+
     def test_are_not_needed_under_a_hold(self) -> None:
         world = World(with_class=True)
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
