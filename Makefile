@@ -66,8 +66,9 @@ test-slow: $(VENV)/.dev $(JARS)/.complete ## The slow tests
 
 test-all: test test-slow ## Every test
 
-fuzz: $(VENV)/.dev ## Histories against the oracle of the rules: HISTORIES=20000 takes some 20 minutes, SEED=N repeats
+fuzz: $(VENV)/.dev ## Histories against the oracle of the rules, walks of the enforcer: HISTORIES=20000, WALKS=20000, SEED=N
 	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/run.py --histories $(or $(HISTORIES),2000) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=$(CURDIR) $(BIN)/python tests/fuzz/enforcement/run.py --walks $(or $(WALKS),2000) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/.dev ## ruff and mypy
 	$(BIN)/ruff check .

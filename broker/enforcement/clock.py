@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from broker.enforcement.model import Clock
+from broker.enforcement.model import LONGEST_LEASE_MS, Clock
 
 MAX_SKEW_MS = 5_000
 """Beyond it an operator hears of it."""
@@ -47,18 +47,21 @@ class Deadlines:
         self._steady_ms = steady_ms
         self._ends_ms: dict[str, int] = {}
 
-    def is_past(self, decision_id: str, until_ms: int, now_ms: int) -> bool:
-        """Whether a decision, or a lease that enforces it, has ended by either clock.
+    def end_ms(self, decision_id: str, until_ms: int, now_ms: int) -> int:
+        """Return when a decision, or a lease that enforces it, ends by the clock that comes first.
 
         Args:
             decision_id: Identifies the decision. A lease that is extended enforces another one.
             until_ms: Its end, in milliseconds since the epoch.
             now_ms: The brokers' time.
+
+        Returns:
+            The end in the brokers' time of now, in milliseconds since the epoch.
         """
         steady_ms = self._steady_ms()
-        end_ms = min(self._ends_ms.get(decision_id, steady_ms + until_ms - now_ms), steady_ms + until_ms - now_ms)
-        self._ends_ms[decision_id] = end_ms
-        return until_ms <= now_ms or end_ms <= steady_ms
+        end_ms = steady_ms + min(until_ms - now_ms, LONGEST_LEASE_MS)
+        end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
+        return min(until_ms, now_ms + end_ms - steady_ms)
 
     def retain(self, decision_ids: Collection[str]) -> None:
         """Forget all others."""

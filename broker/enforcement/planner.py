@@ -115,6 +115,7 @@ class Planner:
     ) -> None:
         self._levers, self._options, self._deadlines, self._notify = levers, options, deadlines, notify
         self._newest: dict[tuple[str, int | None], ThrottleDecision] = {}
+        self._over: dict[str, None] = {}
         self._escalation = Escalation()
         self._notified: set[tuple[str, str]] = set()
 
@@ -135,7 +136,10 @@ class Planner:
             key = (decision.principal, decision.broker_id)
             known = self._newest.get(key)
             if known is None or known.decision_id != decision.decision_id:
-                self._newest[key] = decision.received(now_ms)
+                received = decision.received(now_ms)
+                # One that was in force for its time is over, whatever the brokers' clock says now.
+                is_over = decision.decision_id in self._over
+                self._newest[key] = replace(received, throttled_until_ms=now_ms) if is_over else received
         ends_ms: dict[str, int] = dict.fromkeys((decision.principal for decision in decisions), now_ms)
         for (principal, _), decision in self._newest.items():
             if principal in ends_ms:
@@ -144,11 +148,14 @@ class Planner:
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
         """Return the decisions that are not past, in their order; forget all others."""
-        self._newest = {
-            key: each
-            for key, each in self._newest.items()
-            if not self._deadlines.is_past(each.decision_id, each.throttled_until_ms, now_ms)
-        }
+        for key, each in list(self._newest.items()):
+            end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
+            self._newest[key] = replace(each, throttled_until_ms=end_ms)
+            if end_ms <= now_ms:
+                del self._newest[key]
+                self._over[each.decision_id] = None
+        while len(self._over) > _MAX_REMEMBERED:
+            del self._over[next(iter(self._over))]
         self._escalation.observe(leases, {principal for principal, _ in self._newest})
         return list(self._newest.values())
 

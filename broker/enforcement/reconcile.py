@@ -262,7 +262,7 @@ class Enforcer:
             return lease
         if self._registry.known().releases.covers(lease.principal, now_ms):
             return lease.to("restoring")
-        if lease.is_due(now_ms) or self._deadlines.is_past(lease.decision_id, lease.until_ms, now_ms):
+        if lease.is_due(now_ms) or self._deadlines.end_ms(lease.decision_id, lease.until_ms, now_ms) <= now_ms:
             # The monotonic clock may pass its end before the brokers' does: the lease must not come back.
             return replace(lease.to("restoring"), until_ms=min(lease.until_ms, now_ms))
         return lease

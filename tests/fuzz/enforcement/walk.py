@@ -31,13 +31,14 @@ class WrongError(AssertionError):
 
 @dataclass(frozen=True)
 class Told:
-    """A decision as it was written."""
+    """A decision as it was written, at `written_ms` by the monotonic clock."""
 
     user: str
     broker_id: int | None
     decided_at_ms: int
     until_ms: int
     is_ahead: bool
+    written_ms: int
 
 
 class Walk:
@@ -59,8 +60,10 @@ class Walk:
         self._admin: dict[QuotaEntity, dict[str, float]] = {}
         self._by_hand: set[HoldBinding] = set()
         self._sweeps: list[Callable[[], None]] = []
-        self._trouble_ms = self.world.now_ms
+        self._trouble_ms = self.world.steady_ms
         self._seen = 0
+        self._orders: list[ReleaseOrder] = []
+        self._has_stepped = False
         self.done: list[str] = []
 
     def run(self) -> None:
@@ -112,7 +115,7 @@ class Walk:
             addresses={address: 3 for address in ADDRESSES if self._random.random() < 0.4},
         )
         at_ms = self.world.now_ms
-        self._told.append(Told(user, broker_id, at_ms, at_ms + round(seconds * 1000), is_ahead))
+        self._told.append(Told(user, broker_id, at_ms, at_ms + round(seconds * 1000), is_ahead, self.world.steady_ms))
 
     def let_time_pass(self) -> None:
         self.world.pass_seconds(self._random.choice([0.2, 1, 4, 11, 29, 61, 700]))
@@ -129,7 +132,7 @@ class Walk:
         self._admin.pop(entity, None)
         if value is not None:
             self._admin[entity] = {key: value}
-        self._trouble_ms = self.world.now_ms
+        self._trouble_ms = self.world.steady_ms
 
     def admin_restores_quota(self) -> None:
         """Remove ours by hand."""
@@ -138,7 +141,7 @@ class Walk:
                 for key in OURS:
                     self.world.broker.set(entity, None, key)
                 self._admin.pop(entity, None)
-        self._trouble_ms = self.world.now_ms
+        self._trouble_ms = self.world.steady_ms
 
     def admin_changes_holds(self) -> None:
         choice, now_ms = self._random.random(), self.world.now_ms
@@ -152,7 +155,7 @@ class Walk:
             self._by_hand.clear()
         else:
             self.world.holds.bindings = set(self._by_hand)
-        self._trouble_ms = now_ms
+        self._trouble_ms = self.world.steady_ms
 
     def reconciler_comes(self) -> None:
         if self._random.random() < 0.5:
@@ -188,16 +191,19 @@ class Walk:
                 hands_off_ms=self.world.options.hands_off_ms,
             )
         self.world.restart()
+        self._trouble_ms = self.world.steady_ms
 
     def take_lock(self) -> None:
         """By another enforcer, and back: the first one keeps its memory."""
         first, lock = self.world.enforcer, self.world.lock
+        self._trouble_ms = self.world.steady_ms
         lock.held = False
         self.world.restart()
         self._let_reconcile()
         if self._random.random() < 0.5:
             self.world.lock.held, lock.held = False, True
             self.world.enforcer, self.world.lock = first, lock
+        self._trouble_ms = self.world.steady_ms
 
     def break_tables(self) -> None:
         broken = TableError("torn commit")
@@ -222,7 +228,7 @@ class Walk:
         self.world.log.broken = self.world.decisions.broken = self.world.store.broken = None
         self.world.broker.errors.clear()
         self.world.holds.error = None
-        self._trouble_ms = self.world.now_ms
+        self._trouble_ms = self.world.steady_ms
 
     def change_class(self) -> None:
         self.world.holds.authorizers = self._random.choice([{1: HOLD_AUTHORIZER}, {1: HOLD_AUTHORIZER, 2: ""}])
@@ -236,8 +242,18 @@ class Walk:
 
     def release(self) -> None:
         principal = self._random.choice([None, f"User:{self._random.choice(USERS)}"])
-        until_ms = self.world.now_ms + self._random.choice([60_000, 300_000])
-        self._guarded(lambda: self.world.store.append([ReleaseOrder(self.world.now_ms, principal, until_ms)]))
+        order = ReleaseOrder(self.world.now_ms, principal, self.world.now_ms + self._random.choice([60_000, 300_000]))
+        if self.world.store.broken is None:
+            self._guarded(lambda: self.world.store.append([order]))
+            # A killed process may not have written it.
+            self._orders = [each for each in self._orders if each.principal != principal]
+            self._orders += [order] if order in self.world.store.kept.values() else []
+
+    def set_brokers_clock(self) -> None:
+        self.world.now_ms += self._random.choice([-86_400_000, -90_000, -40_000, 40_000, 4_000_000])
+        self._orders.clear()
+        self._has_stepped = True
+        self._trouble_ms = self.world.steady_ms
 
     # What is checked
 
@@ -248,7 +264,7 @@ class Walk:
             self.world.pass_seconds(seconds)
             self._guarded(self.world.enforcer.reconcile)
             self._check_changes()
-        if self.world.now_ms - self._trouble_ms > CALM_MS:
+        if self.world.steady_ms - self._trouble_ms > CALM_MS:
             self._check_ends()
 
     def _guarded(self, call: Callable[[], object]) -> None:
@@ -257,11 +273,11 @@ class Walk:
         except Crash:
             self.world.faults.crash_at = None
             self.world.restart()
-            self._trouble_ms = self.world.now_ms
+            self._trouble_ms = self.world.steady_ms
         except (TableError, LeaseStoreError):
-            self._trouble_ms = self.world.now_ms
+            self._trouble_ms = self.world.steady_ms
         if self.world.broker.errors or self.world.holds.error or self._sweeps:
-            self._trouble_ms = self.world.now_ms
+            self._trouble_ms = self.world.steady_ms
 
     def _check_changes(self) -> None:
         """Each change since the last look is about somebody who was decided about."""
@@ -285,11 +301,16 @@ class Walk:
         """Nothing of ours is in force without a decision that is."""
         now_ms = self.world.now_ms
         for user in USERS:
-            if self._end_ms(user) <= now_ms:
+            is_released = any(
+                order.principal in (None, f"User:{user}") and now_ms < order.until_ms for order in self._orders
+            )
+            if is_released or self._is_over(user):
                 held = [each for each in self._ours() if each.user == user]
                 set_on = [entity for entity in self._throttled() if entity.user == user]
                 if held or set_on:
                     self._wrong(f"{user} is still throttled: {held} {set_on}")
+        if self._has_stepped:
+            return
         latest_ms = now_ms + LONGEST_HOLD_MS
         for hold in self._ours():
             if hold.until_ms > min(latest_ms, max(self._end_ms(hold.user), now_ms)):
@@ -306,23 +327,40 @@ class Walk:
         ]
 
     def _end_ms(self, user: str) -> int:
-        """The latest end of a user's newest decisions; any that was dated ahead may count, as time passes."""
+        return max((_end_ms(told) for told in self._believed(user)), default=0)
+
+    def _is_over(self, user: str) -> bool:
+        """Whether all decisions have ended, by the brokers' time or by the time since an enforcer first saw them."""
+        now_ms, steady_ms, seen_ms = self.world.now_ms, self.world.steady_ms, self._trouble_ms
+        return all(
+            _end_ms(told) <= now_ms
+            or (
+                # One that is dated ahead is believed later.
+                not told.is_ahead and max(told.written_ms, seen_ms) + _end_ms(told) - told.decided_at_ms <= steady_ms
+            )
+            for told in self._believed(user)
+        )
+
+    def _believed(self, user: str) -> list[Told]:
+        """The newest decisions of a user; any that was dated ahead may count, as time passes."""
         latest_ms = self.world.now_ms + MOST_AHEAD_MS
-        own = [told for told in self._told if told.user == user and told.decided_at_ms <= latest_ms]
+        own = [told for told in self._told if told.user == user]
+        if self._has_stepped:
+            # Which one is the newest can't be told by the brokers' time.
+            return own
         newest = {
             told.broker_id: told for told in sorted(own, key=lambda told: told.decided_at_ms) if not told.is_ahead
         }
-        believed = [*newest.values(), *(told for told in own if told.is_ahead)]
-        return max((min(told.until_ms, told.decided_at_ms + LONGEST_LEASE_MS) for told in believed), default=0)
+        return [*newest.values(), *(told for told in own if told.is_ahead and told.decided_at_ms <= latest_ms)]
 
     def _end(self) -> None:
         self.mend()
         self._sweeps.clear()
         self.world.faults.crash_at = None
         self.world.lock.held = True
-        self.world.pass_seconds(LONGEST_LEASE_MS / 1000 + MOST_AHEAD_MS / 1000)
-        for _ in range(8):
-            self.world.pass_seconds(16)
+        # Twice: what is dated ahead may be believed after a while.
+        for seconds in (16, 16, LONGEST_LEASE_MS / 500, 16, 16, LONGEST_LEASE_MS / 500, *(16,) * 4):
+            self.world.pass_seconds(seconds)
             self._guarded(self.world.enforcer.reconcile)
         if self._random.random() < 0.5:
             self.world.pass_seconds(700)
@@ -341,10 +379,15 @@ class Walk:
         raise WrongError(msg)
 
 
+def _end_ms(told: Told) -> int:
+    return min(told.until_ms, told.decided_at_ms + LONGEST_LEASE_MS)
+
+
 _STEPS: tuple[Callable[[Walk], None], ...] = (
     *(Walk.decide, Walk.renew, Walk.change_quota, Walk.let_time_pass) * 3,
     Walk.lie,
     Walk.set_host_clock,
+    Walk.set_brokers_clock,
     Walk.admin_sets_quota,
     Walk.admin_restores_quota,
     Walk.admin_changes_holds,
