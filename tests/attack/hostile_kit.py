@@ -26,12 +26,17 @@ _PRODUCE, _INIT_PRODUCER_ID = 0, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 
 
-def batch(producer_id: int = -1, epoch: int = -1, *, transactional: bool = False, sequence: int = -1) -> bytes:
-    """A batch of one record; without a producer id it is a plain one."""
+def batch(
+    producer_id: int = -1, epoch: int = -1, *, transactional: bool = False, sequence: int = -1, zeros: int = 0
+) -> bytes:
+    """A batch of one record; without a producer id it is a plain one.
+
+    `zeros` is how many bytes a broker has to inflate.
+    """
     if producer_id >= 0:
         epoch, sequence = max(epoch, 0), max(sequence, 0)
-    builder = DefaultRecordBatchBuilder(2, 0, transactional, producer_id, epoch, sequence, 1 << 20)
-    builder.append(0, timestamp=1, key=None, value=b"v", headers=[])
+    builder = DefaultRecordBatchBuilder(2, bool(zeros), transactional, producer_id, epoch, sequence, 1 << 20)
+    builder.append(0, timestamp=1, key=None, value=bytes(zeros) or b"v", headers=[])
     return bytes(builder.build())
 
 
@@ -119,6 +124,16 @@ class Hostile:
         ]
         body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
         self._ask(_PRODUCE, 7, body)
+
+    def produce_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        """Send a batch to each of a topic's first partitions in one request."""
+        self.send_to_partitions(topic, batches)
+        self.receive()
+
+    def send_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        parts = [struct.pack(">ii", number, len(records)) + records for number, records in enumerate(batches)]
+        body = _string(None) + struct.pack(">hii", -1, 30_000, 1) + _string(topic) + struct.pack(">i", len(parts))
+        self._send(_PRODUCE, 7, body + b"".join(parts))
 
     def produce_tagged(self, topic: str, records: bytes, tag: bytes) -> None:
         """Send a batch in a request with a field in its header that no broker knows, and keeps as it is."""
