@@ -26,12 +26,17 @@ _PRODUCE, _INIT_PRODUCER_ID = 0, 22
 _SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
 
 
-def batch(producer_id: int = -1, epoch: int = -1, *, transactional: bool = False, sequence: int = -1) -> bytes:
-    """A batch of one record; without a producer id it is a plain one."""
+def batch(
+    producer_id: int = -1, epoch: int = -1, *, transactional: bool = False, sequence: int = -1, zeros: int = 0
+) -> bytes:
+    """A batch of one record; without a producer id it is a plain one.
+
+    `zeros` is how many bytes a broker has to inflate.
+    """
     if producer_id >= 0:
         epoch, sequence = max(epoch, 0), max(sequence, 0)
-    builder = DefaultRecordBatchBuilder(2, 0, transactional, producer_id, epoch, sequence, 1 << 20)
-    builder.append(0, timestamp=1, key=None, value=b"v", headers=[])
+    builder = DefaultRecordBatchBuilder(2, bool(zeros), transactional, producer_id, epoch, sequence, 1 << 20)
+    builder.append(0, timestamp=1, key=None, value=bytes(zeros) or b"v", headers=[])
     return bytes(builder.build())
 
 
@@ -120,6 +125,25 @@ class Hostile:
         body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
         self._ask(_PRODUCE, 7, body)
 
+    def produce_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        """Send a batch to each of a topic's first partitions in one request."""
+        self.send_to_partitions(topic, batches)
+        self.receive()
+
+    def send_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        parts = [struct.pack(">ii", number, len(records)) + records for number, records in enumerate(batches)]
+        body = _string(None) + struct.pack(">hii", -1, 30_000, 1) + _string(topic) + struct.pack(">i", len(parts))
+        self._send(_PRODUCE, 7, body + b"".join(parts))
+
+    def produce_tagged(self, topic: str, records: bytes, tag: bytes) -> None:
+        """Send a batch in a request with a field in its header that no broker knows, and keeps as it is."""
+        parts = struct.pack(">i", 0) + _uvarint(len(records) + 1) + records
+        name = topic.encode()
+        body = _uvarint(0) + struct.pack(">hi", -1, 30_000) + _uvarint(2) + _uvarint(len(name) + 1) + name
+        body += _uvarint(2) + parts + bytes(3)
+        self._send(_PRODUCE, 9, body, _uvarint(1) + _uvarint(99) + _uvarint(len(tag)) + tag)
+        self.receive()
+
     def receive(self) -> bytes:
         size = struct.unpack(">i", self._read(4))[0]
         return self._read(size)[4:]
@@ -128,9 +152,9 @@ class Hostile:
         self._send(api_key, version, body)
         return self.receive()
 
-    def _send(self, api_key: int, version: int, body: bytes) -> None:
+    def _send(self, api_key: int, version: int, body: bytes, tags: bytes = b"") -> None:
         self._number += 1
-        header = struct.pack(">hhi", api_key, version, self._number) + _string(self.client_id)
+        header = struct.pack(">hhi", api_key, version, self._number) + _string(self.client_id) + tags
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
     def _read(self, size: int) -> bytes:
@@ -222,3 +246,11 @@ def _string(text: str | None) -> bytes:
         return struct.pack(">h", -1)
     encoded = text.encode()
     return struct.pack(">h", len(encoded)) + encoded
+
+
+def _uvarint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])

@@ -1,6 +1,7 @@
 """What the class in a real broker writes, by the default settings, whatever clients send."""
 
 import hashlib
+import itertools
 import json
 import time
 import uuid
@@ -130,6 +131,79 @@ def test_an_id_that_hides_among_known_ones_is_written(broker: LocalBroker, new_a
 
     # then that one has its line
     assert {line.producer_id for line in batches_of(broker, new)} == {new}
+
+
+@pytest.mark.parametrize("new", [INVENTED + 1_000_000_000, 0], ids=["invented", "zero"])
+def test_an_id_that_hides_in_another_partition_is_written(broker: LocalBroker, new: int) -> None:
+    # given an id that the class has written in this tick
+    topic, client = ready_topic(broker, "orders", partitions=2), f"app-{uuid.uuid4().hex}"
+    with Hostile(broker, "mallory", client) as mallory:
+        known = mallory.producer_id()
+        mallory.produce(topic, batch(known))
+
+        # when a request appends with it to a partition, and with another one to the next
+        mallory.produce_to_partitions(topic, [batch(known, sequence=1), batch(new)])
+
+    def found() -> set[int]:
+        return {line.producer_id for line in batches_of(broker, known, new) if line.client_id == client}
+
+    wait_until(lambda: found() == {known, new}, "a line of each")
+
+
+def test_an_id_in_constant_use_is_written_in_each_tick(jars: Path, tmp_path: Path) -> None:
+    tick_ms, used = 50, set[int]()
+    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=tick_ms) as broker:
+        topic = ready_topic(broker, "orders")
+        with Hostile(broker, "alice") as alice:
+            # The first one of a cluster is 0.
+            pid, end = alice.producer_id(), alice.producer_id()
+            for sequence in itertools.count():
+                tick = time.time_ns() // 1_000_000 // tick_ms
+                alice.produce(topic, batch(pid, sequence=sequence))
+                if time.time_ns() // 1_000_000 // tick_ms == tick:
+                    used.add(tick)
+                if len(used) == 20:
+                    break
+            alice.produce(topic, batch(end))
+        lines = batches_of(broker, pid, end)
+
+    assert used <= {line.timestamp_ms // tick_ms for line in lines if line.producer_id == pid}
+
+
+def test_a_request_that_lasts_into_a_later_tick_is_written_there_too(jars: Path, tmp_path: Path) -> None:
+    # given requests whose many batches take the broker several ticks, each right behind one with the same new id
+    partitions, ids = 20, range(INVENTED + 2_000_000_000, INVENTED + 2_000_000_008)
+    with LocalBroker(tmp_path, jars=jars, pid_quota_tick_ms=50) as broker:
+        topic, other = ready_topic(broker, "orders", partitions), ready_topic(broker, "other")
+        with Hostile(broker, "mallory") as mallory:
+            for pid in ids:
+                long = batch(pid, zeros=8 << 20)
+                mallory.send_produce(other, batch(pid))
+                mallory.send_to_partitions(topic, [long] * partitions)
+                mallory.receive()
+                mallory.receive()
+        written = Counter(line.producer_id for line in batches_of(broker, *ids))
+
+    # then no id has only the line of the short request
+    assert all(written[pid] > 1 for pid in ids), written
+
+
+def test_new_ids_are_written_by_threads_that_have_known_ones_behind_them(jars: Path, tmp_path: Path) -> None:
+    # given an id that each thread of a broker has met, most of them when it was written
+    with LocalBroker(tmp_path, jars=jars) as broker:
+        topic = ready_topic(broker, "orders")
+        with Hostile(broker, "mallory") as mallory:
+            known = mallory.producer_id()
+            for sequence in range(50):
+                mallory.produce(topic, batch(known, sequence=sequence))
+
+            # when they append with new ones in the same tick
+            new = [mallory.producer_id() for _ in range(20)]
+            for pid in new:
+                mallory.produce(topic, batch(pid))
+
+        # then each has its line
+        assert {line.producer_id for line in batches_of(broker, *new)} == {*new}
 
 
 def test_an_id_is_written_again_in_a_later_tick(jars: Path, tmp_path: Path) -> None:

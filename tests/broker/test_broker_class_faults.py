@@ -41,6 +41,13 @@ def gaps(lines: list[BrokerLine]) -> int:
     return sum(after.number - before.number - 1 for before, after in pairs if not isinstance(after, StartLine))
 
 
+def heap_bytes(broker: LocalBroker) -> int:
+    """What is reachable in a broker's heap."""
+    command = [find_java(), "-m", "jdk.jcmd/sun.tools.jcmd.JCmd", str(broker.pid), "GC.class_histogram"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    return int(done.stdout.split()[-1])
+
+
 def test_a_line_that_a_kill_tore_is_closed_by_the_next_run(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
         topic = ready_topic(broker, "orders")
@@ -305,3 +312,20 @@ def test_the_server_log_lacks_what_a_hold_holds_back_and_no_other_error(jars: Pa
     assert after
     assert "holds back new producer ids" not in held
     assert "holds back new producer ids" in after
+
+
+def test_no_request_is_kept_after_its_answer(jars: Path, tmp_path: Path) -> None:
+    # given a client that sends a large header
+    large = 64 << 20
+    with LocalBroker(tmp_path, jars=jars, num_io_threads=1) as broker:
+        topic = ready_topic(broker, "orders")
+        with Hostile(broker, "mallory") as mallory:
+            made_up_batches(broker, topic, range(MADE_UP + 400, MADE_UP + 401))
+            before = heap_bytes(broker)
+
+            # when the broker has answered it, and nobody sends another
+            mallory.produce_tagged(topic, batch(MADE_UP + 401), bytes(large))
+            batches_of(broker, MADE_UP + 401)
+
+        # then the thread that worked for it holds nothing of it
+        wait_until(lambda: heap_bytes(broker) < before + large // 2, "the request is gone")

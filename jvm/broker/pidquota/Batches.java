@@ -1,5 +1,7 @@
 package pidquota;
 
+import java.lang.ref.WeakReference;
+
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.requests.AbstractRequest;
 import org.apache.kafka.common.requests.ProduceRequest;
@@ -42,7 +44,7 @@ final class Batches {
         long tick = tick();
         Verdict last = verdict.get();
         // Kafka asks for each batch of a request.
-        if (last == null || last.context != context || last.tick != tick) {
+        if (last == null || last.context.get() != context || last.tick != tick) {
             last = new Verdict(context, tick, !isWritten(context, tick));
             verdict.set(last);
         }
@@ -107,14 +109,14 @@ final class Batches {
         return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.LONGEST_ID) : null;
     }
 
-    /** What {@link #wants} answers for a request, which its context stands for: it holds no data. */
+    /** What {@link #wants} answers for a request, which its context stands for; weakly, as a client may make it large. */
     private static final class Verdict {
-        private final RequestContext context;
+        private final WeakReference<RequestContext> context;
         private final long tick;
         private final boolean isWanted;
 
         Verdict(RequestContext context, long tick, boolean isWanted) {
-            this.context = context;
+            this.context = new WeakReference<>(context);
             this.tick = tick;
             this.isWanted = isWanted;
         }
