@@ -24,6 +24,7 @@ from lifecycle.producer_lives import Lives
 from quota.words import counted, plural
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
+from tables.query.open_leases import open_leases
 from tables.query.sql_query import query
 
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
@@ -54,14 +55,18 @@ def why(
         )
         raise WhyError(msg)
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
+    leases = open_leases(tables, name, now)
     if as_json:
         clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
-        found = {"principal": name, "refused_from": refused, "clients": clients}
+        enforced = [lease | {"until": lease["until"].isoformat()} for lease in leases]
+        found = {"principal": name, "refused_from": refused, "enforced": enforced, "clients": clients}
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
     output().print(printable(_headline(name, rows[0].row)))
     if refused:
         output().print(printable(f"  refused in its last throttle, by address: {counted(refused)}"), soft_wrap=True)
+    for lease in leases:
+        output().print(printable(_lease_text(lease)), soft_wrap=True)
     for each in rows:
         for line in _report(each, asked.get(each.row["client"], {})):
             output().print(printable(line), soft_wrap=True)
@@ -116,6 +121,12 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""
     return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
+
+
+def _lease_text(lease: Mapping[str, Any]) -> str:
+    names = {"user": lease["entity_user"], "client id": lease["entity_client_id"], "ip": lease["entity_ip"]}
+    entity = ", ".join(f"{kind} {name}" for kind, name in names.items() if name is not None)
+    return f"  enforced: {lease['lever']} on {entity}, {_duration(lease['seconds_left'])} left: {lease['reason']}"
 
 
 def _report(client: DiagnosedClient, addresses: Mapping[str, int]) -> Iterator[str]:

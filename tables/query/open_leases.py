@@ -1,0 +1,23 @@
+"""Reads what the enforcer does about a principal now."""
+
+from datetime import datetime
+from typing import Any
+
+from tables.query.literals import literal
+from tables.query.sql_query import query
+
+_OPEN = """
+SELECT lever, entity_user, entity_client_id, entity_ip, until, seconds_left, reason
+FROM enforcement
+WHERE principal = {principal} AND in_force_now AND seconds_left > 0
+ORDER BY until DESC
+"""
+
+
+def open_leases(tables: str, principal: str, now: datetime) -> list[dict[str, Any]]:
+    """Return the leases in force on a principal: lever, entity, end and reason, the last end first.
+
+    Raises:
+        TableError: If the table can't be read.
+    """
+    return query(tables, _OPEN.format(principal=literal(principal, tables)), now).records()
