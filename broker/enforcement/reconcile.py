@@ -14,7 +14,7 @@ from broker.enforcement.notices import Notice, NoticeKind
 from broker.enforcement.pace import Pace
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
-from broker.enforcement.registry import LeaseRegistry
+from broker.enforcement.lease_registry import LeaseRegistry
 from broker.enforcement.steps import LeaseReason, LeaseSteps
 from broker.enforcement.strays import clear_strays, close_levers
 

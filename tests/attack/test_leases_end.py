@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from kafka.protocol.admin import AlterClientQuotasRequest
 
-from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
@@ -218,7 +218,7 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
     flag = tmp_path / "break"
     (tmp_path / "broken.py").write_text(
         "import pathlib, sys\n"
-        "from broker.enforcer.stream_watch import StreamWatch\n"
+        "from broker.enforcement.stream_watch import StreamWatch\n"
         "check = StreamWatch.check\n"
         "def broken(self, now_ms):\n"
         f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')\n"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.broker_clock import BrokerClock
-from broker.enforcer.lock import ensure_enforcer_topic
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from broker.enforcement.broker_clock import BrokerClock
+from broker.enforcement.lock import ensure_enforcer_topic
 from broker.errors import ClientQuotaRefusedError
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
@@ -241,7 +241,7 @@ def test_by_how_much_the_broker_s_clock_is_off_comes_back_with_a_probe(
     broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
 ) -> None:
     ensure_enforcer_topic(broker.admin_config())
-    monkeypatch.setattr("broker.enforcer.broker_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
+    monkeypatch.setattr("broker.enforcement.broker_clock._now_ms", lambda: round(time.time() * 1000) - ahead_ms)
     clock = BrokerClock(broker.admin_config())
     wait_until(lambda: clock.skew_ms() is not None, "the broker's time is known")
     # What the way there and back took is left out: it can only look smaller.

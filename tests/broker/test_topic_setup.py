@@ -10,7 +10,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.cluster.topic_reader import TopicReader
 from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
-from broker.enforcer.lock import EnforcerLock
+from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from broker.leases.lease_rules import Action, Lease
 from streaming.commit.sinks import DeltaSink
 from tables.catalog import catalog_tables

@@ -16,7 +16,7 @@ from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from broker.leases.lease_rules import Action, Lease
 from jobs.cli import run
 from tables.catalog import engines

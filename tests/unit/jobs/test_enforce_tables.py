@@ -11,10 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.stream_watch import StreamWatch
-from broker.enforcer_tables import path_tables
-from broker.enforcer_tables.enforcement_tables import STREAM_TABLES
-from broker.enforcer_tables.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from broker.enforcement.store import path_tables
+from broker.enforcement.store.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
+from broker.enforcement.store.tables import STREAM_TABLES
+from broker.enforcement.stream_watch import StreamWatch
 from broker.errors import EnforceError
 from broker.leases.lease_rules import Action, Lease
 from broker.leases.lease_targets import ThrottleDecision

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.enforcer_metrics import EnforcerMetrics
-from broker.enforcer.notices import Notice
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.notices import Notice
 from broker.leases.lease_rules import Lease
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast

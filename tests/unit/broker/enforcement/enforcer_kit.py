@@ -4,6 +4,7 @@ The levers are the real ones; what they act on is a twin that keeps only what it
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
@@ -118,7 +119,7 @@ class MemoryHolds:
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
         for hold in holds:
-            self._faults(lambda hold=hold: self._remove(hold))
+            self._faults(partial(self._remove, hold))
 
     def _remove(self, hold: HoldBinding) -> None:
         if self.error is not None:

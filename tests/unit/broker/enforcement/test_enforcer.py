@@ -6,9 +6,9 @@ from unittest.mock import patch
 import pytest
 
 from broker.cluster.quota_entity import QuotaChange, QuotaEntity
-from broker.errors import ClientQuotaRefusedError, LeaseStoreError
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import LONGEST_LEASE_MS, Target
+from broker.errors import ClientQuotaRefusedError, LeaseStoreError
 from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
 APP = QuotaEntity("mallory", "mallory-app")
@@ -663,7 +663,7 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: W
     world.broker.set(MALLORY, 7.0)
     world.restart()
     world.reconcile(1)
-    assert [notice.target for notice in world.said("relinquished")] == [Target(KEY, MALLORY)]
+    assert [notice.target for notice in world.said("relinquished")] == [Target("request_percentage", MALLORY)]
 
 
 def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:
