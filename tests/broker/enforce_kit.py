@@ -20,8 +20,8 @@ from deltalake import write_deltalake
 
 from broker.cluster.client_quotas import ClientQuotas
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.enforcement.lock import ensure_enforcer_topic
+from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.enforcement.store.path_tables import ActionTable
 from broker.local.local_broker import LocalBroker
 from tables.delta import TABLES, table_path
