@@ -124,8 +124,11 @@ def decision(**client_ids: int) -> ThrottleDecision:
     return ThrottleDecision("d", "User:mallory", 0, 60_000, 100.0, 10, client_ids)
 
 
-def narrowed(client_ids: dict[str, int], **more: Collection[str]) -> list[str | None]:
-    targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), TargetLimits(**more))
+def narrowed(
+    client_ids: dict[str, int], shared: Collection[str] = (), written: Collection[str] = ()
+) -> list[str | None]:
+    limits = TargetLimits(shared_client_ids=shared, written=written)
+    targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), limits)
     return [target.entity.client_id for target in targets.targets]
 
 
@@ -153,7 +156,7 @@ class TestNarrowing:
         assert narrowed({"a": 95, "other": 5}) == ["a"]
 
     def test_a_name_that_is_shared_by_the_operator_s_word_is_not_taken(self) -> None:
-        assert narrowed({"a": 1}, shared_client_ids=["a"]) == [None]
+        assert narrowed({"a": 1}, shared=["a"]) == [None]
 
     def test_without_client_ids_it_is_the_user(self) -> None:
         assert narrowed({}) == [None]
