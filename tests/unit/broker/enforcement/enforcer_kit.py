@@ -269,7 +269,8 @@ class World:
         parts = LeverParts(
             self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
         )
-        ports = EnforcerPorts(self.decisions, self.log, self.store, levers(parts, self.options.ladder), lock)
+        self.clocks, self.levers = clocks, levers(parts, self.options.ladder)
+        ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 
     def _clocks(self) -> Clocks:
