@@ -28,8 +28,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.hold_bindings import HOLD, HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.hold_bindings import HoldBindings
+from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaChange, QuotaEntity
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
@@ -43,6 +43,7 @@ TOPIC = "orders"
 LOCAL_HOST = QuotaEntity(ip="127.0.0.1")
 BATCH = QuotaEntity("mallory", "mallory-batch")
 LIMIT_S = 120.0
+CONNECTIONS_PER_S = 1.0
 
 
 def main() -> None:
@@ -105,17 +106,30 @@ def rates(seconds: float) -> None:
             free, base = measure(broker, client, parallel, alice, seconds)
             head = f"{client:15s}  {parallel:8d}"
             print(f"{head}  none                      {free:9.2f}          {base:9.1f}", flush=True)
-            for name, arguments, entity in (
-                ("request_percentage", (), BATCH),
-                ("connection_creation_rate", ("--lever", "connection_creation_rate", *ips(tables)), LOCAL_HOST),
-            ):
-                with enforcer(broker, tables, *arguments), quotas_of(broker) as quotas:
-                    decide(tables, "User:mallory", 600.0)
-                    wait(lambda quotas=quotas, entity=entity: quotas.describe(entity))
+            for name, throttling in (("request_percentage", slowed), ("connection_creation_rate", connecting_slowly)):
+                with throttling(broker, tables):
                     held, p99 = measure(broker, client, parallel, alice, seconds)
                     factor = free / held if held else float("inf")
                 print(f"{head}  {name:24s}  {held:9.2f}  {factor:6.1f}  {p99:9.1f}  {p99 / base:8.2f}x", flush=True)
-                forget_decisions(tables)
+
+
+@contextmanager
+def slowed(broker: LocalBroker, tables: Path) -> "Iterator[None]":
+    with enforcer(broker, tables, "--lever", "request_percentage"), quotas_of(broker) as quotas:
+        decide(tables, "User:mallory", 600.0)
+        wait(lambda: quotas.describe(BATCH))
+        yield
+    forget_decisions(tables)
+
+
+@contextmanager
+def connecting_slowly(broker: LocalBroker, _tables: Path) -> "Iterator[None]":
+    """By hand: an enforcer never limits the address of a broker, which is ours here."""
+    with quotas_of(broker) as quotas:
+        quotas.alter([QuotaChange(LOCAL_HOST, CONNECTION_CREATION_RATE, CONNECTIONS_PER_S)])
+        wait(lambda: quotas.describe(LOCAL_HOST))
+        yield
+        quotas.alter([QuotaChange(LOCAL_HOST, CONNECTION_CREATION_RATE, None)])
 
 
 def measure(broker: LocalBroker, client: str, parallel: int, alice: "Alice", seconds: float) -> tuple[float, float]:
@@ -274,7 +288,7 @@ def whole(trials: int, lever: str, trigger: str, warm_up_s: float) -> None:
             for name in users:
                 if len(stages["over quota -> quota"]) == trials:
                     break
-                over, live = provoke(broker, quotas, name, lever)
+                over, live = provoke(broker, quotas, name)
                 row = first_decision(tables, name)
                 # From the first decision on the stream runs.
                 warm_s = warm_s or live + warm_up_s
@@ -289,9 +303,8 @@ def whole(trials: int, lever: str, trigger: str, warm_up_s: float) -> None:
         report(f"{stage}, s", taken, 2)
 
 
-def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: str, lever: str) -> tuple[float, float]:
+def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: str) -> tuple[float, float]:
     """Times of the first produce over a quota of 3 (the fifth producer), and of the client quota or hold."""
-    entity = QuotaEntity(user, is_hold=True) if lever == HOLD else QuotaEntity(user, f"{user}-app")
     settings = {**broker.client_config(user), "client.id": f"{user}-app"}
     over, made, live = 0.0, 0, threading.Event()
     live_at = [0.0]
@@ -299,7 +312,7 @@ def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: st
     def watch() -> None:
         try:
             # More often would take a core from what is measured.
-            wait(lambda: quotas.describe(entity), pause_s=0.02)
+            wait(lambda: is_live(quotas, user), pause_s=0.02)
             live_at[0] = time.time()
         finally:
             live.set()
@@ -320,6 +333,12 @@ def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: st
     if not live_at[0]:
         raise TimeoutError
     return over, live_at[0]
+
+
+def is_live(quotas: "ClientQuotas | HoldBindings", user: str) -> bool:
+    if isinstance(quotas, HoldBindings):
+        return bool(quotas.of_user(user))
+    return bool(quotas.describe(QuotaEntity(user, f"{user}-app")))
 
 
 def first_decision(tables: Path, user: str) -> float:
@@ -343,7 +362,7 @@ def world(users: "dict[str, str] | None" = None, lever: str = "") -> "Iterator[t
         tables = Path(folder, "tables")
         create_missing(str(tables))
         all_users = {"alice": "alice-secret", "mallory": "mallory-secret", **(users or {})}
-        with LocalBroker(Path(folder, "kafka"), all_users, holds=lever == HOLD) as broker:
+        with LocalBroker(Path(folder, "kafka"), all_users, holds=lever == "hold") as broker:
             admin = AdminClient(broker.admin_config())
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
@@ -385,13 +404,7 @@ def quotas_of(broker: LocalBroker) -> ClientQuotas:
 
 
 def levers_of(broker: LocalBroker, lever: str) -> "ClientQuotas | HoldBindings":
-    return HoldBindings({"bootstrap_servers": broker.admin_servers}) if lever == HOLD else quotas_of(broker)
-
-
-def ips(tables: Path) -> tuple[str, str]:
-    file = tables.parent / "ips"
-    file.write_text("User:mallory 127.0.0.1\n", encoding="utf-8")
-    return "--principal-ips", str(file)
+    return HoldBindings({"bootstrap_servers": broker.admin_servers}) if lever == "hold" else quotas_of(broker)
 
 
 def decide(tables: Path, principal: str, seconds: float) -> datetime:

@@ -24,17 +24,15 @@ from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from broker.cluster.client_quotas import QuotaChange
-from broker.cluster.hold_bindings import HOLD, HoldBindings
+from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.quota_entity import QuotaEntity
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading
+from wire.holds import HoldBinding
 
 TOPIC = "orders"
-MALLORY = QuotaEntity("mallory", is_hold=True)
 CLIENTS = ("confluent-kafka", "kafka-python", "java", "franz-go", "sarama")
 GO = ("franz-go", "sarama")
 
@@ -118,11 +116,10 @@ class Steady:
 def holding(broker: LocalBroker, seconds: float) -> Iterator[float]:
     until_ms = round(1000 * (time.time() + seconds))
     with HoldBindings({"bootstrap_servers": broker.admin_servers}) as holds:
-        (error,) = holds.alter([QuotaChange(MALLORY, HOLD, float(until_ms))]).values()
-        if error:
-            raise error
+        hold = HoldBinding("mallory", until_ms)
+        holds.add(hold)
         yield until_ms / 1000
-        holds.alter([QuotaChange(MALLORY, HOLD, None)])
+        holds.remove([hold])
 
 
 # Producers that are made for a message each

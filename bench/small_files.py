@@ -180,7 +180,12 @@ def report(broker: int, batch_id: int, now: datetime) -> dict[str, Any]:
 
 
 def action(minute: int, state: str, now: datetime) -> dict[str, Any]:
-    lease = {"lease_id": f"lease-{minute // 2}", "lever": "request_percentage", "new_value": 0.01}
+    lease = {
+        "lease_id": f"lease-{minute // 2}",
+        "lease_revision": minute % 2,
+        "lever": "request_percentage",
+        "new_value": 0.01,
+    }
     return {"recorded_at": now, "sequence": minute, "state": state, "principal": "User:app-0", "until": now} | lease
 
 

@@ -156,8 +156,8 @@ _QUARANTINE = TableSpec(
 
 _ENFORCEMENT = TableSpec(
     "enforcement_actions",
-    "A step of the enforcer: each lease (what a lever sets for a while) has a row per state, written before the step and "
-    "after it. A lease that has no row restored, relinquished or failed is open.",
+    "A step of the enforcer: each lease (what a lever sets for a while) has a row per state, written before the step "
+    "and after it. A lease that has no row restored, relinquished or failed is open.",
     pa.schema(
         [
             _column("recorded_at", _TIME, "When the row was written."),

@@ -71,7 +71,10 @@ def _allowed(settings: Mapping[str, str], asked: "Future[Any]") -> set[AclOperat
             return set(AclOperation)
         if "AUTHORIZATION" in name:
             return set()
-        msg = f"no broker answers at {settings['bootstrap.servers']} ({error.args[0].str()}): check the address"
+        msg = (
+            f"no broker answers at {settings['bootstrap.servers']} ({error.args[0].str()}): check that it runs, the "
+            "address and the security settings"
+        )
         raise BrokerUnreachableError(msg) from error
     return set(AclOperation) if found is None else {*found}
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from broker.enforcement.clock import Deadlines
+from broker.enforcement.lease_registry import LeaseRegistry
 from broker.enforcement.model import Clocks, Lease, LeaseState, Target, ThrottleDecision
 from broker.enforcement.notices import Notice, NoticeKind
 from broker.enforcement.pace import Pace
 from broker.enforcement.planner import EnforcerOptions, LeasePlan, Planner
 from broker.enforcement.ports import EnforcerPorts
-from broker.enforcement.registry import LeaseRegistry
 from broker.enforcement.steps import LeaseReason, LeaseSteps
 from broker.enforcement.strays import clear_strays, for_each
 

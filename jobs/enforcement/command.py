@@ -16,10 +16,9 @@ from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from broker.enforcement.webhook import URL_VARIABLE, Webhook
-from jobs.enforcement.running import EnforceJob, enforce_until, release_now
+from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.progress import say as tell
 from jobs.secrets import one_secret
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
@@ -90,14 +89,11 @@ def enforce(
     url = one_secret(webhook, webhook_file, "--webhook")
     with ExitStack() as stack:
         say = _notifier(stack, metrics, url, as_json=as_json, dry_run=dry_run)
-        tell(f"asking the brokers at {bootstrap_servers}")
         job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, silence_seconds, say)
         if wants_release:
             release_now(stop, stack, job, _with_type(release_principal), round(pause_seconds * 1000))
             return
         stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
-        doing = "carrying out" if apply else "without --apply only reporting what would come of"
-        tell(f"{doing} the decisions in {tables}, on {bootstrap_servers}; Ctrl-C ends it")
         enforce_until(stop, stack, job, metrics)
 
 

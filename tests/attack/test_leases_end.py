@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from kafka.protocol.admin import AlterClientQuotasRequest
 
-from broker.cluster.client_quotas import REQUEST_PERCENTAGE, ClientQuotas, QuotaChange
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.client_quotas import ClientQuotas
+from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.cluster.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
@@ -26,11 +26,10 @@ BATCH = QuotaEntity("mallory", "mallory-batch")
 THROTTLED = {REQUEST_PERCENTAGE: 0.01}
 BEFORE = {REQUEST_PERCENTAGE: 50.0}
 
-
+QUOTA = f'"{REQUEST_PERCENTAGE}"'
 FORGED = (
-    '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
-    '{"lease_id":"%s","principal":"User:x","entity":%s,"quota_key":"request_percentage","previous":null,'
-    '"enforced":0.01,"until_ms":1,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}'
+    '{"recorded_at_ms":1,"reason":"","lease":{"lease_id":"%s","principal":"User:x","target":{"lever":%s,"entity":%s},'
+    '"until_ms":%s,"decision_id":"d","state":"in_force","set_ms":0,"value":%s,"previous":null},"enforcer":""}'
 )
 
 
@@ -218,7 +217,7 @@ def test_no_error_gets_out_of_the_enforcer_before_the_quotas_are_restored(
     flag = tmp_path / "break"
     (tmp_path / "broken.py").write_text(
         "import pathlib, sys\n"
-        "from broker.enforcer.stream_watch import StreamWatch\n"
+        "from broker.enforcement.stream_watch import StreamWatch\n"
         "check = StreamWatch.check\n"
         "def broken(self, now_ms):\n"
         f"    if pathlib.Path({str(flag)!r}).exists(): raise IndexError('list index out of range')\n"
@@ -323,13 +322,14 @@ def test_forged_records_in_the_topic_of_leases_end_no_enforcer(
         "lease/1": "{",
         "lease/2": f'{{"recorded_at_ms":{huge}}}',
         "lease/3": "\x00" * 100,
-        "lease/4": '{"recorded_at_ms":1,"state":"in_force","principal":"User:x","until_ms":1,"reason":"","lease":'
-        '{"lease_id":"4","principal":"User:x","entity":{},"quota_key":"producer_byte_rate","previous":null,'
-        '"enforced":1.0,"until_ms":9223372036854775807,"decision_id":"d","state":"in_force","set_ms":0},"enforcer":""}',
+        "lease/4": FORGED % ("4", '"producer_byte_rate"', '{"user":"x"}', 1, 1.0),
         "lease/5": '{"q":' * 100_000,
-        "lease/6": FORGED % ("6", '{"user":"mallory","client_id":"a","ip":"10.0.0.1"}'),
-        "lease/7": FORGED % ("7", '{"client_id":"a"}'),
-        "hold/User:\ud83d\ude00": "null",
+        "lease/6": FORGED % ("6", QUOTA, '{"user":"mallory","client_id":"a","ip":"10.0.0.1"}', 1, 0.01),
+        "lease/7": FORGED % ("7", QUOTA, '{"client_id":"a"}', 1, 0.01),
+        "lease/8": FORGED % ("8", QUOTA, "{}", 2**63 - 1, 0.01),
+        "lease/9": FORGED % ("9", '"hold"', '{"user":"mallory"}', 1, 0.01),
+        "lease/10": FORGED % ("10", '"hold"', '{"user":"mallory"}', 2**63 - 1, "null"),
+        "release/User:\ud83d\ude00": "null",
     }.items():
         producer.produce(ENFORCER_TOPIC, key=key.encode("utf-8", "surrogatepass"), value=value.encode())
     assert producer.flush(60) == 0

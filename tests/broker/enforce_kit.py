@@ -20,9 +20,10 @@ from deltalake import write_deltalake
 
 from broker.cluster.client_quotas import ClientQuotas
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.lease_topic import LeaseTopic
-from broker.enforcer.lock import ensure_enforcer_topic
-from broker.enforcer_tables.path_tables import ActionTable
+from broker.enforcement.lock import ensure_enforcer_topic
+from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
+from broker.enforcement.store.lease_topic import LeaseTopic
+from broker.enforcement.store.path_tables import ActionTable
 from broker.local.local_broker import LocalBroker
 from tables.delta import TABLES, table_path
 from tests.broker.local_cluster import LocalCluster
@@ -134,12 +135,18 @@ def end_orders(broker: LocalBroker) -> None:
     ensure_enforcer_topic(broker.admin_config())
     with LeaseTopic(broker.admin_config()) as topic:
         now_ms = round(time.time() * 1000)
-        orders = [action for action in topic.read() if action.lease is None and (action.until_ms or 0) > now_ms]
+        orders = [each for each in topic.read() if isinstance(each, ReleaseOrder) and each.until_ms > now_ms]
         topic.append([replace(order, recorded_at_ms=now_ms, until_ms=now_ms - _DAYS_MS) for order in orders])
 
 
 def actions(tables: Path) -> list[str]:
-    return [action.state for action in ActionTable(str(tables)).read()]
+    return [_state(record) for record in ActionTable(str(tables)).read()]
+
+
+def _state(record: EnforcementRecord) -> str:
+    if isinstance(record, LeaseRecord):
+        return record.lease.state
+    return "release" if isinstance(record, ReleaseOrder) else "alert"
 
 
 class Careless(threading.Thread):

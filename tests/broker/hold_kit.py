@@ -21,7 +21,7 @@ from broker.jars.java import find_java
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
 from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import wait_until
-from wire.holds import hold_name
+from wire.holds import HoldBinding, hold_binding
 
 LOADING = 14
 """COORDINATOR_LOAD_IN_PROGRESS."""
@@ -58,7 +58,8 @@ def binding(
 
 
 def hold(seconds: float, principal: str = "User:mallory", host: str = "*") -> AclBinding:
-    return binding(hold_name(now_ms() + round(1000 * seconds)), principal, host)
+    """One that was set by hand."""
+    return binding(HoldBinding("", now_ms() + round(1000 * seconds)).name, principal, host)
 
 
 @contextmanager
@@ -93,7 +94,9 @@ def _filter(binding: AclBinding) -> AclBindingFilter:
 
 def end_s(held: AclBinding) -> float:
     """When a hold ends, in seconds since the epoch."""
-    return int(held.name.rpartition(":")[2]) / 1000
+    found = hold_binding("", held.name)
+    assert found is not None
+    return found.until_ms / 1000
 
 
 def is_at_end(at_s: float, until_s: float) -> bool:

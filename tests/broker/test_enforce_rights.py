@@ -1,76 +1,155 @@
-"""The enforcer as a user of a secured cluster: over TLS, and without the rights it needs until somebody grants them."""
+"""`pid-quota enforce` as a user who lacks rights, from the start or from some time on."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.client_quotas import REQUEST_PERCENTAGE
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
 from tests.broker.enforce_kit import EnforcerProcess, actions, decide, quotas_of
 from tests.broker_kit import wait_until
 from tests.tls_kit import issue, tls_broker
+from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")
+CLUSTER = (ResourceType.BROKER, "kafka-cluster")
+TOPIC = (ResourceType.TOPIC, ENFORCER_TOPIC)
+GROUP = (ResourceType.GROUP, ENFORCER_TOPIC)
+RIGHTS = {
+    CLUSTER: {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS, AclOperation.DESCRIBE, AclOperation.CREATE},
+    TOPIC: {AclOperation.READ, AclOperation.WRITE},
+    GROUP: {AclOperation.READ},
+}
+Rights = dict[tuple[ResourceType, str], set[AclOperation]]
 
 
-def grant(admin: AdminClient, user: str, *operations: AclOperation) -> None:
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    create_missing(str(tmp_path / "tables"))
+    return tmp_path / "tables"
+
+
+@contextmanager
+def guarded(
+    jars: Path, folder: Path, tables: Path, rights: Rights, *arguments: str
+) -> Iterator[tuple[LocalBroker, EnforcerProcess]]:
+    """A broker on which the user `job` has these rights and nobody has others on the same; an enforcer as `job`."""
+    certificates, server = issue(folder / "certificates")
+    with tls_broker(folder / "kafka", {"job": "job-secret"}, jars, certificates, server) as broker:
+        # Who has an ACL on a resource makes it closed to others.
+        for resource in RIGHTS:
+            grant(broker, "somebody", {resource: {AclOperation.DESCRIBE}})
+        grant(broker, "job", rights)
+        settings = folder / "client.properties"
+        lines = broker.client_config("job") | certificates.settings()
+        settings.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        enforcer = EnforcerProcess(broker, tables, *arguments, "--kafka-config", str(settings))
+        enforcer.connect_to(broker.bootstrap_servers)
+        yield broker, enforcer
+
+
+def grant(broker: LocalBroker, user: str, rights: Rights) -> None:
     bindings = [
-        AclBinding(
-            ResourceType.BROKER,
-            "kafka-cluster",
-            ResourcePatternType.LITERAL,
-            f"User:{user}",
-            "*",
-            operation,
-            AclPermissionType.ALLOW,
-        )
-        for operation in operations
+        AclBinding(*resource, ResourcePatternType.LITERAL, f"User:{user}", "*", each, AclPermissionType.ALLOW)
+        for resource, operations in rights.items()
+        for each in operations
     ]
+    admin = AdminClient({**broker.admin_config()})
     for created in admin.create_acls(bindings).values():
         created.result()
 
 
+def take_away(broker: LocalBroker, resource: tuple[ResourceType, str], operation: AclOperation) -> None:
+    found = AclBindingFilter(
+        *resource, ResourcePatternType.LITERAL, "User:job", "*", operation, AclPermissionType.ALLOW
+    )
+    admin = AdminClient({**broker.admin_config()})
+    (deleted,) = admin.delete_acls([found]).values()
+    assert len(deleted.result()) == 1
+
+
 @pytest.mark.parametrize(
-    "missing",
+    ("lacking", "named"),
     [
-        pytest.param({AclOperation.ALTER_CONFIGS}, marks=pytest.mark.slow),
-        {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS},
+        pytest.param({CLUSTER: {AclOperation.ALTER_CONFIGS}}, ["ALTER_CONFIGS on the cluster"], marks=pytest.mark.slow),
+        (
+            {
+                CLUSTER: {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS},
+                TOPIC: {AclOperation.WRITE},
+                GROUP: {AclOperation.READ},
+            },
+            [
+                "DESCRIBE_CONFIGS on the cluster",
+                "ALTER_CONFIGS on the cluster",
+                f"WRITE on topic {ENFORCER_TOPIC}",
+                f"READ on group {ENFORCER_TOPIC}",
+            ],
+        ),
     ],
+    ids=["one", "several"],
 )
-def test_without_a_right_it_says_so_and_waits_until_it_has_it(
-    jars: Path, tmp_path: Path, missing: set[AclOperation]
+def test_who_lacks_rights_is_told_all_of_them_at_the_start_and_changes_nothing(
+    jars: Path, tmp_path: Path, tables: Path, lacking: Rights, named: list[str]
 ) -> None:
-    certificates, server = issue(tmp_path / "certificates")
-    with tls_broker(tmp_path / "kafka", {"job": "job-secret"}, jars, certificates, server) as broker:
-        # Given a user without some rights of an enforcer; who has an ACL on a resource makes it closed to others.
-        admin = AdminClient({**broker.admin_config()})
-        needed = {AclOperation.ALTER_CONFIGS, AclOperation.DESCRIBE_CONFIGS, AclOperation.DESCRIBE}
-        grant(admin, "job", *sorted(needed - missing, key=lambda operation: operation.name))
-        settings = tmp_path / "client.properties"
-        lines = broker.client_config("job") | certificates.settings()
-        settings.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        tables = tmp_path / "tables"
-        create_missing(str(tables))
-        enforcer = EnforcerProcess(broker, tables, "--apply", "--no-narrow", "--kafka-config", str(settings))
-        enforcer.connect_to(broker.bootstrap_servers)
+    rights = {resource: operations - lacking.get(resource, set()) for resource, operations in RIGHTS.items()}
+    decide(tables, "User:mallory", 600)
+    with guarded(jars, tmp_path, tables, rights, "--apply", "--no-narrow") as (broker, enforcer):
+        enforcer.start()
+        code, errors = enforcer.wait()
+        assert quotas_of(broker) == {}
+    assert (code, errors.count("\n")) == (1, 1)
+    assert "User:job lacks " in errors
+    assert [name for name in named if name not in errors] == []
+    assert "pid-quota topics create --enforcer-principal" in errors
+    assert "job-secret" not in errors
+
+
+@pytest.mark.slow
+def test_a_dry_run_asks_for_no_right_to_change_anything(jars: Path, tmp_path: Path, tables: Path) -> None:
+    rights = {CLUSTER: {AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS}}
+    decide(tables, "User:mallory", 600)
+    with guarded(jars, tmp_path, tables, rights) as (_, enforcer):
+        enforcer.start()
+        enforcer.wait_for("throttled")
+        assert enforcer.end() == (0, "")
+
+
+@pytest.mark.slow
+def test_a_right_that_is_taken_away_is_told_once_and_it_goes_on_when_it_is_back(
+    jars: Path, tmp_path: Path, tables: Path
+) -> None:
+    with guarded(jars, tmp_path, tables, RIGHTS, "--apply", "--no-narrow") as (broker, enforcer):
+        # Given an enforcer with an open lease,
         enforcer.start()
         try:
             enforcer.wait_for("lock", "holding")
-
-            # When it should throttle somebody
             decide(tables, "User:mallory", 600)
-
-            # Then it says what is missing, runs on, and does it once it may.
-            wait_until(lambda: any("uthoriz" in notice["why"] for notice in enforcer.notices), "the missing right")
-            assert not any("job-secret" in str(notice) for notice in enforcer.notices)
-            grant(admin, "job", *missing)
+            enforcer.wait_for("throttled")
             wait_until(lambda: quotas_of(broker) == {MALLORY: {REQUEST_PERCENTAGE: 0.01}}, "the quota")
+
+            # When it may not change quotas any more, and has to throttle somebody else,
+            take_away(broker, CLUSTER, AclOperation.ALTER_CONFIGS)
+            decide(tables, "User:eve", 600)
+
+            # Then it says so once, however often it tries, and throttles her once it may.
+            enforcer.wait_for("alert", "ALTER_CONFIGS")
+            decide(tables, "User:eve", 700)
+            enforcer.wait_for("extended")
+            assert [notice["user"] for notice in enforcer.said("alert")] == ["eve"]
+            assert enforcer.said("trying again") == []
+            grant(broker, "job", {CLUSTER: {AclOperation.ALTER_CONFIGS}})
+            wait_until(lambda: QuotaEntity("eve") in quotas_of(broker), "eve's quota")
+            wait_until(lambda: len(enforcer.said("throttled")) == 2, "it is told")
+            assert len(enforcer.said("alert")) == 1
+            assert not any("job-secret" in str(notice) for notice in enforcer.notices)
         finally:
-            code, errors = enforcer.end()
-        assert (code, errors) == (0, "")
-        wait_until(lambda: quotas_of(broker) == {}, "the quota is taken back")
-        assert actions(tables)[-1] == "restored"
+            ended = enforcer.end()
+        assert ended == (0, "")
+        wait_until(lambda: quotas_of(broker) == {}, "the quotas are taken back")
+    assert actions(tables).count("restored") == 2

@@ -9,9 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.client_quotas import QuotaChange
-from broker.cluster.hold_bindings import HOLD, HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
+from broker.cluster.hold_bindings import HoldBindings
 from broker.jars.jar_sets import kafka_classpath
 from broker.local.local_broker import LocalBroker
 from tests.broker.enforce_kit import Steady
@@ -33,10 +31,13 @@ from tests.broker.hold_kit import (
     unbind,
 )
 from tests.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
-from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, hold_name
+from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
 
-MALLORY = QuotaEntity("mallory", is_hold=True)
 FOREVER = str(2**62)
+
+
+def hold_name(until_ms: int, lease_id: str | None = None) -> str:
+    return HoldBinding("mallory", until_ms, lease_id).name
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,9 @@ def test_the_earliest_and_the_latest_of_several_holds(broker: LocalBroker, mallo
         lambda: binding(hold_name(now_ms() + LONGEST_HOLD_MS + 60_000)),
         lambda: binding(f"pid-quota-hold:{FOREVER}"),
         lambda: binding(f"pid-quota-hold:{2**70}"),
+        lambda: binding(hold_name(now_ms() + 60_000) + ":"),
+        lambda: binding(hold_name(now_ms() + 60_000, "Ab12")),
+        lambda: binding(hold_name(now_ms() + LONGEST_HOLD_MS + 60_000, "ab12")),
         lambda: binding("pid-quota-hold:"),
         lambda: binding("pid-quota-hold:soon"),
         lambda: binding(f"pid-quota-hold:0{now_ms() + 60_000}"),
@@ -152,6 +156,9 @@ def test_the_earliest_and_the_latest_of_several_holds(broker: LocalBroker, mallo
         "too far ahead",
         "never",
         "no int64",
+        "an empty lease",
+        "no lease's id",
+        "a lease's, too far ahead",
         "no end",
         "words",
         "zero before",
@@ -225,39 +232,38 @@ def test_a_hold_denies_no_right(broker: LocalBroker, topic: str) -> None:
             assert mallory.error() == LOADING
 
 
-def wait_for_end(holds: HoldBindings, until_ms: float) -> None:
-    wait_until(lambda: holds.describe(MALLORY) == {HOLD: until_ms}, "it is set")
-
-
 class TestHoldBindings:
     @pytest.fixture
     def holds(self, broker: LocalBroker) -> Iterator[HoldBindings]:
         with HoldBindings({"bootstrap_servers": broker.admin_servers}) as client:
             yield client
-            assert client.alter([QuotaChange(each, HOLD, None) for each in client.describe_all()]) is not None
+            client.remove(client.all())
+            wait_until(lambda: client.all() == [], "none is left")
 
-    def test_a_hold_is_set_moved_and_removed(self, holds: HoldBindings, mallory: Asker) -> None:
-        first, second = float(now_ms() + 60_000), float(now_ms() + 120_000)
-        for until in (first, second):
-            assert holds.alter([QuotaChange(MALLORY, HOLD, until)]) == {MALLORY: None}
-            wait_for_end(holds, until)
-            assert holds.describe_all() == {MALLORY: {HOLD: until}}
-            assert mallory.error() == LOADING
-        assert holds.alter([QuotaChange(MALLORY, HOLD, None)]) == {MALLORY: None}
-        wait_until(lambda: holds.describe(MALLORY) == {} and mallory.error() == 0, "it is gone")
+    @pytest.mark.parametrize("lease_id", [None, "0123456789abcdef0123456789abcdef"])
+    def test_a_hold_is_set_moved_and_removed(self, holds: HoldBindings, mallory: Asker, lease_id: str | None) -> None:
+        first, second = (HoldBinding("mallory", now_ms() + each, lease_id) for each in (60_000, 120_000))
+        holds.add(first)
+        wait_until(lambda: holds.all() == [first] and mallory.error() == LOADING, "it is in force")
+        holds.add(second)
+        holds.remove([first])
+        wait_until(lambda: holds.all() == [second], "it has its new end")
+        assert (holds.of_user("mallory"), mallory.error()) == ([second], LOADING)
+        holds.remove([second])
+        wait_until(lambda: holds.all() == [] and mallory.error() == 0, "it is gone")
 
     def test_setting_and_removing_without_a_pause_leaves_nothing(self, holds: HoldBindings, mallory: Asker) -> None:
-        for _ in range(10):
-            holds.alter([QuotaChange(MALLORY, HOLD, float(now_ms() + 60_000))])
-            holds.alter([QuotaChange(MALLORY, HOLD, None)])
+        for number in range(10):
+            hold = HoldBinding("mallory", now_ms() + 60_000, f"{number}")
+            holds.add(hold)
+            holds.remove([hold])
         time.sleep(0.2)
-        assert (holds.describe_all(), mallory.error()) == ({}, 0)
+        assert (holds.all(), mallory.error()) == ([], 0)
 
     def test_strange_names_are_held_as_they_are(self, holds: HoldBindings) -> None:
-        strange = QuotaEntity('a b\n"ü;*=,', is_hold=True)
-        until = float(now_ms() + 60_000)
-        assert holds.alter([QuotaChange(strange, HOLD, until)]) == {strange: None}
-        wait_until(lambda: holds.describe(strange) == {HOLD: until}, "it is set")
+        strange = HoldBinding('a b\n"ü;*=,', now_ms() + 60_000)
+        holds.add(strange)
+        wait_until(lambda: holds.all() == [strange], "it is set")
 
     def test_brokers_say_which_authorizer_they_have(self, holds: HoldBindings) -> None:
         assert holds.authorizers() == {1: HOLD_AUTHORIZER}

@@ -163,12 +163,12 @@ def test_producer_ids_that_a_hold_does_not_reach_bring_the_client_quota(
         with habit(broker, topic) as client:
             enforcer.wait_for("throttled", "its known PIDs go on")
             free = client.rate(5)
-            enforcer.wait_for("throttled", "refused PIDs go on arriving under a hold")
+            enforcer.wait_for("throttled", "refused PIDs go on arriving")
             wait_until(lambda: client.error is not None or bool(quotas_of(broker)), "it has the client quota")
             print(f"{user}: {free:.1f}/s under the hold, {client.rate(20):.1f}/s with the quota")
             print("\n".join(each["why"] for each in enforcer.said("throttled")))
             assert {entity.user for entity in quotas_of(broker)} == {user}
-            assert "transactional ids" in reason(enforcer)
+            assert f"pid-quota why User:{user}" in reason(enforcer)
             if habit is NewTransactionalIds:
                 wait_until(lambda: diagnosis(tables, user) is Churn.NEW_TRANSACTIONAL_ID, "its habit is known")
     wait_until(lambda: quotas_of(broker) == {}, "the quota is taken back")

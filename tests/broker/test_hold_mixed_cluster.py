@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.hold_bindings import HOLD, HoldBindings
+from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.producers_admin import ProducersAdmin
 from broker.cluster.quota_entity import QuotaEntity
 from tables.delta import create_missing
@@ -19,7 +19,6 @@ from wire.holds import HOLD_AUTHORIZER
 
 pytestmark = pytest.mark.slow
 STOCK = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-HELD = QuotaEntity("mallory", is_hold=True)
 WITHOUT = 3
 
 
@@ -48,17 +47,15 @@ def test_a_hold_is_inert_on_the_broker_without_the_class(cluster: LocalCluster) 
 
 
 def test_the_enforcer_reports_each_broker_and_sets_the_client_quota(cluster: LocalCluster, tables: Path) -> None:
-    with holds_of(cluster) as holds, enforcing(cluster, tables, "--lever", "hold", "--apply") as enforcer:
+    with holds_of(cluster) as holds, enforcing(cluster, tables, "--apply") as enforcer:
         decide(tables, "User:mallory", seconds=300)
         enforcer.wait_for("throttled")
         for node in (1, 2):
             assert enforcer.said("lever", f"broker {node} has {HOLD_AUTHORIZER}: a hold keeps new producer ids back")
         assert enforcer.said("lever", f"broker {WITHOUT} has {STOCK}: no hold is used before every broker has")
-        assert enforcer.said("throttled", f"not every broker knows holds (not {WITHOUT})")
-        assert (holds.describe_all(), quotas_of(cluster)) == (
-            {},
-            {QuotaEntity("mallory"): {"request_percentage": 0.01}},
-        )
+        assert enforcer.said("throttled", f"no hold: not every broker has the authorizer (not {WITHOUT})")
+        assert holds.all() == []
+        assert quotas_of(cluster) == {QuotaEntity("mallory"): {"request_percentage": 0.01}}
     wait_until(lambda: quotas_of(cluster) == {}, "the quota is taken back")
 
 
@@ -74,11 +71,11 @@ def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path)
             assert admin.allows_without_acl() is None
         with holds_of(cluster) as holds:
             assert holds.authorizers() == {1: HOLD_AUTHORIZER, 2: HOLD_AUTHORIZER}
-            with enforcing(cluster, tables, "--lever", "hold", "--apply") as enforcer:
+            with enforcing(cluster, tables, "--apply") as enforcer:
                 decide(tables, "User:mallory", seconds=300)
                 enforcer.wait_for("throttled")
                 assert not enforcer.said("lever", f"broker {WITHOUT}")
-                assert HOLD in holds.describe(HELD)
-            wait_until(lambda: holds.describe_all() == {}, "the hold is taken back")
+                assert [each.user for each in holds.all()] == ["mallory"]
+            wait_until(lambda: holds.all() == [], "the hold is taken back")
     finally:
         cluster.start(WITHOUT)

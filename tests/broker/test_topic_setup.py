@@ -10,7 +10,7 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from broker.cluster.topic_reader import TopicReader
 from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
-from broker.enforcer.lock import EnforcerLock
+from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
@@ -19,7 +19,7 @@ from tests.broker_kit import new_topic, produce, wait_until
 from wire.broker_lines import BatchLine
 from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, LEARNING_REQUESTS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 
-USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "mallory": "m"}
+USERS = {"tap": "t", "stream": "s", "pid-quota-shipper": "h", "enforcer": "e", "mallory": "m"}
 
 
 @pytest.fixture(scope="module")
@@ -103,17 +103,31 @@ def test_only_the_tap_may_write(guarded: LocalBroker, setup: TopicSetup) -> None
 def test_only_the_enforcer_may_use_its_topic(guarded: LocalBroker, setup: TopicSetup) -> None:
     assert outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) is None
 
-    setup.grant(Principals(enforcer="User:stream"))
+    setup.grant(Principals(enforcer="User:enforcer"))
 
     wait_until(
         lambda: outcome_of_writing(guarded, "mallory", ENFORCER_TOPIC) == "TOPIC_AUTHORIZATION_FAILED",
         "mallory refused",
     )
-    lock = EnforcerLock(guarded.client_config("stream"))
+    lock = EnforcerLock(guarded.client_config("enforcer"))
     try:
         wait_until(lock.is_held, "the enforcer's principal gets the lock")
     finally:
         lock.close()
+
+
+def test_the_enforcer_may_read_who_produces_from_where_and_write_nothing_there(
+    guarded: LocalBroker, setup: TopicSetup
+) -> None:
+    setup.grant(Principals(tap="User:tap", enforcer="User:enforcer"))
+
+    wait_until(
+        lambda: outcome_of_writing(guarded, "enforcer", PRODUCE_EVENTS) == "TOPIC_AUTHORIZATION_FAILED",
+        "the enforcer refused",
+    )
+    assert outcome_of_writing(guarded, "tap", PRODUCE_EVENTS) is None
+    with TopicReader(guarded.client_config("enforcer"), PRODUCE_EVENTS, group=ENFORCER_TOPIC) as events:
+        assert len(list(events.read_to_end())) > 0
 
 
 def test_what_the_shipper_writes_makes_no_lines_to_ship(guarded: LocalBroker, setup: TopicSetup) -> None:

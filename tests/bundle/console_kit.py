@@ -119,7 +119,7 @@ def _lease(state: str, sequence: int) -> dict[str, Any]:
     return {
         "recorded_at": at, "sequence": sequence, "state": state, "principal": "User:mallory", "lease_id": "lease-1",
         "decision_id": "d", "entity_user": "mallory", "entity_client_id": None, "entity_ip": None,
-        "quota_key": "request_percentage", "previous_value": None, "new_value": 0.01,
+        "lever": "request_percentage", "previous_value": None, "new_value": 0.01,
         "until": NOON + timedelta(minutes=20), "reason": "over quota", "enforcer": "host/1",
     }  # fmt: skip
 

@@ -80,9 +80,9 @@ def test_each_service_becomes_healthy(compose: Compose, name: str) -> None:
 
 
 def test_mallory_is_throttled_on_the_broker_and_alice_is_not(compose: Compose) -> None:
-    in_force = "SELECT DISTINCT principal, quota_key FROM enforcement WHERE in_force_now"
+    in_force = "SELECT DISTINCT principal, lever FROM enforcement WHERE in_force_now"
     wait_until(lambda: bool(rows(compose, in_force)), "a decision is carried out")
-    assert rows(compose, in_force) == [{"principal": "User:mallory", "quota_key": "request_percentage"}]
+    assert rows(compose, in_force) == [{"principal": "User:mallory", "lever": "request_percentage"}]
 
 
 def test_the_console_shows_it_to_who_has_the_token(compose: Compose) -> None:

@@ -72,7 +72,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
     decided = {"decision_id": "d", "action": "THROTTLE", "decided_at": NOON - MINUTE, "throttled_until": until}
     put(root, "throttle_decisions", mallory | limit | decided | {"tokens": -1.0, "refused_pids": 9, "batch_id": 7})
     lease = {"lease_id": "l", "state": "in_force", "sequence": 1, "recorded_at": NOON - MINUTE, "until": until}
-    put(root, "enforcement_actions", mallory | lease | {"quota_key": "request_percentage", "new_value": 0.01})
+    put(root, "enforcement_actions", mallory | lease | {"lever": "request_percentage", "new_value": 0.01})
     seen = {"seen_at": NOON, "batch_id": 7}
     put(
         root,

@@ -21,8 +21,8 @@ import pytest
 import yaml
 from prometheus_client.registry import Collector
 
-from broker.enforcer.enforcer_metrics import EnforcerMetrics
-from broker.enforcer.notices import Notice
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.notices import Notice
 from broker.tap.tap_metrics import TapMetrics
 from jobs.metrics_server import serving
 from jobs.occupancy.textfile import OccupancyMetrics

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from broker.leases.lease_rules import Action, Lease
+from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
+from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from streaming.commit.sinks import DeltaSink
 from tables.catalog import catalog_tables
 from tables.catalog.answer import Answer
@@ -154,11 +154,11 @@ def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
     engine.execute("DELETE FROM throttle_decisions")
     try:
         now_ms = to_ms(NOW.replace(microsecond=0))
-        entity = QuotaEntity("m", "app")
-        lease = Lease("l", "User:m", entity, "request_percentage", None, 0.01, now_ms + 60_000, "d", set_ms=now_ms)
-        actions = [
-            Action(now_ms, "applying", "User:m", lease.until_ms, "12 PIDs", lease, "host/1"),
-            Action(now_ms, "hold", None, now_ms + 1, "by order"),
+        target = Target("request_percentage", QuotaEntity("m", "app"))
+        lease = Lease("l", "User:m", target, now_ms + 60_000, "d", set_ms=now_ms, value=0.01)
+        actions: list[EnforcementRecord] = [
+            LeaseRecord(now_ms, lease, "12 PIDs", "host/1"),
+            ReleaseOrder(now_ms, None, now_ms + 1, "by order"),
         ]
         log = CatalogActions(engine)
         log.append(actions)

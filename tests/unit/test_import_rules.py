@@ -1,6 +1,7 @@
 """Who may import whom (the table of ARCHITECTURE.md), read from the source."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -31,9 +32,24 @@ ROOMS: dict[str, set[str]] = {
     "broker.cluster": {"wire"},
     "broker.log": {"wire", "lifecycle", "broker.cluster"},
     "broker.tap": {"wire", "quota", "lifecycle", "broker.cluster", "broker.log"},
-    "broker.leases": {"wire", "quota", "broker.cluster"},
-    "broker.enforcer": {"wire", "tables", "broker.cluster", "broker.leases"},
-    "broker.enforcer_tables": {"tables", "tables.catalog", "broker.cluster", "broker.leases", "broker.enforcer"},
+    "broker.enforcement.values": {"quota", "broker.cluster"},
+    "broker.enforcement.levers": {"wire", "quota", "broker.cluster", "broker.enforcement.values"},
+    "broker.enforcement": {
+        "wire",
+        "quota",
+        "tables",
+        "broker.cluster",
+        "broker.enforcement.values",
+        "broker.enforcement.levers",
+    },
+    "broker.enforcement.store": {
+        "wire",
+        "tables",
+        "tables.catalog",
+        "broker.cluster",
+        "broker.enforcement.values",
+        "broker.enforcement",
+    },
     "broker.occupancy": {"wire", "lifecycle", "broker.cluster"},
     "broker.jars": set(),
     "broker.local": {"wire", "broker.jars"},
@@ -69,6 +85,8 @@ ROOMS: dict[str, set[str]] = {
         "streaming.triggers",
     },
 }
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace", "times")}
+"""What levers stand on too: a room of its own, below theirs."""
 SHARED = {"broker.errors", "broker.closing", "broker.process", "broker.watchdog", "streaming.errors"}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.
 PURE_PACKAGES = ("wire", "quota", "lifecycle", "state")
@@ -84,6 +102,7 @@ PURE = {
     "itertools",
     "math",
     "operator",
+    "re",
     "struct",
     "threading",
     "typing",
@@ -154,6 +173,8 @@ def room(module: str) -> str:
     Files beside the rooms of `tables` are what all of its rooms stand on, and count as one.
     """
     parts = module.split(".")
+    if module in VALUES:
+        return "broker.enforcement.values"
     if len(parts) == 1 or KNOWN[module].name == "__init__.py":
         return module
     if len(parts) > 2:
@@ -249,6 +270,12 @@ def test_the_commands_start_without_spark_and_kafka() -> None:
     light += ["jobs/quotas/command.py", "jobs/tables/sql_command.py"]
     for path in light:
         assert not set(eager_imports(ROOT / path)) & {*SPARK, "confluent_kafka", "deltalake", "duckdb"}
+
+
+def test_leases_are_told_without_a_client_of_kafka() -> None:
+    code = "import sys, broker.enforcement.model; print({'kafka', 'confluent_kafka'} & {*sys.modules})"
+    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stdout == "set()\n"
 
 
 def test_only_the_base_packages_are_imported_outside_spark() -> None:

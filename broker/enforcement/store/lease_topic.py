@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from broker.closing import Closing
 from broker.cluster.topic_reader import TopicReader
 from broker.enforcement.lock import LOCK_PARTITION
-from broker.enforcement.model import LeaseRecord, ReleaseOrder
+from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
+from wire.holds import HoldBinding, hold_binding
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -151,8 +152,14 @@ def _can_be_ours(record: Kept) -> bool:
     return (
         _are_times(record.recorded_at_ms, lease.until_ms, lease.set_ms)
         and kinds in _ENTITIES[lease.target.lever]
-        and (lease.value is None) == (lease.target.lever == "hold")
+        and (lease.value is not None if lease.target.lever != "hold" else _can_be_hold(lease))
     )
+
+
+def _can_be_hold(lease: Lease) -> bool:
+    """Whether its binding could be told from one that was set by hand, and found again."""
+    hold = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
+    return lease.value is None and hold_binding(hold.user, hold.name) == hold
 
 
 def _are_times(*times_ms: int) -> bool:

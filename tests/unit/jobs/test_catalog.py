@@ -16,8 +16,8 @@ from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer_tables.action_catalog import CatalogActions, CatalogDecisions, newest_write_ms
-from broker.leases.lease_rules import Action, Lease
+from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
+from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from jobs.cli import run
 from tables.catalog import engines
 from tables.catalog.engines import Engine
@@ -180,12 +180,11 @@ class TestQuotas:
         assert self.rates(pid_quota) == {"o'hara": 7.0}
 
 
-LEASE = Lease(
-    "l", "User:m", QuotaEntity("m", "app"), "request_percentage", None, 0.01, NOON_MS + 60_000, "d", set_ms=NOON_MS
-)
-ACTIONS = [
-    Action(NOON_MS, "applying", "User:m", LEASE.until_ms, "12 PIDs", LEASE, "host/1"),
-    Action(NOON_MS, "hold", None, NOON_MS + 1, "by order"),
+TARGET = Target("request_percentage", QuotaEntity("m", "app"))
+LEASE = Lease("l", "User:m", TARGET, NOON_MS + 60_000, "d", set_ms=NOON_MS, value=0.01)
+ACTIONS: list[EnforcementRecord] = [
+    LeaseRecord(NOON_MS, LEASE, "12 PIDs", "host/1"),
+    ReleaseOrder(NOON_MS, None, NOON_MS + 1, "by order"),
 ]
 
 

@@ -23,8 +23,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         said.append("asked")
         raise BrokerUnreachableError(SERVERS)
 
-    monkeypatch.setattr("jobs.enforcement.command.tell", said.append)
-    monkeypatch.setattr("jobs.enforcement.command.AclBindings", unreachable)
+    monkeypatch.setattr("jobs.enforcement.enforcing.tell", said.append)
+    monkeypatch.setattr("jobs.enforcement.enforcing.HoldBindings", unreachable)
     return said
 
 

@@ -14,9 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.enforcer_metrics import EnforcerMetrics
-from broker.enforcer.notices import Notice
-from broker.leases.lease_rules import Lease
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.model import Lease, Target
+from broker.enforcement.notices import Notice
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics
@@ -257,7 +257,8 @@ def test_a_tap_tells_what_it_read_and_which_brokers_there_are() -> None:
 
 def test_an_enforcer_tells_its_leases_and_what_it_did(clock: Clock) -> None:
     enforcer = EnforcerMetrics(clock)
-    lease = Lease("l", "User:m", QuotaEntity(user="m"), "request_percentage", None, 0.01, NOON_MS, "d", "in_force")
+    target = Target("request_percentage", QuotaEntity(user="m"))
+    lease = Lease("l", "User:m", target, NOON_MS, "d", "in_force", value=0.01)
     enforcer.observe(Notice(NOON_MS, "throttled", "why"))
     enforcer.observe(Notice(NOON_MS, "skipped", "why"))
     enforcer.reconciled([lease], is_active=True)

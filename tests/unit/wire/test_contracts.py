@@ -14,7 +14,7 @@ from wire.broker_lines import LINE_FORMAT, REPORTER_CLASS, BatchLine, BrokerLine
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.event_record import EventGroup, EventRecord
 from wire.heartbeat import TapHeartbeat
-from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, hold_end_ms, hold_name
+from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, HoldBinding, hold_binding
 from wire.packed_events import PackedEvents
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 from wire.topics import OWN_TOPICS
@@ -48,15 +48,21 @@ def test_what_the_rules_read_is_in_a_produce_event() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", ["", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", "0", "01800", "+1800", " 1800", "1800\n", "1800:1"]
+    "end",
+    [
+        *("", "0" * 19, "9" * 5000, "١٨٠٠", "²", "-1", "0", "01800", "+1800", " 1800", "1800\n"),
+        *("1800:", ":ab12", "1800:AB", "1800:a-b", "1800:" + "a" * 33, "1800:ab12:c", "1800:ab12\n", "1800::ab12"),
+    ],
 )
-def test_a_name_that_is_not_exactly_a_hold_s_has_no_end(end: str) -> None:
-    assert hold_end_ms(HOLD_PREFIX + end) is None
+def test_a_name_that_is_not_exactly_a_hold_s_stands_for_none(end: str) -> None:
+    assert hold_binding("mallory", HOLD_PREFIX + end) is None
 
 
+@pytest.mark.parametrize("lease_id", [None, "a", "canary", "0123456789abcdef0123456789abcdef"])
 @pytest.mark.parametrize("end_ms", [1, 1_800_000_000_000, 10**18 - 1])
-def test_the_end_of_a_hold_is_read_as_it_was_written(end_ms: int) -> None:
-    assert hold_end_ms(hold_name(end_ms)) == end_ms
+def test_a_hold_is_read_as_it_was_written(end_ms: int, lease_id: str | None) -> None:
+    hold = HoldBinding("mallory", end_ms, lease_id)
+    assert hold_binding("mallory", hold.name) == hold
 
 
 SOURCES = Path(jvm.__file__).parent / "broker"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventRecord, events_of, pack_events
+from wire.event_record import MAX_EVENTS, MAX_RECORD_BYTES, EventRecord, addresses_of, events_of, pack_events
 from wire.records import ProduceEvent
 
 NOW_MS = 1_790_000_000_000
@@ -148,3 +148,29 @@ def test_a_record_that_does_not_fit_together_is_refused(fields: dict[str, object
 
     with pytest.raises(msgspec.MsgspecError):
         events_of(json.dumps(record | fields).encode())
+
+
+@given(EVENTS)
+def test_the_addresses_of_a_record_are_those_of_its_events(events: list[ProduceEvent]) -> None:
+    for value in values(events):
+        found = {each.address for each in events_of(value)}
+        assert addresses_of(value) == ("User:alice", found)
+
+
+@pytest.mark.parametrize(
+    ("value", "addresses"),
+    [
+        (b'{"principal":"User:m","producer_id":1,"timestamp_ms":1,"address":"10.0.0.5"}', {"10.0.0.5"}),
+        (b'{"principal":"User:m","producer_id":1,"timestamp_ms":1}', {None}),
+        (b'{"principal":"User:m","version":2,"groups":[]}', {None}),
+        (b'{"principal":"User:m","version":2,"groups":[{"address":"::1"},{"topic":"orders"}]}', {"::1", None}),
+    ],
+)
+def test_the_addresses_of_records_of_either_version_are_read(value: bytes, addresses: set[str | None]) -> None:
+    assert addresses_of(value) == ("User:m", addresses)
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b"null", b"{", b'{"principal":7}', b'{"principal":"a","groups":[7]}'])
+def test_what_is_no_record_has_no_addresses(value: bytes) -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        addresses_of(value)

@@ -1,6 +1,5 @@
 """ACLs, and the holds among them, against a twin of a broker that keeps ACLs as Kafka does."""
 
-import time
 from dataclasses import astuple, replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,15 +9,15 @@ from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeA
 
 from broker.cluster import lazy_admin
 from broker.cluster.acl_bindings import AclBinding, AclBindings
-from broker.cluster.client_quotas import QuotaChange
-from broker.cluster.hold_bindings import HOLD, HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
-from broker.errors import ClientQuotaRefusedError, ClientQuotaUnavailableError
-from wire.holds import LONGEST_HOLD_MS, hold_name
+from broker.cluster.hold_bindings import HoldBindings
+from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
+from wire.holds import HoldBinding
 
 INVALID, NOT_CONTROLLER, NO_RIGHT = 42, 41, 31
 SETTINGS = {"bootstrap_servers": "nowhere:1"}
-MALLORY, ALICE = QuotaEntity("mallory", is_hold=True), QuotaEntity("alice", is_hold=True)
+MALLORY = HoldBinding("mallory", 1_800_000_000_000, "ab12")
+BY_HAND = replace(MALLORY, lease_id=None)
+ALICE = HoldBinding("alice", 1_800_000_000_000)
 Codes = tuple[int, str, int, str, str, int, int]
 
 
@@ -127,7 +126,7 @@ class TestAcls:
         [
             (INVALID, ClientQuotaRefusedError),
             (NOT_CONTROLLER, ClientQuotaUnavailableError),
-            (NO_RIGHT, ClientQuotaUnavailableError),
+            (NO_RIGHT, ClientQuotaNotAllowedError),
         ],
     )
     def test_what_kafka_does_not_do_is_an_error(
@@ -149,106 +148,92 @@ class TestAcls:
 
 class TestHolds:
     @pytest.fixture
-    def now_ms(self) -> int:
-        return round(1000 * time.time())
-
-    @pytest.fixture
     def holds(self, broker: Broker) -> HoldBindings:
         return HoldBindings(SETTINGS)
 
-    def test_a_new_end_takes_the_place_of_the_old_one(
-        self, holds: HoldBindings, acls: AclBindings, now_ms: int
-    ) -> None:
-        for until_ms in (now_ms + 60_000, now_ms + 120_000, now_ms + 120_000):
-            assert put(holds, until_ms) is None
-            assert acls.find("topic") == [hold("User:mallory", until_ms)]
-            assert holds.describe(MALLORY) == {HOLD: until_ms}
-        assert put(holds, None) is None
-        assert (acls.find("topic"), holds.describe(MALLORY)) == ([], {})
+    def test_each_is_an_acl_whose_name_has_its_end_and_its_lease(self, holds: HoldBindings, acls: AclBindings) -> None:
+        for each in (MALLORY, BY_HAND, ALICE):
+            holds.add(each)
+        assert acls.find("topic") == [
+            AclBinding("topic", "pid-quota-hold:1800000000000:ab12", "User:mallory", "write"),
+            AclBinding("topic", "pid-quota-hold:1800000000000", "User:mallory", "write"),
+            AclBinding("topic", "pid-quota-hold:1800000000000", "User:alice", "write"),
+        ]
 
-    def test_the_new_end_is_there_before_the_old_one_goes(
-        self, holds: HoldBindings, acls: AclBindings, broker: Broker, now_ms: int
-    ) -> None:
-        put(holds, now_ms + 60_000)
-        broker.matching_error = NOT_CONTROLLER
-        assert isinstance(put(holds, now_ms + 120_000), ClientQuotaUnavailableError)
-        assert hold("User:mallory", now_ms + 120_000) in acls.find("topic")
+    def test_they_are_found_by_user_whatever_their_end(self, broker: Broker) -> None:
+        past = replace(MALLORY, until_ms=1)
+        HoldBindings(SETTINGS).add(past)
+        HoldBindings(SETTINGS).add(ALICE)
+        assert HoldBindings(SETTINGS).of_user("mallory") == [past]
+        assert {*HoldBindings(SETTINGS).all()} == {past, ALICE}
 
-    def test_ends_that_a_broker_does_not_list_yet_are_removed(
-        self, holds: HoldBindings, broker: Broker, now_ms: int
+    def test_exactly_those_that_are_named_are_removed(self, holds: HoldBindings) -> None:
+        later = replace(MALLORY, until_ms=MALLORY.until_ms + 1)
+        for each in (MALLORY, BY_HAND, later, ALICE):
+            holds.add(each)
+        holds.remove([MALLORY, later])
+        assert {*holds.all()} == {BY_HAND, ALICE}
+        assert holds.of_user("mallory") == [BY_HAND]
+
+    def test_one_that_is_gone_is_removed_without_an_error(self, holds: HoldBindings, acls: AclBindings) -> None:
+        holds.remove([MALLORY])
+        assert acls.find("topic") == []
+
+    def test_to_remove_none_nobody_is_asked(self, holds: HoldBindings, broker: Broker) -> None:
+        holds.remove([])
+        assert broker.asked == []
+
+    def test_one_that_a_broker_does_not_list_yet_is_known_for_a_while(
+        self, holds: HoldBindings, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        steady_s = 100.0
+        monkeypatch.setattr("broker.cluster.hold_bindings.time", SimpleNamespace(monotonic=lambda: steady_s))
         broker.listed = []
-        put(holds, now_ms + 60_000)
-        put(holds, now_ms + 120_000)
-        assert [name for _, name, *_ in broker.acls] == [hold_name(now_ms + 120_000)]
-        put(holds, None)
-        assert broker.acls == []
+        holds.add(MALLORY)
+        assert (holds.of_user("mallory"), holds.of_user("alice")) == ([MALLORY], [])
+        # All brokers have heard of it: that it is not listed means that somebody removed it.
+        steady_s += 3
+        assert holds.of_user("mallory") == []
 
-    def test_an_end_that_could_not_be_removed_is_removed_with_the_next_change(
-        self, holds: HoldBindings, broker: Broker, now_ms: int
-    ) -> None:
+    def test_one_that_we_removed_is_not_known_any_more(self, holds: HoldBindings, broker: Broker) -> None:
         broker.listed = []
-        put(holds, now_ms + 60_000)
+        holds.add(MALLORY)
+        holds.remove([MALLORY])
+        assert holds.of_user("mallory") == []
+
+    def test_one_that_kafka_did_not_take_or_not_remove_stays_as_it_was(
+        self, holds: HoldBindings, broker: Broker
+    ) -> None:
+        broker.errors = {CreateAclsRequest: NOT_CONTROLLER}
+        with pytest.raises(ClientQuotaUnavailableError):
+            holds.add(MALLORY)
+        assert holds.of_user("mallory") == []
+        broker.errors, broker.listed = {}, []
+        holds.add(MALLORY)
         broker.errors = {DeleteAclsRequest: NOT_CONTROLLER}
-        assert isinstance(put(holds, None), ClientQuotaUnavailableError)
-        broker.errors = {}
-        put(holds, None)
-        assert broker.acls == []
-        broker.asked = []
-        put(holds, None)
-        assert broker.asked == [DescribeAclsRequest]
-
-    @pytest.mark.parametrize("ends", [(1000, 2000), (2000, 1000)])
-    def test_of_several_the_latest_end_counts_and_all_go(
-        self, holds: HoldBindings, acls: AclBindings, ends: tuple[int, int]
-    ) -> None:
-        acls.create([hold("User:mallory", end) for end in ends] + [hold("User:alice", 3000), hold("Group:staff", 4000)])
-        assert holds.describe(MALLORY) == {HOLD: 2000}
-        assert holds.describe_all() == {MALLORY: {HOLD: 2000}, ALICE: {HOLD: 3000}}
-        put(holds, None)
-        assert acls.find("topic") == [hold("User:alice", 3000), hold("Group:staff", 4000)]
+        with pytest.raises(ClientQuotaUnavailableError):
+            holds.remove([MALLORY])
+        assert holds.of_user("mallory") == [MALLORY]
 
     @pytest.mark.parametrize(
-        "change", [{"permission": "allow"}, {"pattern": "prefixed"}, {"host": "10.0.0.5"}, {"name": "orders"}], ids=str
+        "change",
+        [
+            {"permission": "allow"},
+            {"pattern": "prefixed"},
+            {"host": "10.0.0.5"},
+            {"name": "orders"},
+            {"principal": "Group:staff"},
+        ],
+        ids=str,
     )
-    def test_an_acl_that_is_no_hold_of_all_hosts_is_neither_read_nor_removed(
+    def test_an_acl_that_is_no_hold_of_all_hosts_is_not_read(
         self, holds: HoldBindings, acls: AclBindings, change: dict[str, Any]
     ) -> None:
-        other = replace(hold("User:mallory", 1000), **change)
-        acls.create([other])
-        assert (holds.describe(MALLORY), holds.describe_all()) == ({}, {})
-        put(holds, None)
-        assert acls.find("topic") == [other]
+        acls.create([replace(AclBinding("topic", MALLORY.name, "User:mallory", "write"), **change)])
+        assert (holds.of_user("mallory"), holds.all()) == ([], [])
 
-    @pytest.mark.parametrize(
-        "entity", [QuotaEntity(user, is_hold=True) for user in ("*", "ANONYMOUS", None)] + [QuotaEntity("mallory")]
-    )
-    def test_everybody_and_what_is_no_hold_are_never_held(
-        self, holds: HoldBindings, broker: Broker, now_ms: int, entity: QuotaEntity
-    ) -> None:
-        assert isinstance(put(holds, now_ms + 60_000, entity), ClientQuotaRefusedError)
+    @pytest.mark.parametrize("user", ["", "*", "ANONYMOUS"])
+    def test_everybody_is_never_held(self, holds: HoldBindings, broker: Broker, user: str) -> None:
+        with pytest.raises(ClientQuotaRefusedError, match="never set"):
+            holds.add(replace(MALLORY, user=user))
         assert broker.acls == []
-
-    def test_a_hold_that_brokers_ignore_is_reported_only(
-        self, holds: HoldBindings, acls: AclBindings, now_ms: int
-    ) -> None:
-        far = hold("User:mallory", now_ms + 2 * LONGEST_HOLD_MS)
-        acls.create([far])
-        assert (holds.describe(MALLORY), list(holds.describe_all())) == ({}, [MALLORY])
-        put(holds, now_ms + 60_000)
-        assert holds.describe(MALLORY) == {HOLD: now_ms + 60_000}
-        put(holds, None)
-        assert acls.find("topic") == [far]
-
-    def test_no_hold_is_set_that_brokers_would_ignore(self, holds: HoldBindings, broker: Broker, now_ms: int) -> None:
-        assert isinstance(put(holds, now_ms + LONGEST_HOLD_MS + 60_000), ClientQuotaRefusedError)
-        assert broker.acls == []
-        assert put(holds, now_ms + LONGEST_HOLD_MS - 60_000) is None
-
-
-def hold(principal: str, until_ms: int) -> AclBinding:
-    return AclBinding("topic", hold_name(until_ms), principal, "write")
-
-
-def put(holds: HoldBindings, until_ms: int | None, entity: QuotaEntity = MALLORY) -> Exception | None:
-    return holds.alter([QuotaChange(entity, HOLD, until_ms)])[entity]

@@ -4,6 +4,7 @@ The levers are the real ones; what they act on is a twin that keeps only what it
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
@@ -118,7 +119,7 @@ class MemoryHolds:
 
     def remove(self, holds: Collection[HoldBinding]) -> None:
         for hold in holds:
-            self._faults(lambda hold=hold: self._remove(hold))
+            self._faults(partial(self._remove, hold))
 
     def _remove(self, hold: HoldBinding) -> None:
         if self.error is not None:
@@ -280,7 +281,8 @@ class World:
         parts = LeverParts(
             self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
         )
-        ports = EnforcerPorts(self.decisions, self.log, self.store, levers(parts), lock)
+        self.clocks, self.levers = clocks, levers(parts)
+        ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
         return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
 
     def _clocks(self) -> Clocks:

@@ -5,25 +5,33 @@ from collections.abc import Callable, Collection, Sequence
 import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.dry_run import DryRunLog, DryRunQuotas, NoLeases, NoLock
-from broker.enforcer.enforcer import Enforcer
-from broker.enforcer.leases_of_others import leases_of_others
-from broker.enforcer.ports import Clocks, EnforcerPorts
+from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock
+from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.model import Clocks, EnforcementRecord, Target
+from broker.enforcement.ports import EnforcerPorts
+from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.store.leases_of_others import leases_of_others
 from broker.errors import BrokerError, BrokerUnreachableError, LeaseStoreError, TopicMissingError
-from broker.leases.lease_rules import Action
 from tables.errors import TableError, TableNotFoundError
-from tests.unit.broker.enforcer.enforcer_kit import MALLORY, World
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, World
 
 BOB = QuotaEntity("bob")
 
 
-def alerts(world: World, others: Callable[[], Collection[QuotaEntity] | None]) -> list[str]:
+def alerts(world: World, others: Callable[[], Collection[Target] | None]) -> list[str]:
     """What a dry run on the world's broker warns of."""
-    quotas = DryRunQuotas(world.broker)
-    ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), quotas, NoLock(), world.coverage, others)
-    clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
-    Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry").reconcile()
+    dry_run(world, others).reconcile()
     return [notice.why for notice in world.said("alert")]
+
+
+def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lambda: None) -> Enforcer:
+    """One that decides as the world's enforcer does, on the same brokers."""
+    clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
+    quotas, holds = DryRunQuotas(world.broker), DryRunHolds(world.holds)
+    parts = LeverParts(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
+    found = levers(parts, world.options.ladder)
+    ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), found, NoLock(), others)
+    return Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry")
 
 
 @pytest.fixture
@@ -45,6 +53,21 @@ class TestAlerts:
         assert alerts(world, lambda: None) == []
 
 
+class TestAHold:
+    def test_is_set_moved_and_removed_in_its_head_only(self) -> None:
+        world = World(with_class=True)
+        dry = dry_run(world)
+        world.decide(seconds=60)
+        dry.reconcile()
+        world.pass_seconds(30)
+        world.decide(seconds=60)
+        dry.reconcile()
+        world.pass_seconds(60)
+        dry.reconcile()
+        assert [notice.kind for notice in world.notices if notice.lease] == ["throttled", "extended", "restored"]
+        assert (world.holds.added, world.log.records, world.store.kept) == ([], [], {})
+
+
 class TestLeasesOfOthers:
     @pytest.mark.parametrize("source", ["topic", "table"])
     def test_are_those_of_the_topic_and_of_the_table(self, world: World, source: str) -> None:
@@ -57,7 +80,9 @@ class TestLeasesOfOthers:
         assert leases_of_others(world.store.read, world.log.read) == frozenset()
 
     def test_are_those_of_the_topic_alone_where_the_table_is_missing(self, world: World) -> None:
-        assert leases_of_others(world.store.read, raising(TableNotFoundError("none"))) == frozenset({MALLORY})
+        assert leases_of_others(world.store.read, raising(TableNotFoundError("none"))) == frozenset(
+            {Target("request_percentage", MALLORY)}
+        )
 
     @pytest.mark.parametrize("error", [TopicMissingError("a"), BrokerUnreachableError("b"), LeaseStoreError("c")])
     def test_are_unknown_if_the_topic_cannot_be_read(self, world: World, error: BrokerError) -> None:
@@ -67,8 +92,8 @@ class TestLeasesOfOthers:
         assert leases_of_others(world.store.read, raising(TableError("torn"))) is None
 
 
-def raising(error: Exception) -> Callable[[], Sequence[Action]]:
-    def read() -> Sequence[Action]:
+def raising(error: Exception) -> Callable[[], Sequence[EnforcementRecord]]:
+    def read() -> Sequence[EnforcementRecord]:
         raise error
 
     return read

@@ -664,7 +664,7 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: W
     world.broker.set(MALLORY, 7.0)
     world.restart()
     world.reconcile(1)
-    assert [notice.target for notice in world.said("relinquished")] == [Target(KEY, MALLORY)]
+    assert [notice.target for notice in world.said("relinquished")] == [Target("request_percentage", MALLORY)]
 
 
 def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:

@@ -247,7 +247,7 @@ class TestBrokersWithoutTheClass:
     def test_each_broker_is_reported_once_and_again_when_it_changes(self) -> None:
         found = {1: HOLD_AUTHORIZER, 2: STOCK, 3: ""}
         steady = [0]
-        notices: list[Notice] = []
+        notices = list[Notice]()
         authorizers = Authorizers(lambda: found, Clocks(lambda: START_MS, lambda: steady[0]), notices.append)
         assert authorizers.unavailable_reason() == "not every broker has the authorizer (not 2, 3)"
         assert [notice.why.split(":")[0] for notice in notices] == [

@@ -5,15 +5,28 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cluster.hold_bindings import HOLD
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcer.notices import Notice
-from broker.leases.escalation import Escalation
-from broker.leases.lease_rules import Action, Holds, Lease, LeaseState, Step, action_of_lease, next_step, open_leases
-from broker.leases.lease_targets import ThrottleDecision, ip_targets, is_library_default, user_targets
+from broker.enforcement.escalation import Escalation
+from broker.enforcement.levers.base import StepName, TargetLimits
+from broker.enforcement.levers.client_quota import next_step
+from broker.enforcement.levers.user_targets import is_library_default, user_targets
+from broker.enforcement.model import (
+    LONGEST_LEASE_MS,
+    Lease,
+    LeaseRecord,
+    LeaseState,
+    LeverName,
+    ReleaseOrder,
+    Releases,
+    Target,
+    ThrottleDecision,
+    may_touch,
+    open_leases,
+)
+from broker.enforcement.notices import Notice
 
-USER = QuotaEntity("mallory")
-LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000, "d")
+USER = Target("request_percentage", QuotaEntity("mallory"))
+LEASE = Lease("l", "User:mallory", USER, 2000, "d", value=0.01, previous=50.0)
 
 
 @pytest.mark.parametrize(
@@ -37,35 +50,86 @@ LEASE = Lease("l", "User:mallory", USER, "request_percentage", 50.0, 0.01, 2000,
     ],
 )
 def test_what_the_broker_holds_decides_the_next_step(
-    state: LeaseState, found: float | None, now_ms: int, step: Step
+    state: LeaseState, found: float | None, now_ms: int, step: StepName
 ) -> None:
-    assert next_step(LEASE.to(state), found, now_ms) == step
+    assert next_step(replace(LEASE, state=state), found, now_ms).name == step
 
 
-def test_leases_are_open_until_a_last_row_whatever_the_clock_said() -> None:
-    states: list[LeaseState] = ["applying", "in_force"]
-    rows = [action_of_lease(LEASE.to(state), 5000 - at, "", "e") for at, state in enumerate(states)]
-    assert open_leases(rows) == {USER: LEASE.to("in_force")}
-    assert open_leases(reversed(rows)) == {USER: LEASE.to("in_force")}
-    assert open_leases([action_of_lease(LEASE.to("restored"), 0, "", "e"), *rows]) == {}
+@pytest.mark.parametrize(("found", "vanished"), [(None, True), (7.0, False)])
+def test_a_value_that_somebody_removed_is_told_from_one_that_somebody_set(found: float | None, vanished: bool) -> None:
+    step = next_step(LEASE.to("in_force"), found, 1000)
+    assert (step.name, step.vanished) == ("relinquish", vanished)
 
 
-def test_a_later_hold_replaces_an_earlier_one() -> None:
-    def hold(principal: str | None, until_ms: int) -> Action:
-        return Action(0, "hold", principal, until_ms, "")
+class TestOpenLeases:
+    def test_are_open_until_a_last_record_whatever_the_clock_said(self) -> None:
+        records = history("applying", "in_force")
+        assert open_leases(records) == {USER: records[-1].lease}
+        assert open_leases(reversed(records)) == {USER: records[-1].lease}
+        assert open_leases([*history("restored"), *records]) == {}
 
-    holds = Holds.of([hold("User:a", 100), hold(None, 50), hold("User:a", 10)])
-    assert holds.covers("User:a", 49)
-    assert not holds.covers("User:a", 50)
+    def test_have_the_end_that_was_set_last_also_if_it_is_the_sooner_one(self) -> None:
+        shortened = LEASE.to("in_force").ending(1500, 1000)
+        records = [*history("applying", "in_force"), LeaseRecord(0, shortened, "")]
+        assert open_leases(reversed(records))[USER].until_ms == 1500
+
+
+def history(*states: LeaseState) -> list[LeaseRecord]:
+    """Records of a clock that runs backwards."""
+    lease, records = LEASE, list[LeaseRecord]()
+    for at, state in enumerate(states):
+        lease = lease.to(state) if state != lease.state else lease
+        records.append(LeaseRecord(5000 - at, lease, ""))
+    return records
+
+
+def test_a_lease_of_a_clock_that_was_set_back_is_due() -> None:
+    lease = replace(LEASE, until_ms=100_000, set_ms=50_000)
+    assert not lease.is_due(45_000)
+    assert lease.is_due(44_999)
+    assert lease.is_due(100_000)
+
+
+def test_a_later_release_order_replaces_an_earlier_one() -> None:
+    orders = [ReleaseOrder(2, "User:a", 10), ReleaseOrder(0, "User:a", 100), ReleaseOrder(1, None, 50)]
+    releases = Releases(orders)
+    assert releases.covers("User:a", 49)
+    assert not releases.covers("User:a", 50)
+
+
+@pytest.mark.parametrize(
+    ("decided_ms", "until_ms", "end_ms"),
+    [
+        (1_000_000, 1_060_000, 1_060_000),
+        (1_030_000, 1_090_000, 1_060_000),
+        (1_000_000, 100_000_000, 1_000_000 + LONGEST_LEASE_MS),
+        (900_000, 100_000_000, 900_000 + LONGEST_LEASE_MS),
+    ],
+    ids=["as decided", "dated ahead", "too long", "too long and not new"],
+)
+def test_a_decision_lasts_no_longer_than_it_says_and_no_longer_than_the_longest_lease(
+    decided_ms: int, until_ms: int, end_ms: int
+) -> None:
+    found = ThrottleDecision("d", "User:m", decided_ms, until_ms).received(1_000_000)
+    assert found.throttled_until_ms == end_ms
+
+
+@pytest.mark.parametrize("never", ["etl", "User:etl"])
+def test_a_principal_of_another_type_shares_the_quota_of_the_user_of_its_name(never: str) -> None:
+    assert not may_touch("User:etl", [never])
+    assert not may_touch("ServiceAccount:etl", [never])
 
 
 def decision(**client_ids: int) -> ThrottleDecision:
     return ThrottleDecision("d", "User:mallory", 0, 60_000, 100.0, 10, client_ids)
 
 
-def narrowed(client_ids: dict[str, int], **more: Collection[str]) -> list[str | None]:
-    targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), narrow=True, **more)
-    return [entity.client_id for entity in targets.entities]
+def narrowed(
+    client_ids: dict[str, int], shared: Collection[str] = (), written: Collection[str] = ()
+) -> list[str | None]:
+    limits = TargetLimits(shared_client_ids=shared, written=written)
+    targets = user_targets(ThrottleDecision("d", "User:mallory", 0, 1, None, 1, client_ids), limits)
+    return [target.entity.client_id for target in targets.targets]
 
 
 class TestNarrowing:
@@ -102,76 +166,85 @@ class TestNarrowing:
         assert narrowed({"e": 1}, written=list("abcde")) == ["e"]
 
     def test_can_be_turned_off(self) -> None:
-        assert user_targets(decision(a=1), narrow=False).entities == (USER,)
+        assert user_targets(decision(a=1), TargetLimits(narrow=False)).targets == (USER,)
 
 
 class TestEscalation:
-    """Seconds: a hold from 0 to 60, and decisions of a minute."""
+    """Seconds: a lease from 0 to 60, and decisions of a minute."""
 
     @pytest.fixture
     def rules(self) -> Escalation:
         rules = Escalation()
-        observe(rules, held(0, 60))
+        observe(rules, in_force(0, 60))
         return rules
 
     @pytest.mark.parametrize("broker_id", [None, 1])
-    def test_more_refused_ids_under_one_hold_escalate(self, rules: Escalation, broker_id: int | None) -> None:
+    def test_more_refused_ids_under_one_lease_escalate(self, rules: Escalation, broker_id: int | None) -> None:
         rules.receive([refused(10, 100, broker_id), refused(50, 101, broker_id)])
-        assert rules.escalated.keys() == {"User:mallory"}
+        assert rules.levels().keys() == {"User:mallory"}
 
     def test_what_comes_before_producers_that_had_an_id_have_sent_is_not_compared(self, rules: Escalation) -> None:
         rules.receive([refused(9.999, 100), refused(50, 200)])
-        assert rules.escalated == {}
+        assert rules.levels() == {}
 
-    def test_a_hold_that_is_about_to_be_extended_reaches_to_the_end_of_its_decision(self, rules: Escalation) -> None:
+    def test_a_lease_that_is_about_to_be_extended_reaches_to_the_end_of_its_decision(self, rules: Escalation) -> None:
         rules.receive([refused(50, 100), refused(100, 200)])
-        assert rules.escalated.keys() == {"User:mallory"}
+        assert rules.levels().keys() == {"User:mallory"}
 
-    def test_a_hold_that_has_ended_counts_until_its_decisions_are_past(self, rules: Escalation) -> None:
+    def test_a_lease_that_has_ended_counts_until_its_decisions_are_past(self, rules: Escalation) -> None:
         rules.receive([refused(20, 100)])
         observe(rules)
         rules.receive([refused(55, 200)])
-        assert rules.escalated.keys() == {"User:mallory"}
+        assert rules.levels().keys() == {"User:mallory"}
 
     def test_once_they_are_past_all_is_forgotten(self, rules: Escalation) -> None:
         rules.receive([refused(20, 100), refused(50, 200)])
         rules.observe([], pending=())
-        assert rules.escalated == {}
+        assert rules.levels() == {}
         rules.receive([refused(55, 300), refused(56, 400)])
-        assert rules.escalated == {}
+        assert rules.levels() == {}
 
-    def test_another_hold_begins_anew(self, rules: Escalation) -> None:
+    def test_another_lease_begins_anew(self, rules: Escalation) -> None:
         rules.receive([refused(20, 100)])
-        observe(rules, held(200, 260))
+        observe(rules, in_force(200, 260))
         rules.receive([refused(230, 200)])
-        assert rules.escalated == {}
+        assert rules.levels() == {}
         rules.receive([refused(240, 300)])
-        assert "(200, then 300)" in rules.escalated["User:mallory"]
+        assert "(200, then 300)" in rules.levels()["User:mallory"].why
 
-    def test_a_hold_that_is_renewed_goes_on(self, rules: Escalation) -> None:
+    def test_a_lease_that_is_renewed_goes_on(self, rules: Escalation) -> None:
         rules.receive([refused(20, 100)])
-        observe(rules, held(50, 110))
+        observe(rules, in_force(50, 110))
         rules.receive([refused(100, 200)])
-        assert rules.escalated.keys() == {"User:mallory"}
+        assert rules.levels().keys() == {"User:mallory"}
 
     @pytest.mark.parametrize("state", ["applying", "restoring"])
-    def test_a_hold_that_may_not_be_in_force_does_not_count(self, state: LeaseState) -> None:
+    def test_a_lease_that_may_not_be_in_force_does_not_count(self, state: LeaseState) -> None:
         rules = Escalation()
-        observe(rules, held(0, 60).to(state))
+        observe(rules, replace(in_force(0, 60), state=state))
         rules.receive([refused(20, 100), refused(50, 200)])
-        assert rules.escalated == {}
+        assert rules.levels() == {}
 
-    def test_a_client_quota_is_none(self) -> None:
+    @pytest.mark.parametrize("lever", ["hold", "connection_creation_rate", "request_percentage"])
+    def test_a_lease_of_any_lever_counts(self, lever: LeverName) -> None:
         rules = Escalation()
-        observe(rules, replace(held(0, 60), quota_key="request_percentage"))
+        observe(rules, replace(in_force(0, 60), target=Target(lever, QuotaEntity("mallory"))))
         rules.receive([refused(20, 100), refused(50, 200)])
-        assert rules.escalated == {}
+        assert rules.levels()["User:mallory"].level == 1
+
+    def test_what_goes_on_under_the_next_lever_brings_the_one_after_it(self, rules: Escalation) -> None:
+        rules.receive([refused(20, 100), refused(50, 200)])
+        # The next lever gets ten seconds, too.
+        rules.receive([refused(59, 300), refused(61, 400)])
+        assert rules.levels()["User:mallory"].level == 1
+        rules.receive([refused(70, 500)])
+        assert rules.levels()["User:mallory"].level == 2
 
 
-def held(since_s: float, until_s: float) -> Lease:
+def in_force(since_s: float, until_s: float) -> Lease:
     since_ms, until_ms = round(1000 * since_s), round(1000 * until_s)
-    entity = QuotaEntity("mallory", is_hold=True)
-    return Lease("h", "User:mallory", entity, HOLD, None, until_ms, until_ms, "d", "in_force", since_ms)
+    target = Target("hold", QuotaEntity("mallory"))
+    return Lease("h", "User:mallory", target, until_ms, "d", "in_force", since_ms)
 
 
 def refused(at_s: float, refused_pids: int, broker_id: int | None = None) -> ThrottleDecision:
@@ -188,18 +261,12 @@ def test_a_name_somebody_chose_is_no_library_default(name: str) -> None:
     assert not is_library_default(name)
 
 
-def test_only_hosts_that_a_principal_has_to_itself_are_taken() -> None:
-    hosts = {"10.0.0.1": {"User:mallory"}, "10.0.0.2": {"User:mallory", "User:alice"}, "10.0.0.3": {"User:alice"}}
-    assert ip_targets(decision(), hosts).entities == (QuotaEntity(ip="10.0.0.1"),)
-    assert ip_targets(decision(), {}).entities == ()
-
-
 def test_a_notice_tells_who_what_until_when_and_why() -> None:
     notice = Notice.of(LEASE, 0, "throttled", "12 PIDs refused")
     for line in (notice.line(), notice.line(dry_run=True)):
         for part in (
             "User:mallory",
-            "request_percentage 0.01, was 50",
+            "request_percentage of user 'mallory': 0.01, was 50",
             "until 1970-01-01T00:00:02.000Z",
             "12 PIDs",
             "[decision d]",

@@ -7,7 +7,7 @@ from unittest.mock import create_autospec, patch
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from broker.enforcer.lock import LOCK_PARTITION, EnforcerLock
+from broker.enforcement.lock import LOCK_PARTITION, EnforcerLock
 from broker.errors import EnforcerLockError, LeaseStoreError
 from wire.topics import ENFORCER_TOPIC
 
@@ -18,12 +18,12 @@ def consumer() -> Iterator[Any]:
     made = create_autospec(Consumer, instance=True)
     made.poll.return_value = None
     made.commit.side_effect = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-    with patch("broker.enforcer.lock.Consumer", return_value=made):
+    with patch("broker.enforcement.lock.Consumer", return_value=made):
         yield made
 
 
 def holder(consumer: Any) -> EnforcerLock:
-    with patch("broker.enforcer.lock.ensure_enforcer_topic"):
+    with patch("broker.enforcement.lock.ensure_enforcer_topic"):
         lock = EnforcerLock({"bootstrap.servers": "b1:9092"})
     consumer.subscribe.call_args.kwargs["on_assign"](consumer, [TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION)])
     return lock
@@ -31,14 +31,14 @@ def holder(consumer: Any) -> EnforcerLock:
 
 def test_who_holds_it_may_end_leases_although_the_topic_is_gone_and_can_t_be_made(consumer: Any) -> None:
     lock = holder(consumer)
-    with patch("broker.enforcer.lock.ensure_enforcer_topic", side_effect=EnforcerLockError("no right to CREATE")):
+    with patch("broker.enforcement.lock.ensure_enforcer_topic", side_effect=EnforcerLockError("no right to CREATE")):
         assert lock.confirm()
 
 
 def test_who_makes_the_topic_again_says_so(consumer: Any) -> None:
     lock = holder(consumer)
     with (
-        patch("broker.enforcer.lock.ensure_enforcer_topic") as made,
+        patch("broker.enforcement.lock.ensure_enforcer_topic") as made,
         pytest.raises(LeaseStoreError, match="was deleted and has been recreated"),
     ):
         lock.confirm()
@@ -46,7 +46,7 @@ def test_who_makes_the_topic_again_says_so(consumer: Any) -> None:
 
 
 def test_a_second_partition_is_no_lock(consumer: Any) -> None:
-    with patch("broker.enforcer.lock.ensure_enforcer_topic"):
+    with patch("broker.enforcement.lock.ensure_enforcer_topic"):
         lock = EnforcerLock({"bootstrap.servers": "b1:9092"})
     consumer.subscribe.call_args.kwargs["on_assign"](consumer, [TopicPartition(ENFORCER_TOPIC, LOCK_PARTITION + 1)])
     assert not lock.is_held()

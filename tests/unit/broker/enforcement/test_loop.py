@@ -7,13 +7,14 @@ from functools import partial
 from itertools import chain, repeat
 from unittest.mock import patch
 
-from broker.enforcer import reconciliation
-from broker.enforcer.enforcer_metrics import EnforcerMetrics
-from broker.enforcer.reconciliation import run
-from broker.enforcer.stream_watch import StreamWatch
+from broker.enforcement import loop
+from broker.enforcement.loop import Loop
+from broker.enforcement.metrics import EnforcerMetrics
+from broker.enforcement.model import Clocks
+from broker.enforcement.stream_watch import StreamWatch
 from tables.errors import TableError
 from tests.broker_kit import wait_until
-from tests.unit.broker.enforcer.enforcer_kit import MALLORY, START_MS, World
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, World
 
 AN_HOUR_S = 3600.0
 
@@ -45,13 +46,14 @@ class Passing(threading.Event):
 
 def run_until(world: World, stop: threading.Event, poll_seconds: float = AN_HOUR_S) -> None:
     watch = StreamWatch(lambda: START_MS, lambda: 0, world.enforcer.alert, silence_ms=60_000)
-    run(world.enforcer, watch, stop, poll_seconds, world.notices.append, EnforcerMetrics(lambda: world.now_ms))
+    clocks, metrics = Clocks(lambda: world.now_ms, lambda: world.steady_ms), EnforcerMetrics(lambda: world.now_ms)
+    Loop(world.enforcer, watch, metrics, clocks, world.notices.append, poll_seconds).run(stop)
 
 
 def pass_seconds(world: World, seconds: float) -> list[float]:
     """Run for so long, polling every second; return how long it waited each time."""
     passing = Passing(world, seconds)
-    with patch.object(reconciliation, "time", passing):
+    with patch.object(loop, "time", passing):
         run_until(world, passing, 1.0)
     return passing.waits
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker.enforcer.notices import Notice, NoticeKind
-from broker.enforcer.webhook import Webhook
+from broker.enforcement.notices import Notice, NoticeKind
+from broker.enforcement.webhook import Webhook
 from broker.errors import WebhookError
 from tests.webhook_kit import Endpoint, Proxy
 

@@ -33,6 +33,7 @@ from broker.enforcement.store.rows import DECISIONS
 from broker.enforcement.store.tables import EnforcementTables, require_readable
 from broker.enforcement.stream_watch import StreamWatch
 from jobs.progress import progress_bar
+from jobs.progress import say as tell
 from tables.delta import create_missing, is_catalog, open_table
 from tables.errors import TableError, TableVersionError
 from wire.holds import HOLD_AUTHORIZER
@@ -100,6 +101,8 @@ def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metr
         parts.ports.levers[name].unavailable_reason()
     silence_ms = round(job.silence_seconds * 1000)
     watch = StreamWatch(parts.tables.newest_write_ms, parts.skew_ms, enforcer.alert, silence_ms=silence_ms)
+    doing = "carrying out" if job.apply else "without --apply only reporting what would come of"
+    tell(f"{doing} the decisions in {job.tables}, on {_servers(job)}; Ctrl-C ends it")
     Loop(enforcer, watch, metrics, parts.clocks, job.notify, job.poll_seconds).run(stop)
 
 
@@ -132,6 +135,7 @@ def _bring_up_to_date(job: EnforceJob) -> None:
 
 
 def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = None) -> _Parts:
+    tell(f"asking the brokers at {_servers(job)}")
     time_ = BrokersTime(wall_ms, steady_ms)
     settings, client = job.kafka.client(), job.kafka.kafka_python()
     holds, quotas = stack.enter_context(HoldBindings(client)), stack.enter_context(ClientQuotas(client))
@@ -174,6 +178,10 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         others = partial(leases_of_others, partial(kept_leases, settings), tables.actions().read)
         ports = EnforcerPorts(source, DryRunLog(), NoLeases(), found, NoLock(), others)
     return _Parts(ports, clocks, tables, time_.skew_ms, holds, quotas)
+
+
+def _servers(job: EnforceJob) -> str:
+    return job.kafka.client()["bootstrap.servers"]
 
 
 class _NoDecisions:

@@ -1,0 +1,76 @@
+"""Which levers a decision is enforced by: the strongest that the operator lets it use, and what must come beside it."""
+
+import pytest
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcement.model import Target
+from broker.enforcement.planner import LADDER, EnforcerOptions, LeverChoice
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, World
+
+HERE = "10.0.0.5"
+HOLD = Target("hold", MALLORY)
+RATE = Target("connection_creation_rate", QuotaEntity(ip=HERE))
+SLOW = Target("request_percentage", MALLORY)
+
+
+def chosen(world: World) -> set[Target]:
+    world.use.by_address = {HERE: {"User:mallory"}}
+    world.decide(addresses={HERE: 9})
+    world.reconcile()
+    return world.targets()
+
+
+@pytest.mark.parametrize(
+    ("lever", "with_class", "targets"),
+    [
+        ("auto", True, {HOLD}),
+        ("auto", False, {RATE, SLOW}),
+        ("hold", True, {HOLD}),
+        ("hold", False, {RATE, SLOW}),
+        ("connection_creation_rate", True, {RATE, SLOW}),
+        ("connection_creation_rate", False, {RATE, SLOW}),
+        ("request_percentage", True, {SLOW}),
+        ("request_percentage", False, {SLOW}),
+    ],
+)
+def test_the_strongest_lever_that_is_allowed_and_works_is_used(
+    lever: LeverChoice, with_class: bool, targets: set[Target]
+) -> None:
+    assert chosen(World(lever=lever, with_class=with_class)) == targets
+
+
+@pytest.mark.parametrize("lever", ["auto", *LADDER])
+def test_no_lever_stronger_than_the_one_that_is_named_is_ever_used(lever: LeverChoice) -> None:
+    world = World(lever=lever, with_class=True)
+    allowed = EnforcerOptions(lever=lever).ladder
+    chosen(world)
+    # Refused PIDs go on arriving, until there is no lever left to add.
+    for number in range(1, 9):
+        world.pass_seconds(11)
+        world.decide(refused_pids=100 * number, addresses={HERE: 9})
+        world.reconcile()
+    assert {target.lever for target in world.targets()} == {*allowed}
+
+
+def test_where_nothing_is_known_of_addresses_the_last_lever_remains_and_the_reasons_are_told() -> None:
+    world = World()
+    world.use.why_not = "the events can't be read"
+    assert chosen(world) == {SLOW}
+    (told,) = world.said("throttled")
+    assert "no hold: not every broker has the authorizer (not 1)" in told.why
+    assert "no connection_creation_rate: the events can't be read" in told.why
+    assert "request_percentage: no client ids are known" in told.why
+
+
+def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> None:
+    world = World(lever="request_percentage")
+    # A reconciler removes what it does not know: mallory's quota, and the canary's.
+    chosen(world)
+    world.broker.quotas.clear()
+    world.reconcile(5)
+    world.broker.quotas.clear()
+    world.reconcile(5)
+    world.decide("User:eve")
+    world.reconcile()
+    assert world.targets() == set()
+    assert "no request_percentage: something removes client quotas of users" in world.said("skipped")[-1].why

@@ -1,0 +1,132 @@
+"""The kill switch: it ends leases, and is not done while something else holds the principal."""
+
+import threading
+
+import pytest
+
+from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcement.release import Orders, Release
+from broker.errors import EnforceError, LeaseStoreError
+from tables.errors import TableError
+from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, START_MS, MemoryLock, World
+from wire.holds import HoldBinding
+
+BOB = QuotaEntity("bob")
+APP = QuotaEntity("bob", "bob's app")
+LEASE_ID = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def world() -> World:
+    """Mallory is on hold by a lease, on brokers with the class."""
+    world = World(with_class=True)
+    world.decide(seconds=600)
+    world.reconcile()
+    assert world.holds.held(world.now_ms) == {"mallory"}
+    # The enforcer that took the lease was killed.
+    world.restart()
+    return world
+
+
+def release(world: World, principal: str | None = "User:mallory", stop: threading.Event | None = None) -> None:
+    orders = Orders(world.store, world.log)
+    switch = Release(world.enforcer, world.levers, orders, world.clocks, world.notices.append)
+    switch.run(principal, 3_600_000, stop or threading.Event())
+
+
+def by_hand(user: str, after_ms: int = 60_000) -> HoldBinding:
+    return HoldBinding(user, START_MS + after_ms)
+
+
+@pytest.mark.parametrize("principal", ["User:mallory", None])
+def test_it_ends_the_leases_that_nobody_else_ends_and_says_so(world: World, principal: str | None) -> None:
+    release(world, principal)
+    assert (world.holds.bindings, world.log.states()[-1]) == (set(), "restored")
+    assert [notice.kind for notice in world.notices][-1] == "restored"
+    (told,) = world.said("released")
+    assert (told.principal, told.until_ms) == (principal or "everybody", START_MS + 3_600_000)
+
+
+def test_it_leaves_the_leases_of_others_alone(world: World) -> None:
+    release(world, "User:bob")
+    assert world.holds.held(world.now_ms) == {"mallory"}
+
+
+def test_no_new_lease_is_taken_until_its_pause_is_over(world: World) -> None:
+    release(world)
+    world.decide(seconds=7200)
+    world.reconcile(1)
+    assert world.holds.bindings == set()
+    assert "--release" in world.said("skipped")[0].why
+
+
+def test_it_needs_no_table(world: World) -> None:
+    world.log.broken = TableError("torn commit")
+    release(world)
+    assert world.holds.bindings == set()
+    assert "the lease topic only" in world.said("alert")[0].why
+
+
+def test_an_order_that_can_t_be_given_is_an_error(world: World) -> None:
+    world.store.broken = LeaseStoreError("no right")
+    with pytest.raises(LeaseStoreError, match="no right"):
+        release(world)
+    assert world.said("released") == []
+
+
+def test_what_is_not_ended_when_it_is_stopped_is_an_error_that_names_it(world: World) -> None:
+    lock, stop = MemoryLock(), threading.Event()
+    lock.held = False
+    world.enforcer = world.another(lock)
+    stop.set()
+    with pytest.raises(EnforceError, match=r"not ended yet: hold on user 'mallory'\. The order holds"):
+        release(world, stop=stop)
+
+
+class TestWhatIsLeftBehind:
+    def test_of_a_lease_that_nobody_knows_any_more_is_removed(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("bob", START_MS + 60_000, LEASE_ID))
+        release(world, "User:bob")
+        assert world.holds.held(world.now_ms) == {"mallory"}
+
+    def test_by_an_admin_s_hold_is_an_error_with_the_way_to_clear_it(self, world: World) -> None:
+        world.holds.bindings.add(by_hand("mallory"))
+        command = (
+            f"kafka-acls.sh --remove --deny-principal User:mallory --operation Write "
+            f"--topic pid-quota-hold:{START_MS + 60_000}"
+        )
+        with pytest.raises(EnforceError, match=r"no lease is open, but User:mallory is not free") as error:
+            release(world)
+        assert command in str(error.value)
+        assert world.holds.bindings == {by_hand("mallory")}, "it is theirs"
+        assert world.said("restored")[-1].target is not None, "the lease, not the whole"
+
+    @pytest.mark.parametrize("after_ms", [0, -1, 3_600_001], ids=["ends now", "is over", "brokers ignore it"])
+    def test_by_a_hold_that_holds_nobody_is_none(self, world: World, after_ms: int) -> None:
+        world.holds.bindings.add(by_hand("mallory", after_ms))
+        release(world)
+
+    @pytest.mark.parametrize("entity", [BOB, APP], ids=str)
+    def test_by_a_quota_with_the_value_of_a_lease_is_an_error_with_the_way_to_clear_it(
+        self, world: World, entity: QuotaEntity
+    ) -> None:
+        world.broker.set(entity, 0.01)
+        client = """ --entity-type clients --entity-name 'bob'"'"'s app'""" if entity == APP else ""
+        command = f"kafka-configs.sh --alter --entity-type users --entity-name bob{client} --delete-config {KEY}"
+        with pytest.raises(EnforceError) as error:
+            release(world, "User:bob")
+        assert command in str(error.value)
+        assert world.broker.quotas == {entity: {KEY: 0.01}}
+
+    def test_of_somebody_else_is_none_of_a_principal_and_one_of_all(self, world: World) -> None:
+        world.broker.set(BOB, 0.01)
+        world.holds.bindings.add(by_hand("alice"))
+        release(world)
+        with pytest.raises(EnforceError, match="somebody is not free") as error:
+            release(world, None)
+        assert [name for name in ("User:alice", "--entity-name bob") if name not in str(error.value)] == []
+
+    def test_by_a_quota_of_another_value_is_none(self, world: World) -> None:
+        world.broker.set(MALLORY, 0.02)
+        release(world)
+        assert world.broker.quotas == {MALLORY: {KEY: 0.02}}
