@@ -179,7 +179,7 @@ def test_the_enforcer_writes_and_reads_its_actions_and_finds_what_is_in_force(
             91,
             decided | {"principal": "User:past", "throttled_until": NOW - timedelta(hours=1)},
         )
-        (found,) = CatalogDecisions(engine).in_force(now_ms)
+        (found,) = CatalogDecisions(engine).newest(now_ms)
         assert found.client_ids == {"app": 3}
         assert newest_write_ms(engine, ["throttle_decisions"]) > now_ms
     finally:

@@ -17,7 +17,7 @@ from broker.enforcement.levers.connection_rate import ConnectionRate
 from broker.enforcement.model import Lease, Releases, ThrottleDecision
 from broker.enforcement.planner import Planner
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.registry import LeaseRegistry
+from broker.enforcement.lease_registry import LeaseRegistry
 from tests.fuzz.enforcement.run import wrong
 
 MOST = 3000

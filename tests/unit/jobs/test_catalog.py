@@ -189,7 +189,9 @@ ACTIONS: list[EnforcementRecord] = [
 
 
 class TestEnforcement:
-    def test_decisions_in_force_are_found(self, warehouse: FakeWarehouse, engine: Engine) -> None:
+    def test_the_newest_decisions_since_the_first_in_force_are_found(
+        self, warehouse: FakeWarehouse, engine: Engine
+    ) -> None:
         insert(
             warehouse,
             "throttle_decisions",
@@ -197,8 +199,9 @@ class TestEnforcement:
             decision("User:m", NOON, client_ids=[("app", 3)]),
             decision("User:r", NOON, action="RELEASE"),
         )
-        (found,) = CatalogDecisions(engine).in_force(NOON_MS)
-        assert (found.principal, found.client_ids, found.throttled_until_ms) == ("User:m", {"app": 3}, NOON_MS + 60_000)
+        found = {each.principal: each for each in CatalogDecisions(engine).newest(NOON_MS)}
+        ends = {name: each.throttled_until_ms - NOON_MS for name, each in found.items()}
+        assert (found["User:m"].client_ids, ends) == ({"app": 3}, {"User:m": 60_000, "User:r": 0})
 
     def test_looking_for_news_asks_nothing_and_wakes_nobody(self, warehouse: FakeWarehouse, engine: Engine) -> None:
         assert not CatalogDecisions(engine).has_news()

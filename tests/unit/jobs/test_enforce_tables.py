@@ -43,33 +43,34 @@ def names(decisions: Iterable[ThrottleDecision]) -> list[str]:
 
 
 class TestDecisions:
-    def test_that_are_not_past_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
-        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(60)), decision("User:m", NOON))
+    def test_since_the_first_in_force_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
+        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(60)))
+        append(tables, "throttle_decisions", decision("User:m", NOON))
         followed = DecisionTable(str(tables))
-        assert names(followed.in_force(NOON_MS)) == ["User:m"]
-        assert followed.in_force(NOON_MS) == []
-        assert names(followed.in_force(NOON_MS, again=True)) == ["User:m"]
-        assert followed.in_force(NOON_MS + 60_000, again=True) == []
+        assert names(followed.newest(NOON_MS)) == ["User:m"]
+        assert followed.newest(NOON_MS) == []
+        assert names(followed.newest(NOON_MS, again=True)) == ["User:m"]
+        assert followed.newest(NOON_MS + 60_000, again=True) == []
 
     def test_that_are_appended_later_are_found(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
-        assert followed.in_force(NOON_MS) == []
+        assert followed.newest(NOON_MS) == []
         append(
             tables, "throttle_decisions", decision("User:m", NOON, refused_pids=7, client_ids=[("app", 6), ("b", 1)])
         )
-        (found,) = followed.in_force(NOON_MS)
+        (found,) = followed.newest(NOON_MS)
         assert (found.decided_at_ms, found.throttled_until_ms) == (NOON_MS, NOON_MS + 60_000)
         assert (found.refused_pids, found.quota, found.client_ids) == (7, 60.0, {"app": 6, "b": 1})
 
     def test_that_are_written_are_news_once_until_they_are_read(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
-        followed.in_force(NOON_MS)
+        followed.newest(NOON_MS)
         assert not followed.has_news()
         append(tables, "throttle_decisions", decision("User:m", NOON))
         # Who can't read it must not try again and again.
         assert [followed.has_news() for _ in range(3)] == [True, False, False]
         append(tables, "throttle_decisions", decision("User:m", NOON))
-        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+        assert names(followed.newest(NOON_MS)) == ["User:m"]
         assert not followed.has_news()
         append(tables, "throttle_decisions", decision("User:m", NOON))
         assert followed.has_news()
@@ -86,7 +87,7 @@ class TestDecisions:
         followed = DecisionTable(str(tables))
         for number in range(5):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
-            assert len(followed.in_force(NOON_MS)) == number + 1
+            assert len(followed.newest(NOON_MS)) == number + 1
         assert len(read) == len(set(read)) == 5
 
     def test_that_are_past_are_let_go_once_files_are_many(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +96,7 @@ class TestDecisions:
         for minute in range(4):
             # A row that is kept is a bad one that is counted.
             append(tables, "throttle_decisions", decision("User:m", NOON + seconds(60 * minute)) | {"action": None})
-            followed.in_force(NOON_MS + 60_000 * minute + 1000)
+            followed.newest(NOON_MS + 60_000 * minute + 1000)
             kept.append(followed.bad_rows)
         assert kept == [1, 2, 1, 2]
 
@@ -104,40 +105,41 @@ class TestDecisions:
         followed = DecisionTable(str(tables))
         torn = patch.object(FollowedTable, "read_files", side_effect=TableError("torn"))
         with torn, pytest.raises(TableError, match="torn"):
-            followed.in_force(NOON_MS)
-        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+            followed.newest(NOON_MS)
+        assert names(followed.newest(NOON_MS)) == ["User:m"]
 
     @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
     def test_in_a_folder_that_can_not_be_looked_at_are_no_news_and_no_crash(self, tables: Path, number: int) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON))
         followed = DecisionTable(str(tables))
-        followed.in_force(NOON_MS)
+        followed.newest(NOON_MS)
         append(tables, "throttle_decisions", decision("User:n", NOON))
         with patch("os.stat", side_effect=OSError(number, "can't look")):
             assert not followed.has_news()
             # It is opened anew, which reads or tells why it can't.
-            assert names(followed.in_force(NOON_MS)) == ["User:m", "User:n"]
+            assert names(followed.newest(NOON_MS)) == ["User:m", "User:n"]
 
     def test_that_are_deleted_or_in_another_file_now_are_seen_so(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
         for name in "abc":
             append(tables, "throttle_decisions", decision(f"User:{name}", NOON))
-        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:b", "User:c"]
+        assert names(followed.newest(NOON_MS)) == ["User:a", "User:b", "User:c"]
         table = DeltaTable(str(tables / "throttle_decisions"))
         table.optimize.compact()
-        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:b", "User:c"]
+        assert names(followed.newest(NOON_MS)) == ["User:a", "User:b", "User:c"]
         table.delete("principal = 'User:b'")
-        assert names(followed.in_force(NOON_MS)) == ["User:a", "User:c"]
+        assert names(followed.newest(NOON_MS)) == ["User:a", "User:c"]
 
-    def test_releases_are_left_out_and_missing_client_ids_are_none(self, tables: Path) -> None:
+    def test_a_release_ends_when_it_was_decided_and_missing_client_ids_are_none(self, tables: Path) -> None:
         append(
             tables,
             "throttle_decisions",
             decision("User:r", NOON, action="RELEASE"),
             decision("User:m", NOON, client_ids=None, refused_pids=None),
         )
-        (found,) = DecisionTable(str(tables)).in_force(NOON_MS)
-        assert (found.principal, found.client_ids, found.refused_pids) == ("User:m", {}, 0)
+        throttle, release = sorted(DecisionTable(str(tables)).newest(NOON_MS), key=lambda each: each.principal)
+        assert (throttle.principal, throttle.client_ids, throttle.refused_pids) == ("User:m", {}, 0)
+        assert (release.principal, release.throttled_until_ms) == ("User:r", NOON_MS)
 
     def test_that_name_nobody_or_no_time_are_passed_over_and_counted(self, tables: Path) -> None:
         bad = [
@@ -149,7 +151,7 @@ class TestDecisions:
         append(tables, "throttle_decisions", *bad, good)
         followed = DecisionTable(str(tables))
 
-        (found,) = followed.in_force(NOON_MS)
+        (found,) = followed.newest(NOON_MS)
 
         assert (found.principal, found.client_ids) == ("User:m", {"app": 6})
         assert followed.bad_rows == 5
@@ -164,17 +166,17 @@ class TestDecisions:
     )
     def test_are_followed_again_once_a_bad_commit_is_taken_away(self, tables: Path, commit: str) -> None:
         followed = DecisionTable(str(tables))
-        followed.in_force(NOON_MS)
+        followed.newest(NOON_MS)
         log = tables / "throttle_decisions" / "_delta_log"
         torn = log / f"{len(list(log.glob('*.json'))):020}.json"
         torn.write_text(commit)
         with pytest.raises(TableError, match="can't read table throttle_decisions"):
-            followed.in_force(NOON_MS)
+            followed.newest(NOON_MS)
 
         torn.unlink()
         append(tables, "throttle_decisions", decision("User:m", NOON))
 
-        assert names(followed.in_force(NOON_MS)) == ["User:m"]
+        assert names(followed.newest(NOON_MS)) == ["User:m"]
 
     def test_that_a_raised_quota_ends_sooner_come_instead_of_what_they_end(self, tables: Path) -> None:
         changed = {"reason": "quota_changed"}
@@ -187,10 +189,9 @@ class TestDecisions:
             decision("User:r", NOON + seconds(10), throttled_until=NOON + seconds(10), action="RELEASE", **changed),
         )
         for now_ms in (NOON_MS + 20_000, NOON_MS + 40_000):
-            found = DecisionTable(str(tables)).in_force(now_ms)
+            found = DecisionTable(str(tables)).newest(now_ms)
             assert names(found) == ["User:m", "User:r"]
             assert sorted(each.throttled_until_ms - NOON_MS for each in found) == [10_000, 28_000]
-            assert all(each.ends_sooner for each in found)
 
     def test_that_end_sooner_are_found_in_a_file_of_their_own_although_past(self, tables: Path) -> None:
         for row in (
@@ -206,13 +207,14 @@ class TestDecisions:
         ):
             append(tables, "throttle_decisions", row)
 
-        found = DecisionTable(str(tables)).in_force(NOON_MS + 20_000)
+        found = DecisionTable(str(tables)).newest(NOON_MS + 20_000)
 
-        assert sorted((each.principal, each.ends_sooner) for each in found) == [("User:r", True), ("User:z", False)]
+        ends = {each.principal: each.throttled_until_ms - NOON_MS for each in found}
+        assert ends == {"User:r": 10_000, "User:z": 600_000}
 
     def test_of_a_time_within_a_millisecond_are_found(self, tables: Path) -> None:
         append(tables, "throttle_decisions", decision("User:m", NOON + seconds(0.0007)))
-        assert names(DecisionTable(str(tables)).in_force(NOON_MS)) == ["User:m"]
+        assert names(DecisionTable(str(tables)).newest(NOON_MS)) == ["User:m"]
 
     def test_a_throttle_that_follows_a_release_is_what_holds(self, tables: Path) -> None:
         append(
@@ -221,15 +223,15 @@ class TestDecisions:
             decision("User:m", NOON),
             decision("User:m", NOON, action="RELEASE", reason="quota_changed", throttled_until=NOON),
         )
-        (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
-        assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS + 60_000, False)
+        (found,) = DecisionTable(str(tables)).newest(NOON_MS + 1)
+        assert found.throttled_until_ms == NOON_MS + 60_000
 
     def test_a_release_of_a_later_batch_ends_a_throttle_of_the_same_time(self, tables: Path) -> None:
         removed = {"action": "RELEASE", "reason": "quota_changed", "throttled_until": NOON}
         rows = [decision("User:m", NOON), decision("User:m", NOON, batch_id=1, **removed)]
         append(tables, "throttle_decisions", *rows)
-        (found,) = DecisionTable(str(tables)).in_force(NOON_MS + 1)
-        assert (found.throttled_until_ms, found.ends_sooner) == (NOON_MS, True)
+        (found,) = DecisionTable(str(tables)).newest(NOON_MS + 1)
+        assert found.throttled_until_ms == NOON_MS
 
     def test_of_two_brokers_do_not_end_each_other(self, tables: Path) -> None:
         append(
@@ -238,11 +240,11 @@ class TestDecisions:
             decision("User:m", NOON, broker_id=1),
             decision("User:m", NOON, broker_id=2, throttled_until=NOON + seconds(50)),
         )
-        assert len(DecisionTable(str(tables)).in_force(NOON_MS)) == 2
+        assert len(DecisionTable(str(tables)).newest(NOON_MS)) == 2
 
     def test_are_followed_across_a_table_whose_log_was_cleaned_up(self, tables: Path) -> None:
         followed = DecisionTable(str(tables))
-        followed.in_force(NOON_MS)
+        followed.newest(NOON_MS)
         for number in range(3):
             append(tables, "throttle_decisions", decision(f"User:{number}", NOON))
         table = FollowedTable(str(tables), "throttle_decisions").table
@@ -250,7 +252,7 @@ class TestDecisions:
         table.optimize.compact()
         for log in sorted((tables / "throttle_decisions" / "_delta_log").glob("*.json"))[:3]:
             log.unlink()
-        assert names(followed.in_force(NOON_MS)) == ["User:0", "User:1", "User:2"]
+        assert names(followed.newest(NOON_MS)) == ["User:0", "User:1", "User:2"]
 
 
 TARGET = Target("request_percentage", QuotaEntity("m", "app"))

@@ -315,7 +315,10 @@ class TestHistory:
         assert len(decisions(data, NOON, 168, "User:a")["decisions"]) == 2
 
     def test_leases_are_shown_once_and_their_steps_all_the_newest_first(self, data: ConsoleData) -> None:
-        steps = [lease_step("l", state, NOON - seconds(ago)) for state, ago in (("applying", 9), ("in_force", 8))]
+        steps = [
+            lease_step("l", state, NOON - seconds(9 - number), lease_revision=number)
+            for number, state in enumerate(("applying", "in_force"))
+        ]
         append(data.tables, "enforcement_actions", *steps, lease_step(None, "alert", NOON - seconds(5)))
         page = leases(data, NOON, 24, "")
         assert [row["state"] for row in page["leases"]] == ["in_force"]

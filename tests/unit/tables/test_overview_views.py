@@ -137,9 +137,9 @@ class TestEnforcement:
             tmp_path,
             "enforcement_actions",
             lease_step("held", "applying", NOON - seconds(20), until=NOON + seconds(40)),
-            lease_step("held", "in_force", NOON - seconds(20), until=NOON + seconds(40), sequence=2),
+            lease_step("held", "in_force", NOON - seconds(20), until=NOON + seconds(40), lease_revision=1),
             lease_step("done", "in_force", NOON - seconds(100)),
-            lease_step("done", "restored", NOON - seconds(40)),
+            lease_step("done", "restored", NOON - seconds(40), lease_revision=1),
             lease_step(None, "alert", NOON),
         )
 

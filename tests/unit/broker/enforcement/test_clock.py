@@ -3,6 +3,7 @@
 import pytest
 
 from broker.enforcement.clock import BrokersTime, Deadlines
+from broker.enforcement.model import LONGEST_LEASE_MS
 
 
 class Clock:
@@ -86,34 +87,38 @@ class TestDeadlines:
     def deadlines(self, steady: Clock) -> Deadlines:
         return Deadlines(steady)
 
-    def test_are_past_when_the_brokers_time_says_so(self, deadlines: Deadlines) -> None:
-        assert not deadlines.is_past("d", 60_000, 59_999)
-        assert deadlines.is_past("d", 60_000, 60_000)
+    def test_are_where_a_decision_says(self, deadlines: Deadlines, steady: Clock) -> None:
+        assert deadlines.end_ms("d", 60_000, 0) == 60_000
+        steady.ms += 60_000
+        assert deadlines.end_ms("d", 60_000, 60_000) == 60_000
 
-    def test_are_past_by_the_monotonic_clock_although_the_brokers_time_was_set_back(
+    def test_come_by_the_monotonic_clock_although_the_brokers_time_was_set_back(
         self, deadlines: Deadlines, steady: Clock
     ) -> None:
-        assert not deadlines.is_past("d", 60_000, 0)
+        deadlines.end_ms("d", 60_000, 0)
         steady.ms += 59_999
-        assert not deadlines.is_past("d", 60_000, -86_400_000)
+        assert deadlines.end_ms("d", 60_000, -86_400_000) == -86_399_999
         steady.ms += 1
-        assert deadlines.is_past("d", 60_000, -86_400_000)
+        assert deadlines.end_ms("d", 60_000, -86_400_000) == -86_400_000
 
     def test_that_came_nearer_stay_there(self, deadlines: Deadlines, steady: Clock) -> None:
-        deadlines.is_past("d", 60_000, 0)
+        deadlines.end_ms("d", 60_000, 0)
         # The brokers' time jumps ahead and back, or a shorter end is taken back.
-        deadlines.is_past("d", 60_000, 50_000)
-        steady.ms += 10_000
-        assert deadlines.is_past("d", 60_000, 10_000)
+        deadlines.end_ms("d", 60_000, 50_000)
+        steady.ms += 9_000
+        assert deadlines.end_ms("d", 60_000, 9_000) == 10_000
+
+    def test_are_never_further_away_than_the_longest_lease(self, deadlines: Deadlines) -> None:
+        assert deadlines.end_ms("d", 10**12, 0) == LONGEST_LEASE_MS
 
     def test_of_one_decision_do_not_end_another(self, deadlines: Deadlines, steady: Clock) -> None:
-        deadlines.is_past("d", 60_000, 0)
+        deadlines.end_ms("d", 60_000, 0)
         steady.ms += 60_000
-        assert not deadlines.is_past("e", 120_000, 60_000)
+        assert deadlines.end_ms("e", 120_000, 60_000) == 120_000
 
     def test_are_forgotten_with_their_decision(self, deadlines: Deadlines, steady: Clock) -> None:
         for name in ("d", "e"):
-            deadlines.is_past(name, 60_000, 0)
+            deadlines.end_ms(name, 60_000, 0)
         deadlines.retain(["e"])
         steady.ms += 60_000
-        assert [deadlines.is_past(name, 60_000, 0) for name in ("d", "e")] == [False, True]
+        assert [deadlines.end_ms(name, 60_000, 0) for name in ("d", "e")] == [60_000, 0]

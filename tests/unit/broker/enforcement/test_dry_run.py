@@ -29,7 +29,7 @@ def dry_run(world: World, others: Callable[[], Collection[Target] | None] = lamb
     clocks = Clocks(lambda: world.now_ms, lambda: world.steady_ms)
     quotas, holds = DryRunQuotas(world.broker), DryRunHolds(world.holds)
     parts = LeverParts(quotas, holds, world.holds.look, world.use, lambda: world.use.own, clocks, world.notices.append)
-    found = levers(parts, world.options.ladder)
+    found = levers(parts)
     ports = EnforcerPorts(world.decisions, DryRunLog(), NoLeases(), found, NoLock(), others)
     return Enforcer(ports, world.options, clocks, notify=world.notices.append, name="dry")
 

@@ -79,7 +79,7 @@ def test_a_decision_is_carried_out_without_waiting_for_the_next_read_and_ends_wi
 
 def test_without_news_it_reads_once_a_poll_and_looks_for_news_all_the_time() -> None:
     world = World()
-    with patch.object(world.decisions, "in_force", wraps=world.decisions.in_force) as read:
+    with patch.object(world.decisions, "newest", wraps=world.decisions.newest) as read:
         waits = pass_seconds(world, 5.5)
     assert read.call_count == 5
     assert max(waits) <= 0.02
@@ -88,7 +88,7 @@ def test_without_news_it_reads_once_a_poll_and_looks_for_news_all_the_time() -> 
 def test_pauses_after_failures_double_up_to_five_seconds_and_begin_anew_after_a_success() -> None:
     world, torn = World(), TableError("torn commit")
     turns = chain([torn] * 4, [[]], [torn], repeat([]))
-    with patch.object(world.decisions, "in_force", side_effect=turns):
+    with patch.object(world.decisions, "newest", side_effect=turns):
         pass_seconds(world, 30)
     told = [(notice.at_ms - START_MS, notice.why) for notice in world.said("trying again")]
     expected = [(1000, 2), (3000, 4), (7000, 5), (12_000, 5), (18_000, 2)]
