@@ -1,11 +1,15 @@
-"""kafkajs and aiokafka under a hold; slow, since they are fetched, and since kafkajs takes ten seconds to give up."""
+"""Libraries that do under a hold what docs/throttled.md says; slow, since they are fetched, and wait."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
 
+from broker.cluster.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from tests.broker.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end
 from tests.broker.library_kit import (
@@ -100,3 +104,20 @@ def test_aiokafka_starts_when_the_hold_ends_and_sends_once(
     assert error_of_init(broker) == 0
     assert end_offset(broker, topic) == 1
     assert NO_PRODUCER_ID not in producer_ids(broker, topic)
+
+
+def test_kafka_python_reports_an_expired_message_only_when_the_hold_ends(broker: LocalBroker, topic: str) -> None:
+    settings = KafkaConfig(broker.client_config("mallory")).kafka_python()
+    held = hold(15)
+    with bound(broker, held):
+        # It asks for its id as soon as it is there.
+        producer = KafkaProducer(**settings, delivery_timeout_ms=2000, request_timeout_ms=1000)
+        try:
+            with pytest.raises(KafkaError, match="Expiring 1 record"):
+                producer.send(topic, b"waited").get(60)
+            assert is_at_end(time.time(), end_s(held))
+        finally:
+            producer.close()
+    assert error_of_init(broker) == 0
+    # It may have been in a request that was just made: most often it is.
+    assert end_offset(broker, topic) <= 1
