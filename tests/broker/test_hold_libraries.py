@@ -1,0 +1,123 @@
+"""Libraries that do under a hold what docs/throttled.md says; slow, since they are fetched, and wait."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from broker.cluster.kafka_config import KafkaConfig
+from broker.local.local_broker import LocalBroker
+from tests.broker.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end
+from tests.broker.library_kit import (
+    NO_PRODUCER_ID,
+    LibraryProducer,
+    install_aiokafka,
+    install_kafkajs,
+    producer_ids,
+)
+from tests.broker_kit import end_offset, new_topic, wait_until
+
+pytestmark = pytest.mark.slow
+needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm command: install Node.js and npm")
+GIVEN_UP = "KafkaJSNumberOfRetriesExceeded"
+LONGER_THAN_THE_TEST_S = 900
+
+
+@pytest.fixture(scope="module")
+def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    with holding_broker(tmp_path_factory.mktemp("held"), jars) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: LocalBroker) -> str:
+    return new_topic(broker, "orders")
+
+
+@pytest.fixture(scope="module")
+def kafkajs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return install_kafkajs(tmp_path_factory.mktemp("kafkajs"))
+
+
+@pytest.fixture(scope="module")
+def aiokafka(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return install_aiokafka(tmp_path_factory.mktemp("aiokafka"))
+
+
+def error_of_init(broker: LocalBroker) -> int:
+    with Asker(broker) as mallory:
+        return mallory.error()
+
+
+@needs_node
+@pytest.mark.parametrize("mode", ["once", "retries"])
+def test_kafkajs_gives_up_during_a_hold_whatever_its_retries(
+    broker: LocalBroker, kafkajs: list[str], topic: str, mode: str
+) -> None:
+    with bound(broker, hold(LONGER_THAN_THE_TEST_S)):
+        with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, mode) as producer:
+            producer.wait_for_end()
+        assert (producer.failures, producer.delivered_at) == ([GIVEN_UP], [])
+        assert error_of_init(broker) == LOADING
+    assert end_offset(broker, topic) == 0
+
+
+@needs_node
+def test_kafkajs_that_connects_again_waits_and_sends_once(broker: LocalBroker, kafkajs: list[str], topic: str) -> None:
+    # It is taken away once the producer has given up, however long that takes.
+    held = hold(LONGER_THAN_THE_TEST_S)
+    with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "again") as producer:
+        with bound(broker, held):
+            wait_until(lambda: len(producer.failures) > 0, "it has given up once")
+            assert (error_of_init(broker), producer.delivered_at) == (LOADING, [])
+        producer.wait_for_end()
+    assert set(producer.failures) == {GIVEN_UP}
+    assert len(producer.delivered_at) == end_offset(broker, topic) == 1
+    assert NO_PRODUCER_ID not in producer_ids(broker, topic)
+
+
+@needs_node
+def test_kafkajs_that_could_not_connect_sends_without_a_producer_id(
+    broker: LocalBroker, kafkajs: list[str], topic: str
+) -> None:
+    with bound(broker, hold(LONGER_THAN_THE_TEST_S)):
+        with LibraryProducer(kafkajs, broker.client_config("mallory"), topic, "anyway") as producer:
+            producer.wait_for_end()
+        assert (producer.failures, len(producer.delivered_at)) == ([GIVEN_UP], 1)
+        assert error_of_init(broker) == LOADING
+    assert producer_ids(broker, topic) == [NO_PRODUCER_ID]
+
+
+def test_aiokafka_starts_when_the_hold_ends_and_sends_once(
+    broker: LocalBroker, aiokafka: list[str], topic: str
+) -> None:
+    held = hold(15)
+    with bound(broker, held), LibraryProducer(aiokafka, broker.client_config("mallory"), topic) as producer:
+        producer.wait_for_end()
+        assert producer.lines[0] == "started"
+        (delivered_at,) = producer.delivered_at
+        assert is_at_end(delivered_at, end_s(held))
+    assert error_of_init(broker) == 0
+    assert end_offset(broker, topic) == 1
+    assert NO_PRODUCER_ID not in producer_ids(broker, topic)
+
+
+def test_kafka_python_reports_an_expired_message_only_when_the_hold_ends(broker: LocalBroker, topic: str) -> None:
+    settings = KafkaConfig(broker.client_config("mallory")).kafka_python()
+    held = hold(15)
+    with bound(broker, held):
+        # It asks for its id as soon as it is there.
+        producer = KafkaProducer(**settings, delivery_timeout_ms=2000, request_timeout_ms=1000)
+        try:
+            with pytest.raises(KafkaError, match="Expiring 1 record"):
+                producer.send(topic, b"waited").get(60)
+            assert is_at_end(time.time(), end_s(held))
+        finally:
+            producer.close()
+    assert error_of_init(broker) == 0
+    # It may have been in a request that was just made: most often it is.
+    assert end_offset(broker, topic) <= 1
