@@ -22,7 +22,10 @@ SELECT
     decision_id,
     reason
 FROM (
-    SELECT *, row_number() OVER (PARTITION BY lease_id ORDER BY lease_revision DESC) AS newest
+    SELECT *, row_number() OVER (
+        -- Rows of earlier versions have no revision.
+        PARTITION BY lease_id ORDER BY lease_revision DESC, recorded_at DESC, sequence DESC
+    ) AS newest
     FROM enforcement_actions
     WHERE lease_id IS NOT NULL AND state NOT IN ('alert', 'release')
 )

@@ -149,3 +149,18 @@ class TestEnforcement:
             ("held", "in_force", True, 40),
             ("done", "restored", False, 0),
         ]
+
+    @pytest.mark.parametrize("revisions", [(0, 1), (None, None)], ids=["a clock set back", "of an earlier version"])
+    def test_a_lease_s_newest_row_is_told_by_its_revision_and_without_one_by_its_time(
+        self, tmp_path: Path, revisions: tuple[int | None, int | None]
+    ) -> None:
+        first, last = revisions
+        ago_s = 10 if first is None else 30
+        append(
+            tmp_path,
+            "enforcement_actions",
+            lease_step("l", "in_force", NOON - seconds(20), until=NOON + seconds(40), lease_revision=first),
+            lease_step("l", "restored", NOON - seconds(ago_s), until=NOON + seconds(40), lease_revision=last),
+        )
+        (row,) = ask(tmp_path, "enforcement")
+        assert (row["state"], row["in_force_now"]) == ("restored", False)
