@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from broker.enforcement.clock import BrokersTime, Deadlines
+from broker.enforcement.lease_registry import LeaseRegistry
 from broker.enforcement.levers import client_quota, hold
 from broker.enforcement.levers.base import NextStep
 from broker.enforcement.levers.canary import Canary
@@ -17,7 +18,6 @@ from broker.enforcement.levers.connection_rate import ConnectionRate
 from broker.enforcement.model import Lease, Releases, ThrottleDecision
 from broker.enforcement.planner import Planner
 from broker.enforcement.reconcile import Enforcer
-from broker.enforcement.lease_registry import LeaseRegistry
 from tests.fuzz.enforcement.run import wrong
 
 MOST = 3000
