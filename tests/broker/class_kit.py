@@ -69,6 +69,7 @@ def frame(broker: LocalBroker, requests: int) -> list[int]:
             alice.poll(0)
             mallory.produce_together(transactional_id, (one, two), (batch(known, transactional=True), batch(pid)))
     assert alice.flush(LIMIT_S) == 0
+    assert end_offset(broker, two) == requests, "an invented id was refused"
     return invented
 
 
