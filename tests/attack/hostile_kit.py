@@ -57,8 +57,15 @@ class Hostile:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._number = 0
         self.client_id = client_id
+        try:
+            self._authenticate(user, broker.client_config(user)["sasl.password"])
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _authenticate(self, user: str, password: str) -> None:
         self._ask(_SASL_HANDSHAKE, 1, _string("PLAIN"))
-        token = f"\0{user}\0{broker.client_config(user)['sasl.password']}".encode()
+        token = f"\0{user}\0{password}".encode()
         answer = self._ask(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
         assert answer[:2] == b"\0\0", answer
 
