@@ -88,7 +88,7 @@ class Principals:
         tap: writes our topics, such as `User:tap`.
         stream: reads them.
         shipper: writes `broker-logs`, if lines are shipped there.
-        enforcer: reads and writes the enforcers' topic.
+        enforcer: reads and writes the enforcers' topic, and reads the events.
     """
 
     tap: str | None = None

@@ -72,7 +72,7 @@ class EnforcerMetrics(Collector):
         for action, count in actions.items():
             counter.add_metric([action], count)
         yield counter
-        text = "Leases of client quotas that are open, by state."
+        text = "Leases that are open, by state."
         open_leases = GaugeMetricFamily("pid_quota_enforcer_leases", text, labels=["state"])
         for state in ("applying", "in_force", "restoring"):
             open_leases.add_metric([state], leases.get(state, 0))
@@ -80,7 +80,11 @@ class EnforcerMetrics(Collector):
         text = "1 if the enforcer holds the lock, 0 if it waits."
         yield GaugeMetricFamily("pid_quota_enforcer_active", text, int(is_active))
         for name, text, at_ms in (
-            ("turn", "Seconds since the enforcer last read the tables and set quotas to the end.", reconciled_ms),
+            (
+                "turn",
+                "Seconds since the enforcer last read the tables and changed the brokers to the end.",
+                reconciled_ms,
+            ),
             ("decision", "Seconds since the enforcer last carried out a decision.", decision_ms),
         ):
             if at_ms is not None:

@@ -163,7 +163,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         quotas if job.apply else DryRunQuotas(quotas),
         holds if job.apply else DryRunHolds(holds),
         holds.authorizers,
-        stack.enter_context(EventAddresses(settings)),
+        stack.enter_context(EventAddresses(settings, lambda: time_.now_ms() / 1000)),
         OwnAddresses(quotas.broker_hosts),
         clocks,
         job.notify,

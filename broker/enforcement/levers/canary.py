@@ -86,8 +86,8 @@ class Canary:
         self._set_ms, self._verdict_ms = None, now_ms + _VERDICT_MS
         why = (
             f"something removes {self._what} that it does not know: those of user {CANARY!r}, which does not exist, "
-            f"were gone after {lasted_s:.0f} s. Strimzi's User Operator does that: put the principal's quotas into its "
-            "KafkaUser (docs/kubernetes.md)"
+            f"were gone after {lasted_s:.0f} s. Strimzi's User Operator does that to users without a KafkaUser: "
+            "docs/kubernetes/README.md tells which lever it leaves alone"
         )
         self._notify(Notice(self._clocks.now_ms(), "alert", why))
 

@@ -59,7 +59,7 @@ class ConnectionRate(ClientQuotaLever):
         found = [address for address in decision.addresses if address != OTHER_CLIENTS]
         free = [each for each in found if each not in own and {*self._use.principals(each)} == {decision.principal}]
         if not free:
-            return Targets((), "others use its addresses, too" if found else "no addresses are known")
+            return Targets((), "none of its addresses is its alone" if found else "no addresses are known")
         named = ", ".join(free[:_MOST_NAMED]) + (", …" if len(free) > _MOST_NAMED else "")
         chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
         return Targets(chosen, f"addresses that only this principal used ({named})")

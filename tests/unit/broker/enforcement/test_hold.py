@@ -301,7 +301,7 @@ class TestAddresses:
         world.decide(addresses={"10.0.0.5": 9})
         world.reconcile()
         assert world.broker.quotas == {MALLORY: THROTTLED}
-        assert "no connection_creation_rate: others use its addresses, too" in world.said("throttled")[0].why
+        assert "no connection_creation_rate: none of its addresses is its alone" in world.said("throttled")[0].why
 
     def test_are_left_alone_while_it_is_not_known_who_uses_them(self, world: World) -> None:
         world.use.why_not = "the events can't be read"
