@@ -44,7 +44,7 @@ def names(decisions: Iterable[ThrottleDecision]) -> list[str]:
 
 class TestDecisions:
     def test_since_the_first_in_force_are_returned_once_and_again_if_wanted(self, tables: Path) -> None:
-        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(60)))
+        append(tables, "throttle_decisions", decision("User:past", NOON - seconds(120)))
         append(tables, "throttle_decisions", decision("User:m", NOON))
         followed = DecisionTable(str(tables))
         assert names(followed.newest(NOON_MS)) == ["User:m"]
