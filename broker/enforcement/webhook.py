@@ -40,6 +40,9 @@ EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
 )
 """Event by notice. FAIL_OPEN: a decision that is not enforced, so its principal is not throttled."""
 
+THROTTLED_PAGE = "docs/throttled.md"
+"""What the owner of a throttled client needs to know."""
+
 _MAX_WAITING = 1_000
 _MAX_IN_A_POST = 100
 _PAUSE_S = 1.0
@@ -118,7 +121,8 @@ class Webhook:
         if event is None:
             return
         try:
-            self._waiting.put_nowait({"event": event, **notice.record(dry_run=self._dry_run)})
+            help_page = {"help": THROTTLED_PAGE} if event == "THROTTLE" else {}
+            self._waiting.put_nowait({"event": event, **notice.record(dry_run=self._dry_run), **help_page})
         except queue.Full:
             self._drop(1, f"queue full ({_MAX_WAITING})")
 

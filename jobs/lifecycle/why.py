@@ -27,6 +27,7 @@ from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.open_leases import open_leases
 from tables.query.sql_query import query
 
+_FOR_ITS_OWNER = "docs/throttled.md"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
 
@@ -67,6 +68,8 @@ def why(
         output().print(printable(f"  refused in its last throttle, by address: {counted(refused)}"), soft_wrap=True)
     for lease in leases:
         output().print(printable(_lease_text(lease)), soft_wrap=True)
+    if leases:
+        output().print(printable(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}"), soft_wrap=True)
     for each in rows:
         for line in _report(each, asked.get(each.row["client"], {})):
             output().print(printable(line), soft_wrap=True)

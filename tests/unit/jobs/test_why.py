@@ -19,7 +19,7 @@ from tables.query.sql_query import query
 from tests.unit.jobs import kip_kit
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
-from tests.unit.jobs.table_rows import Row, append, decision, seconds, tap_report
+from tests.unit.jobs.table_rows import Row, append, decision, lease_step, seconds, tap_report
 
 
 def rows_of(
@@ -354,6 +354,26 @@ class TestCommand:
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
+
+    def test_what_is_enforced_now_is_told_with_its_reason_and_a_page_for_the_owner(
+        self, pid_quota: PidQuota, tmp_path: Path
+    ) -> None:
+        append_kip_tables(tmp_path, inits=rows_of([5], "User:m"))
+        held = {"lever": "hold", "new_value": None, "reason": "12 PIDs refused; hold: its known PIDs go on"}
+        soon = datetime.now(timezone.utc) + seconds(600)
+        append(
+            tmp_path,
+            "enforcement_actions",
+            lease_step("over", "restored", NOW),
+            lease_step("held", "in_force", NOW, until=soon, **held),
+        )
+        out = pid_quota("why", "m", "--tables", tmp_path)[1]
+        (line,) = [line for line in out.splitlines() if "enforced:" in line]
+        assert "hold on user m, " in line
+        assert line.endswith("left: 12 PIDs refused; hold: its known PIDs go on")
+        assert "docs/throttled.md" in out
+        (lease,) = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])["enforced"]
+        assert (lease["lever"], lease["entity_user"]) == ("hold", "m")
 
     def test_a_client_s_texts_can_t_steer_the_terminal(self, pid_quota: PidQuota, tmp_path: Path) -> None:
         append_kip_tables(tmp_path, inits=rows_of([5], "User:m", "x\x1b[2J[red]"))

@@ -184,7 +184,7 @@ class TestProxy:
         ((asked, headers),) = proxy.asked
         assert asked == f"POST {endpoint.url}"
         assert headers["proxy-authorization"] == "Basic bWU6aHVudGVyMg=="
-        assert [event["event"] for event in endpoint.events()] == ["THROTTLE"]
+        assert [(event["event"], event["help"]) for event in endpoint.events()] == [("THROTTLE", "docs/throttled.md")]
         assert "proxy-authorization" not in endpoint.posts[0][0]
 
     def test_https_is_tunnelled(
