@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from jobs.terminal import printable
 
-Report = Callable[[float, float], None]
+ProgressReport = Callable[[float, float], None]
 """Called with how much is done, and the total."""
 
 _STEP_S = 0.5
@@ -23,7 +23,7 @@ def say(text: str, console: Console | None = None) -> None:
 
 
 @contextmanager
-def progress_bar(what: str, console: Console | None = None) -> Iterator[Report]:
+def progress_bar(what: str, console: Console | None = None) -> Iterator[ProgressReport]:
     """Show a progress bar until the block ends.
 
     Args:

@@ -18,7 +18,7 @@ _KEPT_READS = 3
 _KEPT_SECONDS = 20.0
 
 
-class Reason(str, Enum):
+class OwnerReason(str, Enum):
     """Why ACLs give no owner."""
 
     NO_ACL = "no_acl"
@@ -40,7 +40,7 @@ class Writers:
 
     names: frozenset[str] = frozenset()
     everybody: bool = False
-    doubt: Reason | None = None
+    doubt: OwnerReason | None = None
 
     def __contains__(self, principal: str) -> bool:
         return (principal in self.names) != self.everybody
@@ -74,7 +74,7 @@ class Verdict:
     """
 
     principal: str | None = None
-    reason: Reason | None = None
+    reason: OwnerReason | None = None
     candidates: tuple[str, ...] = ()
 
 
@@ -87,7 +87,7 @@ class AclRules:
     """
 
     def __init__(self, acls: Iterable[Acl], *, allows_without_acl: bool) -> None:
-        self._without_acl = Writers(everybody=allows_without_acl, doubt=Reason.NO_ACL)
+        self._without_acl = Writers(everybody=allows_without_acl, doubt=OwnerReason.NO_ACL)
         self._by_pattern: dict[tuple[AclResource, bool, str], list[Acl]] = defaultdict(list)
         for acl in acls:
             self._by_pattern[acl.resource, acl.is_prefix, acl.name].append(acl)
@@ -155,7 +155,7 @@ class AclHistory:
         return verdict
 
     def _writers(self, resource: AclResource, name: str) -> Writers:
-        unreadable = Writers(everybody=True, doubt=Reason.UNREADABLE)
+        unreadable = Writers(everybody=True, doubt=OwnerReason.UNREADABLE)
         each = (kept.rules.writers(resource, name) if kept.rules else unreadable for kept in self._sets.values())
         return reduce(or_, each)
 
@@ -189,8 +189,8 @@ def _writers(acls: Sequence[Acl]) -> Writers:
 
 def _verdict(writers: Writers) -> Verdict:
     if writers.everybody:
-        return Verdict(reason=writers.doubt or Reason.EVERYBODY)
+        return Verdict(reason=writers.doubt or OwnerReason.EVERYBODY)
     if not writers.names:
-        return Verdict(reason=writers.doubt or Reason.NOBODY)
+        return Verdict(reason=writers.doubt or OwnerReason.NOBODY)
     names = tuple(sorted(writers.names))
-    return Verdict(names[0]) if len(names) == 1 else Verdict(reason=Reason.SEVERAL, candidates=names)
+    return Verdict(names[0]) if len(names) == 1 else Verdict(reason=OwnerReason.SEVERAL, candidates=names)

@@ -16,7 +16,7 @@ from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
-from broker.tap.known_ids import Answers, KnownIds, Watched
+from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
 from quota.words import plural
 
 _RETRY_S = 30.0
@@ -130,7 +130,7 @@ class Asking:
             self._thread = None
             self._take(brokers, now_s)
         for stream, each in brokers.items():
-            each.answers = Answers(stream, self._known.get(stream), self._requested)
+            each.answers = KnownIdAnswers(stream, self._known.get(stream), self._requested)
         if self._thread is None and now_s >= self._retry_at:
             self._is_requested = requested_ms > self._asked_at_ms() and now_s >= self._request_at
             if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):

@@ -86,7 +86,7 @@ def _drained(pieces: deque[mmap]) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Answers:
+class KnownIdAnswers:
     """What the brokers answered that concerns one broker's lines.
 
     Attributes:
@@ -122,4 +122,4 @@ class Answers:
         return learning and asked_at_ms is None, asked_at_ms
 
 
-NO_ANSWERS = Answers()
+NO_ANSWERS = KnownIdAnswers()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
-from broker.tap.acl_owners import AclHistory, Reason, Verdict
+from broker.tap.acl_owners import AclHistory, OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns
 
 _EXAMPLES = 3
@@ -41,14 +41,14 @@ class Unplaced:
         more_topics: how many more topics.
     """
 
-    reason: Reason
+    reason: OwnerReason
     producer_ids: int
     topics: tuple[UnplacedTopic, ...]
     more_topics: int
 
 
 @dataclass(frozen=True)
-class Placement:
+class PollPlacement:
     """How many producer ids of a round have an owner.
 
     Attributes:
@@ -113,13 +113,13 @@ class PollOwners:
         """Return whose a producer id is that was seen on a topic."""
         return self._by_file(topic, transactional_id) or self._by_acls(topic, transactional_id)
 
-    def placement(self, found: Iterable[tuple[str, str | None]]) -> Placement | None:
+    def placement(self, found: Iterable[tuple[str, str | None]]) -> PollPlacement | None:
         """Count owners of producer ids, each given as topic and transactional id; None if ACLs are not used."""
         if self._history is None:
             return None
         by_file = by_acls = 0
-        counts: dict[Reason, Counter[str]] = {}
-        verdicts: dict[tuple[Reason, str], Verdict] = {}
+        counts: dict[OwnerReason, Counter[str]] = {}
+        verdicts: dict[tuple[OwnerReason, str], Verdict] = {}
         for (topic, name), count in Counter(found).items():
             if self._by_file(topic, name):
                 by_file += count
@@ -131,7 +131,9 @@ class PollOwners:
                 counts.setdefault(verdict.reason, Counter())[topic] += count
                 verdicts.setdefault((verdict.reason, topic), verdict)
         unplaced = tuple(_unplaced(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
-        return Placement(by_file + by_acls + sum(each.producer_ids for each in unplaced), by_file, by_acls, unplaced)
+        return PollPlacement(
+            by_file + by_acls + sum(each.producer_ids for each in unplaced), by_file, by_acls, unplaced
+        )
 
     def _by_file(self, topic: str, transactional_id: str | None) -> Verdict | None:
         principal = None if self._patterns is None else self._patterns.of(topic, transactional_id)
@@ -141,7 +143,7 @@ class PollOwners:
         return _NO_ENTRY if self._history is None else self._history.owner(topic, transactional_id)
 
 
-def _unplaced(reason: Reason, counts: Counter[str], verdicts: dict[tuple[Reason, str], Verdict]) -> Unplaced:
+def _unplaced(reason: OwnerReason, counts: Counter[str], verdicts: dict[tuple[OwnerReason, str], Verdict]) -> Unplaced:
     topics = [
         UnplacedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
         for topic, count in counts.most_common(_EXAMPLES)

@@ -21,7 +21,7 @@ from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_
 from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
 from broker.tap.gathered_events import GatheredEvents
-from broker.tap.poll_placing import Placement, PollOwners
+from broker.tap.poll_placing import PollOwners, PollPlacement
 from broker.tap.tap_output import PRODUCER_SETTINGS
 from wire.event_record import EVENTS_VERSION, EventRecord
 from wire.records import ProduceEvent
@@ -100,7 +100,7 @@ class ProducerPoll:
         *,
         owners: PollOwners | None = None,
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
-        report_placement: Callable[[Placement], None] = lambda _: None,
+        report_placement: Callable[[PollPlacement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
         events_version: int = EVENTS_VERSION,
         partitions_per_request: int = PARTITIONS_PER_REQUEST,

@@ -28,7 +28,7 @@ class WatchState(str, Enum):
 
 
 @dataclass(frozen=True)
-class BrokerWatch:
+class WatchedBroker:
     """A broker and its tap.
 
     Attributes:
@@ -53,7 +53,7 @@ class BrokerWatch:
 
 def judge(
     brokers: Iterable[int], heartbeats: Mapping[int, TapHeartbeat], now_ms: int, stale_s: float
-) -> list[BrokerWatch]:
+) -> list[WatchedBroker]:
     """Tell how each broker is watched, whether it is up or only known from a heartbeat.
 
     Args:
@@ -102,12 +102,12 @@ def running_brokers(config: Mapping[str, str]) -> list[int]:
         raise BrokerUnreachableError(msg) from error
 
 
-def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> BrokerWatch:
+def _judge_one(broker_id: int, alive: bool, last: TapHeartbeat | None, now_ms: int, stale_s: float) -> WatchedBroker:
     if last is None:
-        return BrokerWatch(broker_id, WatchState.NEVER, alive)
+        return WatchedBroker(broker_id, WatchState.NEVER, alive)
     age_s = max(0.0, (now_ms - last.timestamp_ms) / 1000)
     running = WatchState.STALE if age_s > stale_s else _state(last)
-    return BrokerWatch(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)
+    return WatchedBroker(broker_id, WatchState.STOPPED if last.stopped else running, alive, last, age_s)
 
 
 def _state(of_tap: TapHeartbeat) -> WatchState:

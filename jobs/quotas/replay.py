@@ -10,12 +10,12 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from broker.cluster.kafka_config import KafkaConfig
-from jobs.progress import Report, progress_bar
+from jobs.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
 from quota.config import QuotaConfig
 from tables.query.sql_query import query
-from tables.query.suggestions import Refusals
+from tables.query.suggestions import RefusalCounts
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quotas
 from wire.topics import PRODUCE_EVENTS
@@ -38,7 +38,7 @@ def replay(
     kafka_config: Path | None,
     config: QuotaConfig,
     learn_seconds: int | None,
-) -> dict[str, Refusals]:
+) -> dict[str, RefusalCounts]:
     """Replay the topic of produce events under some quotas; return what was refused, by principal.
 
     Writes to a temporary folder only.
@@ -74,11 +74,11 @@ def replay(
                 burst_windows=config.burst_windows,
             )
         rows = query(tables, _REFUSED, datetime.now(timezone.utc), config).rows
-    return {principal: Refusals(refused_pids, throttles) for principal, refused_pids, throttles in rows}
+    return {principal: RefusalCounts(refused_pids, throttles) for principal, refused_pids, throttles in rows}
 
 
 @contextmanager
-def told(progress: StreamProgress, report: Report) -> Iterator[None]:
+def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
     """Report how many of a topic's records a stream has read, until the block ends."""
     stop = threading.Event()
     watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
@@ -90,7 +90,7 @@ def told(progress: StreamProgress, report: Report) -> Iterator[None]:
         watcher.join()
 
 
-def _tell(progress: StreamProgress, report: Report, stop: threading.Event) -> None:
+def _tell(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
     try:
         extents = progress.extents()
     except KafkaException:

@@ -17,7 +17,7 @@ from jobs.terminal import output, printable
 from quota.config import QuotaConfig
 from quota.principals import entity_name
 from tables.catalog.answer import Answer
-from tables.query.suggestions import Refusals, Suggestion, as_entries, suggestions
+from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
 
 
 def suggest_quotas(
@@ -86,8 +86,8 @@ def _warning(suggestion: Suggestion) -> str:
     )
 
 
-def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, Refusals]) -> list[Suggestion]:
-    nothing = Refusals(0, 0)
+def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, RefusalCounts]) -> list[Suggestion]:
+    nothing = RefusalCounts(0, 0)
     return [replace(each, refused=refused.get(each.principal, nothing)) for each in found]
 
 

@@ -8,7 +8,7 @@ import typer
 from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
 from broker.cluster.topic_setup import DEFAULT_RETENTION_HOURS
 from jobs.size.costs import ERROR
-from jobs.size.limits import Limit, Settings, limits
+from jobs.size.limits import Settings, SizeLimit, limits
 from jobs.size.model import HEADROOM, Cluster, Storage, Stream, Taps, storage, stream, taps
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from jobs.terminal import output
@@ -20,7 +20,7 @@ _COLUMNS = ("part", "figure", "value", "unit", "note")
 _MAX_RESULT_BYTES = 2**30
 _DEFAULT = QuotaConfig()
 
-Row = tuple[str, str, float | None, str, str]
+SizeRow = tuple[str, str, float | None, str, str]
 
 
 def size(
@@ -109,7 +109,7 @@ def size(
         output().print(line, markup=False)
 
 
-def of_taps(cluster: Cluster, tapped: Taps) -> Iterator[Row]:
+def of_taps(cluster: Cluster, tapped: Taps) -> Iterator[SizeRow]:
     """Yield the rows of taps."""
     yield "taps", "a broker's file", tapped.file_bytes_per_s / 1e6, "MB/s", "to its disk, rotated"
     yield "taps", "cores", tapped.cores, "cores", f"of {cluster.brokers} taps"
@@ -124,7 +124,7 @@ def of_taps(cluster: Cluster, tapped: Taps) -> Iterator[Row]:
     )
 
 
-def of_stream(streamed: Stream, executor_cores: int) -> Iterator[Row]:
+def of_stream(streamed: Stream, executor_cores: int) -> Iterator[SizeRow]:
     """Yield the rows of the stream."""
     cores, batch = streamed.cores, streamed.batch
     executors = None if cores is None else -(-cores // executor_cores)
@@ -152,7 +152,7 @@ def of_stream(streamed: Stream, executor_cores: int) -> Iterator[Row]:
     yield "stream", "decision, 99 %", streamed.p99_s, "s", "the same"
 
 
-def of_storage(stored: Storage) -> Iterator[Row]:
+def of_storage(stored: Storage) -> Iterator[SizeRow]:
     """Yield the rows of storage."""
     yield "storage", "topic", stored.topic_per_s / 1e6, "MB/s", "before compression, of one copy"
     yield (
@@ -167,14 +167,14 @@ def of_storage(stored: Storage) -> Iterator[Row]:
     yield "storage", "tables", stored.tables_per_day / 1e6, "MB/day", "of these rows, after upkeep"
 
 
-def of_limits(reached: Sequence[Limit]) -> Iterator[Row]:
+def of_limits(reached: Sequence[SizeLimit]) -> Iterator[SizeRow]:
     """Yield the limits, the one that gives first at the top."""
     for each in reached:
         used = f"{short(each.used)} of {short(each.bound)} {each.unit}"
         yield "limit", each.name, round(each.share * 100, 2), "%", f"{used}; then {each.then}"
 
 
-def verdict(reached: Sequence[Limit], streamed: Stream) -> Iterator[str]:
+def verdict(reached: Sequence[SizeLimit], streamed: Stream) -> Iterator[str]:
     """Yield what to know in the end."""
     first = reached[0]
     over = [each.name for each in reached if each.share > 1]

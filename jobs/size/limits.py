@@ -34,7 +34,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Limit:
+class SizeLimit:
     """A limit, and how near it is.
 
     Attributes:
@@ -57,7 +57,7 @@ class Limit:
         return self.used / self.bound
 
 
-def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -> list[Limit]:
+def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -> list[SizeLimit]:
     """Return all limits, the one that gives first at the top."""
     batch, trigger_s, largest = stream.batch, cluster.trigger_s, cluster.shares[0]
     questions_s = settings.partitions / settings.partitions_per_request / settings.requests_per_s
@@ -65,70 +65,70 @@ def limits(cluster: Cluster, tapped: Taps, stream: Stream, settings: Settings) -
     # Rows of an interval are due together.
     rows_s = cluster.principals * seconds("row")
     found = [
-        Limit(
+        SizeLimit(
             "a tap's core",
             tapped.core_of_one,
             1.0,
             "cores",
             "a broker's lines have one tap, of one thread: spread leaders over more brokers",
         ),
-        Limit(
+        SizeLimit(
             "events of a batch",
             batch.events,
             settings.events_per_batch,
             "events",
             "raise --max-offsets-per-trigger, with memory for it, or shorten --trigger",
         ),
-        Limit(
+        SizeLimit(
             "one partition per principal",
             batch.reading_s * largest,
             HALF * trigger_s,
             "s a batch",
             "the largest principal's events are one task: split it into several principals, or lengthen --trigger",
         ),
-        Limit(
+        SizeLimit(
             "a batch's fixed time",
             seconds("batch_wall"),
             HALF * trigger_s,
             "s a batch",
             "lengthen --trigger: planning, stages and commits take this long on any number of cores",
         ),
-        Limit(
+        SizeLimit(
             "the driver's collect, time",
             rows_s + roster_s,
             HALF * trigger_s,
             "s a batch",
             "all rows of an interval pass one driver: lengthen --metrics-interval-seconds or --trigger",
         ),
-        Limit(
+        SizeLimit(
             "the driver's collect, bytes",
             cluster.principals * amount("row_collected_bytes"),
             settings.collected_bytes,
             "bytes",
             "raise spark.driver.maxResultSize, and the driver's memory with it",
         ),
-        Limit(
+        SizeLimit(
             "the roster",
             cluster.principals,
             settings.max_principals,
             "principals",
             "raise --max-principals: each costs 8 bytes of a file that every task reads, and a ledger",
         ),
-        Limit(
+        SizeLimit(
             "PIDs of one principal that take no token",
             cluster.pids * largest * amount("ledger_pid_bytes"),
             settings.max_uncharged_bytes,
             "bytes",
             "raise --max-uncharged-bytes: what does not fit is reported, and its principal not enforced",
         ),
-        Limit(
+        SizeLimit(
             "learning by asking",
             questions_s,
             settings.window_s,
             "s",
             "describe_producers takes that long: taps learn by waiting instead, for a window",
         ),
-        Limit(
+        SizeLimit(
             "state partitions",
             batch.rules_wall_s(MOST_STATE_PARTITIONS),
             HALF * trigger_s,

@@ -20,7 +20,7 @@ from tables.delta import SinkName
 from wire.topics import PRODUCE_EVENTS
 
 Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
-Checkpoint = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
+CheckpointOption = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
 KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
 LearnSeconds = Annotated[
     int | None,
@@ -84,7 +84,7 @@ MaxOffsets = Annotated[
 def stream(
     bootstrap_servers: BootstrapServers,
     tables: Tables,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointOption,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
     kafka_config: KafkaConfigFile = None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jobs.human import size
-from jobs.progress import Report, progress_bar
+from jobs.progress import ProgressReport, progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from tables.catalog import catalog_tables, engines
@@ -66,7 +66,7 @@ def maintain(
         raise TableError("; ".join(failed))
 
 
-def _of_paths(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkeep], list[str]]:
+def _of_paths(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     missing: list[TableNotFoundError] = []
 
@@ -85,7 +85,7 @@ def _of_paths(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkee
     return done, failed
 
 
-def _of_catalog(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upkeep], list[str]]:
+def _of_catalog(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     with engines.engine(tables) as engine:
         there = [TABLES[name] for name in catalog_tables.existing_tables(engine, tables)]
@@ -96,7 +96,7 @@ def _of_catalog(tables: str, plan: UpkeepPlan, report: Report) -> tuple[list[Upk
 
 
 def _each(
-    specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: Report
+    specs: Sequence[TableSpec], step: Callable[[TableSpec], Upkeep | None], report: ProgressReport
 ) -> tuple[list[Upkeep], list[str]]:
     """Run a step on all tables, also after one has failed."""
     done, failed = [], []

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from broker.cluster.kafka_config import KafkaConfig
-from broker.tap.acl_owners import Reason
+from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import Placement, PollOwners, Unplaced, UnplacedTopic
+from broker.tap.poll_placing import PollOwners, PollPlacement, Unplaced, UnplacedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
@@ -26,11 +26,11 @@ EventsVersion = Annotated[
     int, typer.Option(min=1, max=EVENTS_VERSION, help="Version of their records; 1 for a stream of an earlier version.")
 ]
 _REASONS = {
-    Reason.NO_ACL: "no ACL",
-    Reason.EVERYBODY: "everybody may write",
-    Reason.SEVERAL: "several principals may write",
-    Reason.NOBODY: "nobody may write",
-    Reason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
+    OwnerReason.NO_ACL: "no ACL",
+    OwnerReason.EVERYBODY: "everybody may write",
+    OwnerReason.SEVERAL: "several principals may write",
+    OwnerReason.NOBODY: "nobody may write",
+    OwnerReason.UNREADABLE: "no right to describe ACLs (DESCRIBE on the cluster)",
 }
 _SUPER_USERS = "owners by ACLs: what a super user writes counts as another's, since ACLs do not show super users"
 
@@ -86,7 +86,7 @@ def _show(counts: Sequence[LedProducers], as_json: bool) -> None:
             output().print(printable(f"broker {each.broker_id}, {each.topic}: {counts_of_it}"))
 
 
-def _show_placement(placement: Placement, as_json: bool) -> None:
+def _show_placement(placement: PollPlacement, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(placement)))
         return

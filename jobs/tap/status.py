@@ -10,7 +10,7 @@ import typer
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
-from broker.tap.tap_status import BrokerWatch, WatchState, judge, read_heartbeats, running_brokers
+from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
@@ -59,7 +59,7 @@ def _summary(blind: list[int]) -> str:
     return f"nobody watches broker {', '.join(map(str, blind))}: start `pid-quota tap` there"
 
 
-def _cells(watch: BrokerWatch) -> list[object]:
+def _cells(watch: WatchedBroker) -> list[object]:
     known = watch.heartbeat
     cells: list[object] = [watch.broker_id, watch.watch.value if watch.alive else f"{watch.watch.value}, broker down"]
     if known is not None:
@@ -69,7 +69,7 @@ def _cells(watch: BrokerWatch) -> list[object]:
     return cells
 
 
-def _remarks(watch: BrokerWatch) -> Iterator[str]:
+def _remarks(watch: WatchedBroker) -> Iterator[str]:
     """Yield what the operator should know of a broker, and what to do."""
     known = watch.heartbeat
     if known is None:
@@ -88,7 +88,7 @@ def _remarks(watch: BrokerWatch) -> Iterator[str]:
         yield f"{plural(bad, 'line')} of its tap could not be read{samples}"
 
 
-def _as_dict(watch: BrokerWatch) -> dict[str, Any]:
+def _as_dict(watch: WatchedBroker) -> dict[str, Any]:
     heartbeat = None if watch.heartbeat is None else json.loads(msgspec.json.encode(watch.heartbeat))
     return {
         "broker_id": watch.broker_id,

@@ -32,7 +32,7 @@ _FIELDS = {"entity_name", "producer_ids_rate", "was"}
 
 
 @dataclass(frozen=True)
-class Change:
+class QuotaEdit:
     """A change of a quota.
 
     Attributes:
@@ -115,7 +115,7 @@ class Editing:
         await run_in_threadpool(self._write, changes, user)
         return JSONResponse({"applied": len(changes), "user": user})
 
-    def _write(self, changes: list[Change], user: str) -> None:
+    def _write(self, changes: list[QuotaEdit], user: str) -> None:
         with self.lock:
             _require_unchanged(self.data.tables, changes)
             now = self.clock()
@@ -166,7 +166,7 @@ async def _json(request: Request) -> dict[str, Any]:
     return found
 
 
-def changes_of(body: dict[str, Any]) -> list[Change]:
+def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
     """Validate the changes of a request.
 
     Raises:
@@ -181,7 +181,7 @@ def changes_of(body: dict[str, Any]) -> list[Change]:
     return changes
 
 
-def _change(row: object) -> Change:
+def _change(row: object) -> QuotaEdit:
     if not isinstance(row, dict) or set(row) != _FIELDS:
         raise HTTPException(400, f"a change has other fields than {', '.join(sorted(_FIELDS))}. Send these")
     name = row["entity_name"]
@@ -196,7 +196,7 @@ def _change(row: object) -> Change:
         rate = None if row["producer_ids_rate"] is None else validate_rate(float(row["producer_ids_rate"]))
     except (InvalidQuotaError, OverflowError) as error:
         raise HTTPException(400, str(error)) from error
-    return Change(name, rate, row["was"])
+    return QuotaEdit(name, rate, row["was"])
 
 
 def user_fault(name: object) -> str:
@@ -216,7 +216,7 @@ def user_fault(name: object) -> str:
     )
 
 
-def _require_unchanged(tables: str, changes: list[Change]) -> None:
+def _require_unchanged(tables: str, changes: list[QuotaEdit]) -> None:
     try:
         rates = {entry.entity_name: entry for entry in quotas_in_force(tables)}
     except TableNotFoundError:

@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.web import queries as web_sql
 from jobs.web.pages import ConsoleData
-from tables.query.relations import Rows, opened
+from tables.query.relations import RowFilter, opened
 from tables.times import to_ms
 
 SPANS_HOURS = (24, 168, 720, 8760)
@@ -24,7 +24,7 @@ def decisions(data: ConsoleData, now: datetime, hours: float, name: str) -> dict
     """
     since = now - timedelta(hours=hours)
     condition, values = _of("decided_at > :since", {"since": since}, name)
-    rows = {"throttle_decisions": Rows(condition, values, newer_than=("decided_at", since))}
+    rows = {"throttle_decisions": RowFilter(condition, values, newer_than=("decided_at", since))}
     with opened(data.tables, now, data.config, rows) as relations:
         found = relations.ask(web_sql.ALL_DECISIONS).records()
         page = {"name": name, "hours": hours, "decisions": found[:LISTED], "complete": len(found) <= LISTED}
@@ -36,7 +36,7 @@ def leases(data: ConsoleData, now: datetime, hours: float, name: str) -> dict[st
     since = {"since_ms": to_ms(now - timedelta(hours=hours))}
     # A lease in force may be older than the span.
     condition, values = _of("TRUE", {}, name)
-    with opened(data.tables, now, data.config, {"enforcement_actions": Rows(condition, values)}) as relations:
+    with opened(data.tables, now, data.config, {"enforcement_actions": RowFilter(condition, values)}) as relations:
         found, steps = (
             relations.ask(web_sql.ALL_LEASES, since).records(),
             relations.ask(web_sql.ACTIONS, since).records(),

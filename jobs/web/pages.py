@@ -23,7 +23,7 @@ from jobs.web.timelines import (
 )
 from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, read_freshness
-from tables.query.relations import Relations, Rows, opened
+from tables.query.relations import Relations, RowFilter, opened
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
@@ -68,7 +68,7 @@ class ConsoleData:
         rows = {
             "producer_id_metrics": _later_than("window_end", since),
             "throttle_decisions": _recent_decisions(now),
-            "quarantined_events": Rows(columns=("record_timestamp",)),
+            "quarantined_events": RowFilter(columns=("record_timestamp",)),
             "tap_status": _later_than("seen_at", now - timedelta(hours=_DAY_HOURS)),
         }
         with opened(self.tables, now, self.config, rows) as relations:
@@ -125,15 +125,15 @@ class ConsoleData:
         mine = {"principal": name}
         who = "principal = :principal"
         rows = {
-            "producer_id_metrics": Rows(
+            "producer_id_metrics": RowFilter(
                 f"{who} AND window_end > :since", mine | {"since": since}, newer_than=("window_end", since)
             ),
-            "throttle_decisions": Rows(
+            "throttle_decisions": RowFilter(
                 f"{who} AND throttled_until > :since", mine | {"since": since}, newer_than=("throttled_until", since)
             ),
-            "enforcement_actions": Rows(who, mine),
+            "enforcement_actions": RowFilter(who, mine),
             # Two days suffice to tell nearly all new ids from first ones.
-            "producer_inits": Rows(
+            "producer_inits": RowFilter(
                 f"{who} AND answered_at > :early", mine | {"early": early}, newer_than=("answered_at", early)
             ),
         }
@@ -190,7 +190,7 @@ class ConsoleData:
 
     def _similar(self, now: datetime, since: datetime, name: str) -> list[str]:
         rows = {
-            "producer_id_metrics": Rows(
+            "producer_id_metrics": RowFilter(
                 "window_end > :since", {"since": since}, ("principal",), newer_than=("window_end", since)
             )
         }
@@ -199,7 +199,7 @@ class ConsoleData:
         return similar(name, known)
 
     def _last_sign(self, now: datetime) -> dict[str, Any]:
-        with opened(self.tables, now, self.config, {"producer_id_metrics": Rows(columns=("as_of",))}) as relations:
+        with opened(self.tables, now, self.config, {"producer_id_metrics": RowFilter(columns=("as_of",))}) as relations:
             newest = relations.ask(web_sql.NEWEST).records()[0]["newest_row_at"]
         return {"newest_row_at": newest, "silent_seconds": None if newest is None else (now - newest).total_seconds()}
 
@@ -208,15 +208,15 @@ _LINES = ("at_ms", "new_pids_window", "quota", "tokens", "active_pids", "state_b
 _COUNTS = ("at_ms", "admitted_pids", "refused_pids", "late_pids")
 
 
-def _later_than(column: str, since: datetime) -> Rows:
-    return Rows(f"{column} > :since_{column}", {f"since_{column}": since}, newer_than=(column, since))
+def _later_than(column: str, since: datetime) -> RowFilter:
+    return RowFilter(f"{column} > :since_{column}", {f"since_{column}": since}, newer_than=(column, since))
 
 
-def _recent_decisions(now: datetime) -> Rows:
+def _recent_decisions(now: datetime) -> RowFilter:
     condition = "decided_at > :day OR throttled_until > :present"
     day = now - timedelta(hours=_DAY_HOURS)
     # A throttle ends after it is decided.
-    return Rows(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
+    return RowFilter(condition, {"day": day, "present": now}, newer_than=("throttled_until", day))
 
 
 def _chosen(ledgers: Sequence[Mapping[str, Any]], broker_id: int | None) -> int | None:

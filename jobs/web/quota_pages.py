@@ -10,7 +10,7 @@ from jobs.web.pages import ConsoleData
 from quota.principals import entity_name
 from quota.suggestion import Excess, excess
 from tables.errors import TableNotFoundError
-from tables.query.relations import Relations, Rows, opened
+from tables.query.relations import Relations, RowFilter, opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import judged_quotas
@@ -75,11 +75,11 @@ def _in_force(tables: str) -> tuple[list[QuotaEntry], list[str]]:
         return [], []
 
 
-def _week(now: datetime) -> dict[str, Rows]:
+def _week(now: datetime) -> dict[str, RowFilter]:
     since, early = now - timedelta(days=HISTORY_DAYS), now - timedelta(days=2)
     return {
-        "producer_id_metrics": Rows("window_end > :since", {"since": since}, newer_than=("window_end", since)),
-        "producer_inits": Rows("answered_at > :early", {"early": early}, newer_than=("answered_at", early)),
+        "producer_id_metrics": RowFilter("window_end > :since", {"since": since}, newer_than=("window_end", since)),
+        "producer_inits": RowFilter("answered_at > :early", {"early": early}, newer_than=("answered_at", early)),
     }
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from quota.config import QuotaConfig
 from tables.delta import is_catalog
-from tables.query.relations import Rows, opened
+from tables.query.relations import RowFilter, opened
 
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""
@@ -97,14 +97,15 @@ def read_freshness(tables: str, now: datetime, stale_after_s: float = STALE_AFTE
     """
     hour = now - timedelta(hours=1)
     recent = {
-        name: Rows(f"{column} > :hour", {"hour": hour}, (column,), (column, hour)) for name, column in _TIMES.items()
+        name: RowFilter(f"{column} > :hour", {"hour": hour}, (column,), (column, hour))
+        for name, column in _TIMES.items()
     }
     # Nearly always the last hour has one: then no older file is opened.
-    last = _newest(tables, now, recent) or _newest(tables, now, {n: Rows(columns=(c,)) for n, c in _TIMES.items()})
+    last = _newest(tables, now, recent) or _newest(tables, now, {n: RowFilter(columns=(c,)) for n, c in _TIMES.items()})
     return Freshness(last, now, stale_after_s, _LOOK_AT_JOBS if is_catalog(tables) else _LOOK)
 
 
-def _newest(tables: str, now: datetime, rows: dict[str, Rows]) -> datetime | None:
+def _newest(tables: str, now: datetime, rows: dict[str, RowFilter]) -> datetime | None:
     with opened(tables, now, QuotaConfig(), rows) as relations:
         found: datetime | None = relations.ask(_NEWEST).records()[0]["last_row_at"]
         return found

@@ -30,7 +30,7 @@ _MARKER = re.compile(r":(\w+)")
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFilter:
     """Selects the rows of a table to read.
 
     Attributes:
@@ -61,7 +61,7 @@ class Relations(Protocol):
 
 
 @contextmanager
-def opened(tables: str, now: datetime, config: QuotaConfig, rows: Mapping[str, Rows]) -> Iterator[Relations]:
+def opened(tables: str, now: datetime, config: QuotaConfig, rows: Mapping[str, RowFilter]) -> Iterator[Relations]:
     """Open tables for several queries; a missing path table is empty.
 
     Args:
@@ -87,7 +87,7 @@ class _CatalogRelations:
     engine: engines.Engine
     tables: str
     config: QuotaConfig
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, RowFilter]
     missing: dict[str, str] = field(default_factory=dict)
 
     def ask(self, select: str, parameters: Mapping[str, object] | None = None) -> Answer:
@@ -108,7 +108,7 @@ class _CatalogRelations:
 class _PathRelations:
     connection: "DuckDBPyConnection"
     tables: str
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, RowFilter]
     missing: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
 
@@ -135,7 +135,7 @@ class _PathRelations:
         return Answer(tuple(column[0] for column in result.description or ()), tuple(result.fetchall()))
 
     def _read(self, name: str) -> "pa.Table":
-        rows = self.rows.get(name, Rows())
+        rows = self.rows.get(name, RowFilter())
         try:
             return read_path(self.tables, name, rows)
         except TableNotFoundError as error:
@@ -144,7 +144,7 @@ class _PathRelations:
             return schema.empty_table().select(list(rows.columns or schema.names))
 
 
-def read_path(tables: str, name: str, rows: Rows) -> "pa.Table":
+def read_path(tables: str, name: str, rows: RowFilter) -> "pa.Table":
     """Read rows of a path table; Delta's statistics skip files.
 
     Raises:

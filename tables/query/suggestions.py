@@ -21,7 +21,7 @@ _USER = "User:"
 
 
 @dataclass(frozen=True)
-class Refusals:
+class RefusalCounts:
     """What a quota refused of a principal.
 
     Attributes:
@@ -55,7 +55,7 @@ class Suggestion:
     producer_ids_rate: float
     looks_like: str | None = None
     once_mended: float | None = None
-    refused: Refusals | None = None
+    refused: RefusalCounts | None = None
 
 
 def suggestions(

@@ -21,9 +21,9 @@ from broker.cluster.cluster_admin import ClusterAdmin
 from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError
 from broker.local.local_broker import LocalBroker
-from broker.tap.acl_owners import AclRules, Reason
+from broker.tap.acl_owners import AclRules, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import Placement, PollOwners
+from broker.tap.poll_placing import PollOwners, PollPlacement
 from tests.broker.hold_kit import binding, bound, unbind
 from tests.broker.test_producer_poll import next_rounds, poll_of, polling
 from tests.broker_kit import (
@@ -193,7 +193,7 @@ def test_what_one_principal_may_write_is_told_as_its_own_and_the_rest_is_counted
     owners = PollOwners(OwnerPatterns.load(file), from_acls=True)
     billing = allow("bob", "billing-", ResourceType.TRANSACTIONAL_ID, prefixed=True)
     acls = [allow("alice", own), allow("alice", shared), allow("bob", shared), allow("alice", filed), billing]
-    placements: list[Placement] = []
+    placements: list[PollPlacement] = []
     poll = poll_of(broker, owners=owners, topic=events, report_placement=placements.append)
 
     # When they are written.
@@ -207,9 +207,9 @@ def test_what_one_principal_may_write_is_told_as_its_own_and_the_rest_is_counted
     assert told(broker, events) == {(own, "User:alice"), (filed, "User:shop"), (shared, "User:bob")}
     assert (placements[-1].by_file, placements[-1].by_acls) == (1, 2)
     unplaced = {(each.reason, topic.topic): topic for each in placements[-1].unplaced for topic in each.topics}
-    assert unplaced[Reason.SEVERAL, shared].principals == ("User:alice", "User:bob")
-    assert unplaced[Reason.SEVERAL, shared].producer_ids == 2
-    assert unplaced[Reason.NO_ACL, free].producer_ids == 1
+    assert unplaced[OwnerReason.SEVERAL, shared].principals == ("User:alice", "User:bob")
+    assert unplaced[OwnerReason.SEVERAL, shared].producer_ids == 2
+    assert unplaced[OwnerReason.NO_ACL, free].producer_ids == 1
 
 
 def test_a_change_of_acls_is_followed(broker: LocalBroker) -> None:

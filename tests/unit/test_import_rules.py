@@ -299,3 +299,12 @@ def test_names_of_pyspark_are_in_each_version_that_we_run_on(path: Path) -> None
 @pytest.mark.parametrize("folder", sorted({str(path.parent.relative_to(ROOT)) for path in MODULES}))
 def test_every_folder_is_a_package(folder: str) -> None:
     assert (ROOT / folder / "__init__.py").is_file()
+
+
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(name(path))
+    assert {each: places for each, places in found.items() if len(places) > 1} == {}

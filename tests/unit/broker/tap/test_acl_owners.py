@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.cluster.acl import Acl, AclResource
-from broker.tap.acl_owners import AclHistory, AclRules, Reason, Verdict, Writers
+from broker.tap.acl_owners import AclHistory, AclRules, OwnerReason, Verdict, Writers
 
 TOPIC, TRANSACTIONAL_ID = AclResource.TOPIC, AclResource.TRANSACTIONAL_ID
 PRINCIPALS = ("User:a", "User:b", "User:c", "Group:a")
@@ -124,7 +124,7 @@ def test_an_owner_is_the_only_one_who_might_have_written(
         STRANGER
     }
     assert (verdict.reason is None) == (verdict.principal is not None)
-    if verdict.reason is Reason.SEVERAL:
+    if verdict.reason is OwnerReason.SEVERAL:
         assert set(verdict.candidates) == who_might
 
 
@@ -141,16 +141,16 @@ def test_sets_of_writers_are_joined_and_cut_like_sets(one: Writers, other: Write
         ([acl("User:a")], Verdict("User:a")),
         ([acl("User:a"), acl("User:b", write=False)], Verdict("User:a")),
         ([acl("User:a"), acl("User:b"), acl("User:b", allow=False)], Verdict("User:a")),
-        ([acl("User:a"), acl("User:b")], Verdict(reason=Reason.SEVERAL, candidates=("User:a", "User:b"))),
-        ([acl("User:a"), acl("User:*", "*")], Verdict(reason=Reason.EVERYBODY)),
-        ([acl("User:a"), acl("User:*", allow=False)], Verdict(reason=Reason.NOBODY)),
+        ([acl("User:a"), acl("User:b")], Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))),
+        ([acl("User:a"), acl("User:*", "*")], Verdict(reason=OwnerReason.EVERYBODY)),
+        ([acl("User:a"), acl("User:*", allow=False)], Verdict(reason=OwnerReason.NOBODY)),
         # From elsewhere b may.
         (
             [acl("User:a"), acl("User:b"), acl("User:b", allow=False, host="10.0.0.1")],
-            Verdict(reason=Reason.SEVERAL, candidates=("User:a", "User:b")),
+            Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b")),
         ),
-        ([acl("User:a", "payments")], Verdict(reason=Reason.NO_ACL)),
-        (None, Verdict(reason=Reason.UNREADABLE)),
+        ([acl("User:a", "payments")], Verdict(reason=OwnerReason.NO_ACL)),
+        (None, Verdict(reason=OwnerReason.UNREADABLE)),
     ],
 )
 @pytest.mark.parametrize("is_open", [False, True])
@@ -163,17 +163,17 @@ def test_who_uses_a_transactional_id_may_write_both_it_and_the_topic() -> None:
     own = [acl("User:b", "t", resource=TRANSACTIONAL_ID), acl("User:c", "u", resource=TRANSACTIONAL_ID)]
 
     assert history(shared + own).owner("orders", "t") == Verdict("User:b")
-    assert history(shared + own).owner("orders", "u") == Verdict(reason=Reason.NOBODY)
+    assert history(shared + own).owner("orders", "u") == Verdict(reason=OwnerReason.NOBODY)
 
 
 def test_where_acls_close_a_topic_the_open_transactional_id_does_not_matter() -> None:
     assert history([acl("User:a")], is_open=True).owner("orders", "t") == Verdict("User:a")
-    assert history([acl("User:a")], is_open=False).owner("orders", "t") == Verdict(reason=Reason.NOBODY)
+    assert history([acl("User:a")], is_open=False).owner("orders", "t") == Verdict(reason=OwnerReason.NOBODY)
 
 
 def test_a_change_of_owners_places_nothing_until_old_writes_have_been_seen() -> None:
     before, after = [acl("User:a")], [acl("User:b")]
-    both = Verdict(reason=Reason.SEVERAL, candidates=("User:a", "User:b"))
+    both = Verdict(reason=OwnerReason.SEVERAL, candidates=("User:a", "User:b"))
 
     assert history(before, after).owner("orders", None) == both
     assert history(before, *[after] * 3).owner("orders", None) == both
@@ -186,7 +186,7 @@ def test_what_was_said_before_a_change_is_judged_again() -> None:
 
     read.read(frozenset([acl("User:b")]), 60)
 
-    assert read.owner("orders", None).reason is Reason.SEVERAL
+    assert read.owner("orders", None).reason is OwnerReason.SEVERAL
 
 
 def test_rounds_that_follow_one_another_at_once_keep_acls_for_twenty_seconds() -> None:
@@ -199,5 +199,5 @@ def test_rounds_that_follow_one_another_at_once_keep_acls_for_twenty_seconds() -
 def test_a_right_that_returns_places_again_once_the_blind_time_is_over() -> None:
     acls = [acl("User:a")]
 
-    assert history(acls, None, acls).owner("orders", None) == Verdict(reason=Reason.UNREADABLE)
+    assert history(acls, None, acls).owner("orders", None) == Verdict(reason=OwnerReason.UNREADABLE)
     assert history(acls, None, *[acls] * 4).owner("orders", None) == Verdict("User:a")

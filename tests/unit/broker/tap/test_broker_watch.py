@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from broker.errors import TapError
 from broker.tap.broker_watch import BrokerWatch
-from broker.tap.known_ids import Answers, KnownIds, Watched
+from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
 from tests.class_lines_kit import ClassLines
 from wire.broker_lines import LINE_FORMAT, decode_line
 from wire.records import ProduceEvent, ProducerInit
@@ -142,7 +142,7 @@ def test_an_id_that_the_brokers_held_is_learned_and_another_is_new() -> None:
     of, lines = watch(), ClassLines()
     take(of, lines.start())
     since_ms = of.learning.since_ms
-    of.answers = Answers("1", KnownIds({"1": Watched(since_ms, since_ms + 1)}, array("q", [5]), since_ms + 2))
+    of.answers = KnownIdAnswers("1", KnownIds({"1": Watched(since_ms, since_ms + 1)}, array("q", [5]), since_ms + 2))
 
     found = take(of, lines.pass_s(1).batch(5), lines.batch(6))
 

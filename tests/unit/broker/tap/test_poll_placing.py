@@ -6,9 +6,9 @@ import pytest
 from broker.cluster.acl import Acl, AclResource
 from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
-from broker.tap.acl_owners import Reason, Verdict
+from broker.tap.acl_owners import OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
-from broker.tap.poll_placing import Placement, PollOwners, Unplaced, UnplacedTopic
+from broker.tap.poll_placing import PollOwners, PollPlacement, Unplaced, UnplacedTopic
 
 
 class Cluster(ClusterAdmin):
@@ -58,14 +58,16 @@ def test_the_share_is_counted_by_source_and_the_rest_by_reason() -> None:
 
     placement = owners.placement((topic, None) for topic, count in found.items() for _ in range(count))
 
-    assert placement == Placement(
+    assert placement == PollPlacement(
         45,
         1,
         4,
         (
-            Unplaced(Reason.EVERYBODY, 3, (UnplacedTopic("logs", 3),), 0),
-            Unplaced(Reason.NO_ACL, 35, tuple(UnplacedTopic(f"tmp-{number}", 9 - number) for number in range(3)), 2),
-            Unplaced(Reason.SEVERAL, 2, (UnplacedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0),
+            Unplaced(OwnerReason.EVERYBODY, 3, (UnplacedTopic("logs", 3),), 0),
+            Unplaced(
+                OwnerReason.NO_ACL, 35, tuple(UnplacedTopic(f"tmp-{number}", 9 - number) for number in range(3)), 2
+            ),
+            Unplaced(OwnerReason.SEVERAL, 2, (UnplacedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0),
         ),
     )
 
@@ -78,7 +80,9 @@ def test_a_transactional_id_that_no_acl_names_is_nobody_s_only_if_brokers_say_so
 
     assert owners.by_transactional_id
     assert owners.of("orders", None) == Verdict("User:alice")
-    assert owners.of("orders", "t") == (Verdict(reason=Reason.NOBODY) if is_open is False else Verdict("User:alice"))
+    assert owners.of("orders", "t") == (
+        Verdict(reason=OwnerReason.NOBODY) if is_open is False else Verdict("User:alice")
+    )
 
 
 def test_who_may_use_a_transactional_id_is_its_owner() -> None:
@@ -86,7 +90,7 @@ def test_who_may_use_a_transactional_id_is_its_owner() -> None:
     owners = owners_of(Cluster(writes("User:alice", "orders"), writes("User:bob", "orders"), own))
 
     assert owners.of("orders", "t") == Verdict("User:bob")
-    assert owners.of("orders", None).reason is Reason.SEVERAL
+    assert owners.of("orders", None).reason is OwnerReason.SEVERAL
 
 
 def test_without_the_right_it_does_not_begin() -> None:
@@ -104,7 +108,7 @@ def test_a_right_that_is_lost_later_leaves_only_the_file() -> None:
 
     owners.follow(cluster, 60.0)
 
-    assert owners.of("orders", None) == Verdict(reason=Reason.UNREADABLE)
+    assert owners.of("orders", None) == Verdict(reason=OwnerReason.UNREADABLE)
     assert owners.of("file", None) == Verdict("User:shop")
 
 
