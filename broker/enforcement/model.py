@@ -11,9 +11,9 @@ state is a record of its own:
 All times are the brokers' (`broker.enforcement.clock`), in milliseconds since the epoch.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from broker.cluster.quota_entity import QuotaEntity
 from quota.errors import InvalidPrincipalError
@@ -21,7 +21,18 @@ from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
 
 Clock: TypeAlias = Callable[[], int]
 LeverName = Literal["hold", "connection_creation_rate", "request_percentage"]
+"""The strongest first."""
 LeaseState = Literal["applying", "in_force", "restoring", "restored", "relinquished", "failed"]
+
+LADDER: tuple[LeverName, ...] = get_args(LeverName)
+ENTITY_TYPES: Mapping[LeverName, Collection[tuple[str, ...]]] = {
+    "hold": [("user",)],
+    "connection_creation_rate": [("ip",)],
+    "request_percentage": [("user",), ("user", "client-id")],
+}
+"""What a lever acts on; Kafka refuses all others."""
+QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_percentage")
+"""Those whose leases have a value."""
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
 LONGEST_LEASE_MS = 3_000_000
@@ -85,7 +96,7 @@ class Target:
             >>> str(Target("hold", QuotaEntity("mallory")))
             "hold on user 'mallory'"
         """
-        return f"{self.lever} {'on' if self.lever == 'hold' else 'of'} {self.entity}"
+        return f"{self.lever} on {self.entity}"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from broker.enforcement.clock import Deadlines
 from broker.enforcement.escalation import Escalated, Escalation
 from broker.enforcement.levers.base import Lever, TargetLimits, Targets
 from broker.enforcement.model import (
+    LADDER,
     Lease,
     LeverName,
     Releases,
@@ -17,9 +18,7 @@ from broker.enforcement.model import (
 )
 from broker.enforcement.notices import Notice
 
-LeverChoice = Literal["auto", "hold", "connection_creation_rate", "request_percentage"]
-LADDER: tuple[LeverName, ...] = ("hold", "connection_creation_rate", "request_percentage")
-"""The levers, the strongest first."""
+LeverChoice = Literal["auto", LeverName]
 
 _MAX_REMEMBERED = 10_000
 

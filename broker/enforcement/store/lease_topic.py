@@ -5,6 +5,7 @@ lease's last step, so leases end even if the tables are unreadable, gone or empt
 loosen quotas: grant WRITE to the enforcer alone.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -13,9 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from broker.closing import Closing
 from broker.cluster.topic_reader import TopicReader
 from broker.enforcement.lock import LOCK_PARTITION
-from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder
+from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
-from wire.holds import HoldBinding, hold_binding
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0
@@ -24,13 +24,9 @@ _FIRST_READ_S = 15.0
 _LEASE, _RELEASE = "lease/", "release/"
 _RELEASE_ALL = "release"
 
+_LEASE_ID = re.compile("[0-9a-z]{1,32}")
+"""Part of the name of a hold's binding."""
 _YEAR_10000_MS = 253_402_300_800_000
-_ENTITIES = {
-    "request_percentage": (["user"], ["user", "client-id"]),
-    "connection_creation_rate": (["ip"],),
-    "hold": (["user"],),
-}
-"""Entity types of each lever; Kafka refuses all others."""
 
 Kept = LeaseRecord | ReleaseOrder
 
@@ -148,18 +144,13 @@ def _can_be_ours(record: Kept) -> bool:
     if isinstance(record, ReleaseOrder):
         return _are_times(record.recorded_at_ms, record.until_ms)
     lease = record.lease
-    kinds = [kind for kind, _ in lease.target.entity.parts()]
+    kinds = tuple(kind for kind, _ in lease.target.entity.parts())
     return (
-        _are_times(record.recorded_at_ms, lease.until_ms, lease.set_ms)
-        and kinds in _ENTITIES[lease.target.lever]
-        and (lease.value is not None if lease.target.lever != "hold" else _can_be_hold(lease))
+        _are_times(record.recorded_at_ms, lease.until_ms - 1, lease.set_ms)
+        and _LEASE_ID.fullmatch(lease.lease_id) is not None
+        and kinds in ENTITY_TYPES[lease.target.lever]
+        and (lease.value is not None) == (lease.target.lever in QUOTA_LEVERS)
     )
-
-
-def _can_be_hold(lease: Lease) -> bool:
-    """Whether its binding could be told from one that was set by hand, and found again."""
-    hold = HoldBinding(lease.target.entity.user or "", lease.until_ms, lease.lease_id)
-    return lease.value is None and hold_binding(hold.user, hold.name) == hold
 
 
 def _are_times(*times_ms: int) -> bool:

@@ -266,7 +266,7 @@ def test_a_notice_tells_who_what_until_when_and_why() -> None:
     for line in (notice.line(), notice.line(dry_run=True)):
         for part in (
             "User:mallory",
-            "request_percentage of user 'mallory': 0.01, was 50",
+            "request_percentage on user 'mallory': 0.01, was 50",
             "until 1970-01-01T00:00:02.000Z",
             "12 PIDs",
             "[decision d]",
