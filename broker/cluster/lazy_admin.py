@@ -72,7 +72,7 @@ class LazyAdmin(Closing):
             # The next request reconnects: addresses of brokers may have changed.
             self.close()
             if isinstance(error, ClusterAuthorizationFailedError):
-                raise self._not_allowed(str(error)) from error
+                raise self._not_allowed() from error
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise self._refused(str(error)) from error
             servers = self._settings["bootstrap_servers"]
@@ -87,7 +87,7 @@ class LazyAdmin(Closing):
         kind = for_code(code)
         reason = f"{kind.__name__}: {message}" if message else kind.__name__
         if kind is ClusterAuthorizationFailedError:
-            return self._not_allowed(reason)
+            return self._not_allowed()
         if kind.retriable:
             msg = f"Kafka can't read or change {self._subject.one} now ({reason}): retrying"
             return ClientQuotaUnavailableError(msg)
@@ -99,9 +99,10 @@ class LazyAdmin(Closing):
         if error is not None:
             raise error
 
-    def _not_allowed(self, reason: str) -> ClientQuotaNotAllowedError:
+    def _not_allowed(self) -> ClientQuotaNotAllowedError:
+        # Without Kafka's own words, which differ each time.
         needed = f"the enforcer's user needs {self._subject.rights} on the cluster"
-        return ClientQuotaNotAllowedError(f"not authorised to read or change {self._subject.one} ({reason}): {needed}")
+        return ClientQuotaNotAllowedError(f"not authorised to read or change {self._subject.one}: {needed}")
 
     def _refused(self, reason: str) -> ClientQuotaRefusedError:
         return ClientQuotaRefusedError(f"Kafka refused {self._subject.one} ({reason}): {self._subject.refused}")

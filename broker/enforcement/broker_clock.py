@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, Message, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
 from broker.enforcement.clock import BrokersTime
@@ -45,7 +46,11 @@ class BrokerClock(Closing):
                     self._time.measured(now_ms, broker_ms, steady_ms())
                     self._is_measured = True
 
-            self._producer.produce(ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn)
+            # Without WRITE there is no measurement, and leases can't be logged either, which is reported.
+            with suppress(KafkaException):
+                self._producer.produce(
+                    ENFORCER_TOPIC, key=b"clock", value=b"", partition=LOCK_PARTITION, on_delivery=learn
+                )
         self._producer.poll(0)
 
     def wait(self) -> None:

@@ -61,7 +61,11 @@ class Deadlines:
         steady_ms = self._steady_ms()
         end_ms = steady_ms + min(until_ms - now_ms, LONGEST_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
-        return min(until_ms, now_ms + end_ms - steady_ms)
+        if end_ms <= steady_ms:
+            return min(until_ms, now_ms)
+        # Both clocks are read one after the other: an end moves for a clock that was set, not for milliseconds.
+        by_steady_ms = now_ms + end_ms - steady_ms
+        return by_steady_ms if by_steady_ms < until_ms - MAX_SKEW_MS else until_ms
 
     def retain(self, decision_ids: Collection[str]) -> None:
         """Forget all others."""

@@ -40,9 +40,13 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
     admin = AdminClient({**settings, "log_level": "0"})
     answer = admin.describe_cluster(include_authorized_operations=True, request_timeout=_TIMEOUT_S)
     cluster = _allowed(settings, answer, is_cluster=True)
-    missing = _missing(_QUOTAS[: 2 if apply else 1], cluster, "the cluster")
+    needed = _QUOTAS[: 2 if apply else 1]
     if AclOperation.DESCRIBE_CONFIGS not in cluster or with_holds():
-        missing += _missing(_HOLDS[: 2 if apply else 1], cluster, "the cluster")
+        needed += _HOLDS[: 2 if apply else 1]
+    if not cluster:
+        # Without DESCRIBE, brokers do not tell which others there are.
+        needed = (AclOperation.DESCRIBE, *needed)
+    missing = _missing(tuple(dict.fromkeys(needed)), cluster, "the cluster")
     if apply:
         topics = TopicCollection([ENFORCER_TOPIC])
         topic = admin.describe_topics(topics, include_authorized_operations=True, request_timeout=_TIMEOUT_S)
@@ -59,7 +63,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
 
 
 def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: bool = False) -> set[AclOperation]:
-    """Return the operations that an answer allows: none where it is refused, all where that is not known yet.
+    """Return the operations that an answer allows: none where it is refused, all where a topic's are not known yet.
 
     Topics and groups of a young cluster have no leader or coordinator for a while.
     """
@@ -75,7 +79,9 @@ def _allowed(settings: Mapping[str, str], asked: "Future[Any]", *, is_cluster: b
             "address and the security settings"
         )
         raise BrokerUnreachableError(msg) from error
-    return set(AclOperation) if found is None else {*found}
+    if found is None:
+        return set() if is_cluster else set(AclOperation)
+    return {*found}
 
 
 def _missing(needed: Sequence[AclOperation], allowed: set[AclOperation], where: str) -> list[str]:

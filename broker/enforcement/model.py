@@ -41,8 +41,8 @@ CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
 MOST_AHEAD_MS = 300_000
 """A decision dated further ahead is wrong."""
-NEVER_TOUCHED = ("ANONYMOUS", UNKNOWN_PRINCIPAL)
-"""Bare names: unauthenticated clients and brokers share the first, the second stands for unknown principals."""
+NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
+"""Bare names: unauthenticated clients and brokers share the first, the others stand for everybody and nobody."""
 
 
 @dataclass(frozen=True)

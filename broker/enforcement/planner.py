@@ -147,16 +147,18 @@ class Planner:
 
     def in_force(self, now_ms: int, leases: Iterable[Lease]) -> list[ThrottleDecision]:
         """Return the decisions that are not past, in their order; forget all others."""
+        found: list[ThrottleDecision] = []
         for key, each in list(self._newest.items()):
             end_ms = self._deadlines.end_ms(each.decision_id, each.throttled_until_ms, now_ms)
-            self._newest[key] = replace(each, throttled_until_ms=end_ms)
             if end_ms <= now_ms:
                 del self._newest[key]
                 self._over[each.decision_id] = None
+            else:
+                found.append(replace(each, throttled_until_ms=end_ms))
         while len(self._over) > _MAX_REMEMBERED:
             del self._over[next(iter(self._over))]
         self._escalation.observe(leases, {principal for principal, _ in self._newest})
-        return list(self._newest.values())
+        return found
 
     def plan(self, decision: ThrottleDecision, known: Known, now_ms: int) -> LeasePlan:
         """Plan the leases of a decision in force; notify of what is skipped."""

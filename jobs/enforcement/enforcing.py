@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from broker.enforcement.store.leases_of_others import kept_leases, leases_of_oth
 from broker.enforcement.store.rows import DECISIONS
 from broker.enforcement.store.tables import EnforcementTables, require_readable
 from broker.enforcement.stream_watch import StreamWatch
+from broker.errors import EnforcerLockError
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
 from tables.delta import create_missing, is_catalog, open_table
@@ -134,6 +135,16 @@ def _bring_up_to_date(job: EnforceJob) -> None:
         job.notify(Notice(wall_ms(), "trying again", str(error)))
 
 
+def _lock(stack: ExitStack, settings: Mapping[str, str]) -> EnforcerLock | EnforcerLockError:
+    """Join the lock, which creates its topic; an error waits until all missing rights are known."""
+    try:
+        lock = EnforcerLock(settings)
+    except EnforcerLockError as error:
+        return error
+    stack.callback(lock.close)
+    return lock
+
+
 def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = None) -> _Parts:
     tell(f"asking the brokers at {_servers(job)}")
     time_ = BrokersTime(wall_ms, steady_ms)
@@ -145,10 +156,10 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
 
     tables = EnforcementTables.open(stack, job.tables)
     clock = BrokerClock(settings, time_) if job.apply else None
-    if job.apply:
-        lock = EnforcerLock(settings)
-        stack.callback(lock.close)
+    lock = _lock(stack, settings) if job.apply else None
     require_rights(settings, with_holds=with_holds, apply=job.apply)
+    if isinstance(lock, EnforcerLockError):
+        raise lock
     if clock is not None:
         stack.enter_context(clock)
         clock.wait()
@@ -170,7 +181,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
     )
     found = levers(parts)
     source = decisions or tables.decisions()
-    if job.apply:
+    if lock is not None:
         leases = stack.enter_context(LeaseTopic(settings))
         ports = EnforcerPorts(source, tables.actions(), leases, found, lock)
     else:

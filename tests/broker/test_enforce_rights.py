@@ -106,7 +106,7 @@ def test_who_lacks_rights_is_told_all_of_them_at_the_start_and_changes_nothing(
     assert (code, errors.count("\n")) == (1, 1)
     assert "User:job lacks " in errors
     assert [name for name in named if name not in errors] == []
-    assert "pid-quota topics create --enforcer-principal" in errors
+    assert "kafka-acls.sh" in errors
     assert "job-secret" not in errors
 
 

@@ -16,12 +16,14 @@ from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetL
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
 from broker.enforcement.times import time_text
-from broker.errors import ClientQuotaError
+from broker.errors import ClientQuotaError, ClientQuotaNotAllowedError
 from wire.holds import LONGEST_HOLD_MS, HoldBinding
 
 _USER = "User:"
 _CANARY_ID = "canary"
 _CANARY_MS = 600_000
+_REFUSED_MS = 30_000
+"""How long other levers are used after a refusal."""
 
 
 class HoldStore(Protocol):
@@ -47,16 +49,20 @@ class Hold:
         holds: The holds of the cluster.
         authorizers: Tells whether each broker has the class.
         canary: Tells whether something removes ACLs that it does not know.
+        steady_ms: Monotonic clock, in milliseconds.
     """
 
     name: LeverName = "hold"
     suffices = True
 
-    def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary) -> None:
-        self._holds, self._authorizers, self._canary = holds, authorizers, canary
+    def __init__(self, holds: HoldStore, authorizers: Authorizers, canary: Canary, steady_ms: Clock) -> None:
+        self._holds, self._authorizers, self._canary, self._steady_ms = holds, authorizers, canary, steady_ms
+        self._refused_until_ms: int | None = None
 
     def unavailable_reason(self) -> str:
-        """Return which brokers lack the class, or that a reconciler removes ACLs."""
+        """Return which brokers lack the class, that a right was missing lately, or that a reconciler removes ACLs."""
+        if self._refused_until_ms is not None and self._steady_ms() < self._refused_until_ms:
+            return "this user may not change ACLs"
         return self._authorizers.unavailable_reason() or self._canary.reconciler_reason()
 
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
@@ -98,6 +104,8 @@ class Hold:
                 self._set(change.lease, is_set=change.is_set)
             except ClientQuotaError as error:
                 errors[change.lease.target] = error
+                if isinstance(error, ClientQuotaNotAllowedError):
+                    self._refused_until_ms = self._steady_ms() + _REFUSED_MS
         return errors
 
     def _set(self, lease: Lease, *, is_set: bool) -> None:

@@ -45,7 +45,12 @@ def levers(parts: LeverParts) -> dict[LeverName, Lever]:
 
     authorizers = Authorizers(parts.authorizers, parts.clocks, parts.notify)
     every: tuple[Lever, ...] = (
-        Hold(parts.holds, authorizers, canary(CanaryHold(parts.holds, parts.clocks.now_ms), "ACLs")),
+        Hold(
+            parts.holds,
+            authorizers,
+            canary(CanaryHold(parts.holds, parts.clocks.now_ms), "ACLs"),
+            parts.clocks.steady_ms,
+        ),
         ConnectionRate(parts.quotas, parts.use, parts.own_addresses),
         RequestPercentage(parts.quotas, canary(CanaryQuota(parts.quotas), "client quotas of users")),
     )

@@ -46,6 +46,8 @@ def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         limits: `written` bounds the quotas written for a client that changes its id each time.
     """
     user = user_of(decision.principal)
+    if decision.principal != f"User:{user}":
+        return Targets((), f"a client quota would slow User:{user}, too")
     chosen, covered, total = _heaviest(decision.client_ids)
     why_not = _why_whole_user(chosen, limits)
     if why_not:

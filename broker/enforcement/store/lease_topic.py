@@ -99,10 +99,14 @@ class LeaseTopic(Closing):
             if error is not None:
                 errors.append(error)
 
-        for key, value in records:
-            self._producer.produce(
-                ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
-            )
+        try:
+            for key, value in records:
+                self._producer.produce(
+                    ENFORCER_TOPIC, key=key.encode(), value=value, partition=LOCK_PARTITION, on_delivery=note
+                )
+        except KafkaException as error:
+            # The client knows already that it may not write.
+            errors.append(error.args[0])
         waiting = self._producer.flush(2 * _TIMEOUT_S)
         if errors or waiting:
             reason = errors[0].str() if errors else "no answer"

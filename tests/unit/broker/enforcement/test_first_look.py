@@ -55,10 +55,18 @@ def require(*, with_holds: bool = False, apply: bool = True) -> None:
     require_rights(SETTINGS, with_holds=lambda: with_holds, apply=apply)
 
 
-def test_who_has_all_rights_or_a_cluster_that_knows_none_lacks_nothing(admin: Admin) -> None:
+def test_who_has_all_rights_lacks_nothing_also_while_the_topic_and_the_group_are_young(admin: Admin) -> None:
     require(with_holds=True)
-    admin.answers = dict.fromkeys(("cluster", "topic", "group"))
+    admin.answers |= dict.fromkeys(("topic", "group"))
     require(with_holds=True)
+
+
+def test_who_may_not_see_its_rights_is_told_all_that_it_needs(admin: Admin) -> None:
+    admin.answers["cluster"] = None
+    with pytest.raises(EnforceError) as error:
+        require()
+    for each in ("DESCRIBE on", "DESCRIBE_CONFIGS on", "ALTER_CONFIGS on", "ALTER on"):
+        assert each in str(error.value)
 
 
 def test_rights_on_acls_are_needed_where_holds_can_be_used(admin: Admin) -> None:

@@ -7,7 +7,7 @@ from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
-from broker.errors import ClientQuotaRefusedError, ClientQuotaUnavailableError
+from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
 from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, World, unavailable
 from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
 
@@ -102,6 +102,27 @@ class TestAHold:
         assert world.holds.ends() == ends(60)
         world.reconcile(60)
         assert world.holds.bindings == set()
+
+    def test_does_not_move_for_news_about_others(self, world: World) -> None:
+        world.decide(seconds=600)
+        world.reconcile()
+        for number in range(10):
+            # The clocks are read one after the other.
+            world.steady_ms += 7
+            world.decide(f"User:other-{number}", seconds=1)
+            world.reconcile(1)
+        assert (world.said("shortened"), world.holds.ends()) == ([], ends(600))
+
+    def test_that_this_user_may_not_set_any_more_leaves_the_next_lever_and_one_alert(self, world: World) -> None:
+        world.holds.error = ClientQuotaNotAllowedError("not authorised")
+        world.decide(seconds=600)
+        for _ in range(20):
+            world.reconcile(0.5)
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+        assert len(world.said("alert")) == 1
+        world.holds.error = None
+        world.reconcile(60)
+        assert world.holds.ends() == ends(600)
 
 
 class TestSomebodyElse:
@@ -392,12 +413,12 @@ class TestPidsThatGoOnArriving:
         assert world.broker.quotas == {}
 
 
-@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "User:*"])
-def test_no_hold_is_set_on_those_who_are_never_touched(principal: str) -> None:
+@pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "Group:x", "User:*"])
+def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal: str) -> None:
     world = World(with_class=True, never=frozenset({"User:etl"}))
     world.decide(principal)
     world.reconcile()
-    assert world.holds.bindings == set()
+    assert (world.holds.bindings, world.broker.quotas) == (set(), {})
 
 
 def test_a_hold_that_kafka_refuses_fails(world: World) -> None:

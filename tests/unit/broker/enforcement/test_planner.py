@@ -3,8 +3,8 @@
 import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcement.model import Target
-from broker.enforcement.planner import LADDER, EnforcerOptions, LeverChoice
+from broker.enforcement.model import LADDER, Target
+from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from tests.unit.broker.enforcement.enforcer_kit import MALLORY, World
 
 HERE = "10.0.0.5"
