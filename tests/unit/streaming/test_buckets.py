@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
@@ -81,7 +81,8 @@ class World:
 
 def said_by(buckets: bool, batches: list[tuple[int, list[tuple[str, int]]]]) -> Rows:
     world, at_ms, said = World(buckets), NOW_MS, []
-    for step_ms, events in batches:
+    # A throttle that has ended is told when its state is called the next time: at the end each one was.
+    for step_ms, events in [*batches, *[(14 * HOUR_MS, [("z", 0)])] * 3]:
         at_ms += step_ms
         said += world.take(frame(events, at_ms), at_ms)
     return said
@@ -98,6 +99,7 @@ def without_forgetting(said: Rows) -> Rows:
 
 
 @given(batches=BATCHES)
+@example(batches=[(0, [("a", number) for number in range(6)]), (43_300_000, [("b", 0)]), (0, [("b", 0)])])
 def test_a_bucket_says_what_a_state_each_says(batches: list[tuple[int, list[tuple[str, int]]]]) -> None:
     assert without_forgetting(said_by(True, batches)) == without_forgetting(said_by(False, batches))
 
