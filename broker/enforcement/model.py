@@ -11,6 +11,7 @@ state is a record of its own:
 All times are the brokers' (`broker.enforcement.clock`), in milliseconds since the epoch.
 """
 
+import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
@@ -126,6 +127,12 @@ class Lease:
     value: float | None = None
     previous: float | None = None
     revision: int = 0
+
+    @classmethod
+    def of(cls, decision: ThrottleDecision, target: Target, now_ms: int) -> "Lease":
+        """Make a lease that is about to be taken, until the decision ends."""
+        principal, until_ms = decision.principal, decision.throttled_until_ms
+        return cls(uuid.uuid4().hex, principal, target, until_ms, decision.decision_id, set_ms=now_ms)
 
     @property
     def is_open(self) -> bool:

@@ -200,7 +200,6 @@ class Planner:
             narrow=self._options.narrow,
             shared_client_ids=self._options.shared_client_ids,
             written=known.narrowed.get(decision.principal.partition(":")[2], ()),
-            never=self._options.never,
         )
         escalated = self._escalation.levels().get(decision.principal, Escalated(0, ""))
         left, targets = 1 + escalated.level, list[Target]()

@@ -111,7 +111,7 @@ class Enforcer:
         self._advance([])
 
     def end_all(self, why: str) -> list[Lease]:
-        """Restore every quota now, as before a stop; return the leases that could not be ended."""
+        """End every lease now, as before a stop; return those that could not be ended."""
         if self._active and self._ports.lock.is_held():
             self._planner.clear()
             self._work([], [lease.to("restoring") for lease in self._registry.leases.values()], why)
@@ -278,7 +278,7 @@ class Enforcer:
         ]
         self._registry.record(news, now_ms)
         self._try_to_flush()
-        # Step 2. Change the quotas.
+        # Step 2. Change the brokers.
         outcomes = self._steps.take([*(lease for lease, _ in promised), *changed], now_ms)
         # Step 3. Log the outcomes.
         reasons = {lease.lease_id: why for lease, why in (*promised, *news)}

@@ -42,13 +42,11 @@ class TargetLimits:
         narrow: Whether single client ids may be throttled instead of the user.
         shared_client_ids: Client ids that healthy producers also use.
         written: Client ids of the user that ever had a lease of their own.
-        never: Principals that are never throttled.
     """
 
     narrow: bool = True
     shared_client_ids: Collection[str] = ()
     written: Collection[str] = ()
-    never: Collection[str] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What the levers have in common that set a client quota: its value, before, during and after a lease."""
 
-import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from shlex import quote
 from typing import Protocol
 
@@ -51,16 +51,7 @@ class ClientQuotaLever:
         tightest = min((each for each in (previous, wider) if each is not None), default=None)
         if tightest is not None and tightest <= self._value:
             return f"the effective {target} is already {tightest:g}, not above {self._value:g}"
-        return Lease(
-            uuid.uuid4().hex,
-            decision.principal,
-            target,
-            decision.throttled_until_ms,
-            decision.decision_id,
-            set_ms=now_ms,
-            value=self._value,
-            previous=previous,
-        )
+        return replace(Lease.of(decision, target, now_ms), value=self._value, previous=previous)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare the broker's value with the lease's, and with the one before."""

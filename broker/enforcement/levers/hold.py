@@ -4,7 +4,6 @@ A hold is an ACL binding whose name has its end and the id of its lease (`wire.h
 whatever their end; all others were set by hand.
 """
 
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from shlex import quote
@@ -79,14 +78,7 @@ class Hold:
         longest = max((each.until_ms for each in by_hand), default=0)
         if longest >= decision.throttled_until_ms:
             return f"{target.entity} is on hold already until {time_text(longest)}: not by us"
-        return Lease(
-            uuid.uuid4().hex,
-            decision.principal,
-            target,
-            decision.throttled_until_ms,
-            decision.decision_id,
-            set_ms=now_ms,
-        )
+        return Lease.of(decision, target, now_ms)
 
     def next_step(self, lease: Lease, now_ms: int) -> NextStep:
         """Compare the ends of the lease's bindings with its own."""
