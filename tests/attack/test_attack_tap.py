@@ -200,6 +200,8 @@ def test_lines_that_were_rotated_away_unread_are_said_and_what_follows_is_learni
     with Hostile(attacked, "mallory") as mallory:
         unseen = mallory.producer_id()
         mallory.produce(orders, batch(unseen))
+    # The class writes lines in a thread of its own, after the answer.
+    wait_until(lambda: attacked.log_file.stat().st_size > lost_from, "its line")
     # As a rotation does that nobody read before.
     with attacked.log_file.open("r+b") as log:
         rest = log.read()
