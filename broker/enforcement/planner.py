@@ -207,6 +207,8 @@ class Planner:
         for lever in (self._levers[name] for name in self._options.ladder):
             reason = lever.unavailable_reason()
             found = Targets((), reason) if reason else lever.targets(decision, limits)
+            if found.cover and not escalated.level:
+                limits = replace(limits, spare_user=True)
             words.append(f"{lever.name}: {found.why}" if found.targets else f"no {lever.name}: {found.why}")
             targets += found.targets
             left -= lever.suffices and bool(found.targets)

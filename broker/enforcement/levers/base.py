@@ -28,10 +28,17 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Targets:
-    """Entities that a decision is enforced on, and why these; none if it can't be."""
+    """Entities that a decision is enforced on; none if it can't be.
+
+    Attributes:
+        targets: The entities.
+        why: Why these, or why none.
+        cover: Whether nearly all refused producer ids come from them.
+    """
 
     targets: tuple[Target, ...]
     why: str
+    cover: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,11 +49,14 @@ class TargetLimits:
         narrow: Whether single client ids may be throttled instead of the user.
         shared_client_ids: Client ids that healthy producers also use.
         written: Client ids of the user that ever had a lease of their own.
+        spare_user: Whether the user as a whole is not to be slowed, since a stronger lever covers the refused producer
+            ids.
     """
 
     narrow: bool = True
     shared_client_ids: Collection[str] = ()
     written: Collection[str] = ()
+    spare_user: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,10 @@ class Stray:
     why: str
     command: str
     remove: Callable[[], None] | None = None
+
+
+NEARLY_ALL = 0.95
+"""Share of the refused producer ids that a choice of targets has to cover."""
 
 
 class Lever(Protocol):

@@ -1,14 +1,15 @@
 """The lever `connection_creation_rate`: known connections of an address go on, new ones wait.
 
 All clients of an address share it, so it is used for addresses that only the guilty principal used in the last hour.
-It does not slow connections that are there, so `request_percentage` comes beside it.
+It does not slow connections that are there, so `request_percentage` comes beside it: on the guilty client ids, or on
+the whole user if refused producer ids also come from elsewhere.
 """
 
 from collections.abc import Callable, Collection
 from typing import Protocol
 
 from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
-from broker.enforcement.levers.base import TargetLimits, Targets
+from broker.enforcement.levers.base import NEARLY_ALL, TargetLimits, Targets
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
 from broker.enforcement.model import Lease, Target, ThrottleDecision
 from broker.errors import BrokerError
@@ -62,7 +63,9 @@ class ConnectionRate(ClientQuotaLever):
             return Targets((), "none of its addresses is its alone" if found else "no addresses are known")
         named = ", ".join(free[:_MOST_NAMED]) + (", …" if len(free) > _MOST_NAMED else "")
         chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
-        return Targets(chosen, f"addresses that only this principal used ({named})")
+        refused = decision.addresses
+        cover = sum(refused[each] for each in free) >= NEARLY_ALL * sum(refused.values())
+        return Targets(chosen, f"addresses that only this principal used ({named})", cover)
 
     def _why_end(self, lease: Lease) -> str:
         others = {*self._use.principals(lease.target.entity.ip or "")} - {lease.principal}

@@ -4,12 +4,11 @@ import re
 from collections.abc import Mapping, Sequence
 
 from broker.cluster.quota_entity import QuotaEntity
-from broker.enforcement.levers.base import TargetLimits, Targets
+from broker.enforcement.levers.base import NEARLY_ALL, TargetLimits, Targets
 from broker.enforcement.model import Target, ThrottleDecision, user_of
 from quota.decision import OTHER_CLIENTS
 
 MAX_NARROW_CLIENT_IDS = 5
-NARROW_SHARE = 0.95
 CUT_CLIENT_ID_CHARS = 256
 """Length at which earlier versions truncated client ids; a quota on a truncated id matches no client."""
 
@@ -50,6 +49,8 @@ def user_targets(decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         return Targets((), f"a client quota would slow User:{user}, too")
     chosen, covered, total = _heaviest(decision.client_ids)
     why_not = _why_whole_user(chosen, limits)
+    if why_not and limits.spare_user:
+        return Targets((), f"known producers of {user} go on ({why_not})")
     if why_not:
         return Targets((_target(user),), why_not)
     return Targets(
@@ -66,7 +67,7 @@ def _heaviest(client_ids: Mapping[str, int]) -> tuple[list[str], int, int]:
     total, covered = sum(client_ids.values()), 0
     chosen: list[str] = []
     for client_id, refused in sorted(client_ids.items(), key=lambda item: (-item[1], item[0])):
-        if covered >= NARROW_SHARE * total:
+        if covered >= NEARLY_ALL * total:
             break
         chosen.append(client_id)
         covered += refused

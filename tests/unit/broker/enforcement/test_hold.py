@@ -211,7 +211,7 @@ class TestAReconciler:
     def test_of_quotas_leaves_addresses_as_a_lever(self) -> None:
         world = World()
         world.use.by_address = {"10.0.0.5": {"User:mallory"}}
-        world.decide(seconds=600, addresses={"10.0.0.5": 9})
+        world.decide(seconds=600, addresses={"10.0.0.5": 9, "other": 9})
         world.reconcile()
         for _ in range(20):
             self.sweep_quotas(world)
@@ -316,6 +316,33 @@ class TestAddresses:
         }
         world.reconcile(60)
         assert world.broker.quotas == {}
+
+    def test_that_all_refused_pids_come_from_spare_the_known_producers_of_the_guilty(self, world: World) -> None:
+        limited = {QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0}}
+        world.decide(addresses={"10.0.0.5": 95, "10.0.0.6": 5})
+        world.reconcile()
+        assert world.broker.quotas == limited
+        assert "no request_percentage: known producers of mallory go on" in world.said("throttled")[0].why
+        world.reconcile(60)
+        assert world.broker.quotas == {}
+
+    def test_get_a_limit_beside_the_guilty_client_ids(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.5": 20}, client_ids={"orders-importer": 20})
+        world.reconcile()
+        assert world.broker.quotas == {
+            QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
+            QuotaEntity("mallory", "orders-importer"): THROTTLED,
+        }
+
+    def test_that_are_not_enough_slow_the_user_as_well(self, world: World) -> None:
+        for refused in (20, 30, 40):
+            world.decide(addresses={"10.0.0.5": refused}, refused_pids=refused)
+            world.reconcile()
+            world.reconcile(55)
+        assert world.broker.quotas == {
+            QuotaEntity(ip="10.0.0.5"): {"connection_creation_rate": 1.0},
+            MALLORY: THROTTLED,
+        }
 
     def test_of_brokers_and_of_the_enforcer_are_never_limited(self, world: World) -> None:
         world.use.own = {"10.0.0.5"}
