@@ -1,13 +1,12 @@
-"""How much enforcement slows a client that makes a producer per message, whom else it slows, and how soon it acts.
+"""How soon enforcement acts and ends. What it does meanwhile: `bench/levers.py`.
 
-    .venv/bin/python bench/enforce.py                  # about four minutes
+    .venv/bin/python bench/enforce.py                  # a minute and a half
     .venv/bin/python bench/enforce.py --parts whole    # the way from a produce to the quota, with tap and stream
 
 Everything runs on the embedded broker on this machine. Decisions are written by hand, except in the part `whole`.
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -24,12 +23,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
 from broker.cluster.client_quotas import ClientQuotas
 from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaChange, QuotaEntity
+from broker.cluster.quota_entity import QuotaEntity
 from broker.cluster.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
@@ -40,28 +37,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOPIC = "orders"
-LOCAL_HOST = QuotaEntity(ip="127.0.0.1")
-BATCH = QuotaEntity("mallory", "mallory-batch")
 LIMIT_S = 120.0
-CONNECTIONS_PER_S = 1.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="latency,rates", help="of latency, rates, whole")
-    parser.add_argument("--seconds", type=float, default=15.0, help="length of each measurement of rates")
+    parser.add_argument("--parts", default="latency", help="of latency, whole")
     parser.add_argument("--trials", type=int, default=30, help="of the latencies")
     parser.add_argument("--trigger", default="1 second", help="of the stream in the part whole")
     parser.add_argument("--warm-up", type=float, default=60.0, help="seconds of the part whole that are not counted")
     parser.add_argument("--lever", default="request_percentage", help="of the part whole; hold needs a JDK")
-    parser.add_argument("--as-mallory", metavar="JSON", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.as_mallory:
-        be_mallory(json.loads(options.as_mallory))
-        return
     parts = {
         "latency": lambda: latency(options.trials),
-        "rates": lambda: rates(options.seconds),
         "whole": lambda: whole(options.trials, options.lever, options.trigger, options.warm_up),
     }
     for part in options.parts.split(","):
@@ -85,152 +73,6 @@ def latency(trials: int) -> None:
             late_ms.append(1000 * (time.time() - written.timestamp() - 2.0))
     report("decision written -> quota live, ms", taken_ms)
     report("lease due -> previous quota live, ms", late_ms)
-
-
-# What it does to mallory and to alice
-
-
-def rates(seconds: float) -> None:
-    print("mallory: delivered messages a second, each by a new producer; alice: p99 of acknowledged produces, ms")
-    with world() as (broker, tables):
-        alice = Alice(broker)
-        alone = alice.p99_ms(seconds)
-        print(f"alice alone: {alone:.1f}")
-        print("client           parallel  lever                     mallory/s  factor  alice p99  against unthrottled")
-        for client, parallel in (
-            ("confluent-kafka", 1),
-            ("confluent-kafka", 10),
-            ("confluent-kafka", 100),
-            ("kafka-python", 1),
-        ):
-            free, base = measure(broker, client, parallel, alice, seconds)
-            head = f"{client:15s}  {parallel:8d}"
-            print(f"{head}  none                      {free:9.2f}          {base:9.1f}", flush=True)
-            for name, throttling in (("request_percentage", slowed), ("connection_creation_rate", connecting_slowly)):
-                with throttling(broker, tables):
-                    held, p99 = measure(broker, client, parallel, alice, seconds)
-                    factor = free / held if held else float("inf")
-                print(f"{head}  {name:24s}  {held:9.2f}  {factor:6.1f}  {p99:9.1f}  {p99 / base:8.2f}x", flush=True)
-
-
-@contextmanager
-def slowed(broker: LocalBroker, tables: Path) -> "Iterator[None]":
-    with enforcer(broker, tables, "--lever", "request_percentage"), quotas_of(broker) as quotas:
-        decide(tables, "User:mallory", 600.0)
-        wait(lambda: quotas.describe(BATCH))
-        yield
-    forget_decisions(tables)
-
-
-@contextmanager
-def connecting_slowly(broker: LocalBroker, _tables: Path) -> "Iterator[None]":
-    """By hand: an enforcer never limits the address of a broker, which is ours here."""
-    with quotas_of(broker) as quotas:
-        quotas.alter([QuotaChange(LOCAL_HOST, CONNECTION_CREATION_RATE, CONNECTIONS_PER_S)])
-        wait(lambda: quotas.describe(LOCAL_HOST))
-        yield
-        quotas.alter([QuotaChange(LOCAL_HOST, CONNECTION_CREATION_RATE, None)])
-
-
-def measure(broker: LocalBroker, client: str, parallel: int, alice: "Alice", seconds: float) -> tuple[float, float]:
-    """Messages of mallory a second, and alice's p99 in milliseconds meanwhile."""
-    with mallory(broker, client, parallel) as count:
-        time.sleep(3)
-        before, start = count(), time.monotonic()
-        p99 = alice.p99_ms(seconds)
-        return (count() - before) / (time.monotonic() - start), p99
-
-
-class Alice:
-    """One producer that stays open and waits for each message."""
-
-    def __init__(self, broker: LocalBroker) -> None:
-        self._producer = Producer(
-            {
-                **broker.client_config("alice"),
-                "client.id": "alice",
-                "enable.idempotence": True,
-                "linger.ms": 0,
-                "log_level": 0,
-            }
-        )
-
-    def p99_ms(self, seconds: float) -> float:
-        taken = []
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            start = time.monotonic()
-            self._producer.produce(TOPIC, b"one order")
-            self._producer.flush(30)
-            taken.append(1000 * (time.monotonic() - start))
-            time.sleep(0.005)
-        return percentile(taken, 99)
-
-
-@contextmanager
-def mallory(broker: LocalBroker, client: str, parallel: int) -> "Iterator":
-    """Mallory in a process of her own: yields a function that returns how many messages were delivered."""
-    about = json.dumps({"client": client, "parallel": parallel, "settings": broker.client_config("mallory")})
-    process = start_reading([sys.executable, __file__, "--as-mallory", about])
-    latest = [0]
-
-    def read() -> None:
-        for line in process.stdout:
-            latest[0] = int(line)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        yield lambda: latest[0]
-    finally:
-        process.kill()
-        process.wait()
-        reader.join()
-        process.stdout.close()
-
-
-def be_mallory(about: dict) -> None:
-    delivered = [0] * about["parallel"]
-    send = {"confluent-kafka": send_by_confluent_kafka, "kafka-python": send_by_kafka_python}[about["client"]]
-
-    def run(number: int) -> None:
-        while True:
-            delivered[number] += send(about["settings"])
-
-    for number in range(about["parallel"]):
-        threading.Thread(target=run, args=(number,), daemon=True).start()
-    while True:
-        time.sleep(0.1)
-        print(sum(delivered), flush=True)
-
-
-def send_by_confluent_kafka(settings: dict) -> bool:
-    """Whether it was delivered. librdkafka asks for a producer id half a second after it connected."""
-    errors = []
-    producer = Producer({**settings, "client.id": "mallory-batch", "enable.idempotence": True, "log_level": 0})
-    producer.produce(TOPIC, b"one order", on_delivery=lambda error, _: errors.append(error))
-    producer.flush(60)
-    return errors == [None]
-
-
-def send_by_kafka_python(settings: dict) -> bool:
-    """Whether it was delivered."""
-    producer = KafkaProducer(
-        bootstrap_servers=settings["bootstrap.servers"],
-        security_protocol=settings["security.protocol"],
-        sasl_mechanism=settings["sasl.mechanism"],
-        sasl_plain_username=settings["sasl.username"],
-        sasl_plain_password=settings["sasl.password"],
-        client_id="mallory-batch",
-        enable_idempotence=True,
-    )
-    try:
-        producer.send(TOPIC, b"one order").get(60)
-    except KafkaError:
-        return False
-    finally:
-        producer.close()
-    return True
 
 
 # The whole way
@@ -407,7 +249,7 @@ def levers_of(broker: LocalBroker, lever: str) -> "ClientQuotas | HoldBindings":
     return HoldBindings({"bootstrap_servers": broker.admin_servers}) if lever == "hold" else quotas_of(broker)
 
 
-def decide(tables: Path, principal: str, seconds: float) -> datetime:
+def decide(tables: Path, principal: str, seconds: float, **values: object) -> datetime:
     now = datetime.now(timezone.utc)
     row = dict.fromkeys(TABLES["throttle_decisions"].schema.names) | {
         "decision_id": f"{principal}/{now.timestamp()}",
@@ -416,9 +258,9 @@ def decide(tables: Path, principal: str, seconds: float) -> datetime:
         "decided_at": now,
         "throttled_until": now + timedelta(seconds=seconds),
         "refused_pids": 20,
-        "client_ids": [("mallory-batch" if principal == "User:mallory" else "rdkafka", 20)],
+        "client_ids": [("rdkafka", 20)],
     }
-    rows = pa.Table.from_pylist([row], schema=TABLES["throttle_decisions"].schema)
+    rows = pa.Table.from_pylist([row | values], schema=TABLES["throttle_decisions"].schema)
     write_deltalake(table_path(str(tables), "throttle_decisions"), rows, mode="append")
     return now
 

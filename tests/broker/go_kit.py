@@ -29,7 +29,8 @@ class GoProducers:
 
     def __init__(self, program: str, library: str, settings: dict[str, str], topic: str, count: int) -> None:
         names = ("bootstrap.servers", "sasl.username", "sasl.password")
-        self._command = [program, library, *(settings[name] for name in names), topic, str(count), "once"]
+        self._command = [program, library, *(settings[name] for name in names), topic, "orders-app"]
+        self._command += [str(count), "once"]
         self._count = count
         self._lines: list[str] = []
 

@@ -15,6 +15,7 @@ func openFranz(asked settings) (producer, error) {
 		kgo.SeedBrokers(strings.Split(asked.servers, ",")...),
 		kgo.SASL(plain.Auth{User: asked.user, Pass: asked.password}.AsMechanism()),
 		kgo.DefaultProduceTopic(asked.topic),
+		kgo.ClientID(asked.clientID),
 	)
 	return franz{client}, err
 }

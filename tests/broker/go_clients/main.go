@@ -1,10 +1,10 @@
-// Producers of Go's client libraries: LIBRARY SERVERS USER PASSWORD TOPIC COUNT MODE.
+// Producers of Go's client libraries: LIBRARY SERVERS USER PASSWORD TOPIC CLIENT_ID COUNT [once].
 //
-// Mode once: a producer that stays open sends a message, "ready" is printed, and a line on standard input awaited. Then
+// With once: a producer that stays open sends a message, "ready" is printed, and a line on standard input awaited. Then
 // COUNT new producers send a message each, while the first goes on. Lines: "known" or "new", and when it was delivered,
 // in milliseconds since the epoch; or "failed" and why.
 //
-// Mode crowd: COUNT threads make a producer per message; their counts of deliveries are printed as a list, and failures.
+// Without: COUNT threads make a producer per message; their counts of deliveries are printed as a list, and failures.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 const pause = 50 * time.Millisecond
 
 type settings struct {
-	servers, user, password, topic string
+	servers, user, password, topic, clientID string
 }
 
 type producer interface {
@@ -33,13 +33,13 @@ var libraries = map[string]func(settings) (producer, error){"franz-go": openFran
 
 func main() {
 	given := os.Args[1:]
-	asked := settings{given[1], given[2], given[3], given[4]}
+	asked := settings{given[1], given[2], given[3], given[4], given[5]}
 	open := func() producer { return openUntilItWorks(libraries[given[0]], asked) }
-	count, err := strconv.Atoi(given[5])
+	count, err := strconv.Atoi(given[6])
 	if err != nil {
 		panic(err)
 	}
-	if given[6] == "crowd" {
+	if len(given) == 7 {
 		crowd(open, count)
 	} else {
 		once(open, count)

@@ -13,6 +13,7 @@ type saramaProducer struct {
 
 func openSarama(asked settings) (producer, error) {
 	config := sarama.NewConfig()
+	config.ClientID = asked.clientID
 	config.Net.SASL.Enable = true
 	config.Net.SASL.User, config.Net.SASL.Password = asked.user, asked.password
 	config.Producer.Idempotent = true

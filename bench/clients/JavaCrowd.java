@@ -4,17 +4,20 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** SERVERS USER PASSWORD TOPIC THREADS: each thread makes a producer per message; prints their counts of deliveries. */
-public class HoldCrowd {
+/** SERVERS USER PASSWORD TOPIC CLIENT_ID THREADS: each thread makes a producer per message; prints their counts of deliveries. */
+public class JavaCrowd {
     public static void main(String[] arguments) throws Exception {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("security.protocol", "SASL_PLAINTEXT");
         settings.put("sasl.mechanism", "PLAIN");
         settings.put("buffer.memory", 65536);
+        settings.put("client.id", arguments[4]);
+        // The default of newer versions.
+        settings.put("enable.idempotence", true);
         settings.put("sasl.jaas.config", "org.apache.kafka.common.security.plain.PlainLoginModule required "
             + "username=\"" + arguments[1] + "\" password=\"" + arguments[2] + "\";");
-        int threads = Integer.parseInt(arguments[4]);
+        int threads = Integer.parseInt(arguments[5]);
         AtomicIntegerArray delivered = new AtomicIntegerArray(threads);
         for (int number = 0; number < threads; number++) {
             int own = number;
