@@ -67,6 +67,8 @@ def make_hosts() -> None:
 
 def prepare(libraries: Sequence[str], folder: Path) -> dict[str, list[str]]:
     """Fetch and build clients; return the command of each library, to be followed by its settings."""
+    # Java asks what its user may read, not what its rights are.
+    folder.chmod(0o755)
     python = str(CLIENTS / "python_crowd.py")
     commands = {name: [sys.executable, python, name] for name in ("confluent-kafka", "kafka-python")}
     java, program = find_java(), str(CLIENTS / "JavaCrowd.java")
