@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/levers.py                        # half an hour; needs root on Linux, a JDK, Go and npm
     .venv/bin/python bench/levers.py --clients java --parallel 10 --levers hold
-    .venv/bin/python bench/levers.py --own-client-id ''     # producers with the client id of the known one, too
+    .venv/bin/python bench/levers.py --own-client-id ''     # new and known producers with a library's default
 
 Mallory's producers come from one address, alice's from another. Each decision is written by hand; the tap and the
 enforcer are the product's. Each line compares a crowd under a lever with the same crowd without.
@@ -35,6 +35,7 @@ from tables.delta import create_missing
 LEVERS = ("hold", "connection_creation_rate", "request_percentage")
 UNSHARE = "/usr/bin/unshare"
 SETTLE_S = 4.0
+DEFAULT_CLIENT_ID = "rdkafka"
 LIMIT_S = 120.0
 
 
@@ -101,7 +102,7 @@ def compare_all(commands: dict[str, list[str]], options: argparse.Namespace) -> 
         print("client, parallel, lever: new/s free, then; known then/free; alice's p99 in ms free, then")
         for client, command in commands.items():
             for parallel in map(int, options.parallel.split(",")):
-                client_id = options.own_client_id or "mallory-known"
+                client_id = options.own_client_id or DEFAULT_CLIENT_ID
                 with scene(command, broker, client_id, parallel, options) as there:
                     free = there.measure()
                     for lever in options.levers.split(","):
@@ -140,8 +141,9 @@ def world() -> Iterator[tuple[LocalBroker, Path]]:
 def scene(
     command: Sequence[str], broker: LocalBroker, client_id: str, parallel: int, options: argparse.Namespace
 ) -> Iterator[Scene]:
+    known_id = "mallory-known" if options.own_client_id else DEFAULT_CLIENT_ID
     with ExitStack() as stack:
-        known = {**broker.client_config("mallory"), "client.id": "mallory-known"}
+        known = {**broker.client_config("mallory"), "client.id": known_id}
         steadies = [
             stack.enter_context(steady(*each, "known"))
             for each in ((HERS, known), (ALICES, broker.client_config("alice")))

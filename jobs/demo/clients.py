@@ -3,7 +3,6 @@
 Also `pid-quota demo-clients`, for an existing broker (see `compose.yaml`).
 """
 
-import logging
 import signal
 import threading
 from collections.abc import Iterable, Mapping
@@ -14,8 +13,6 @@ from typing import Annotated, Any
 
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from kafka import KafkaProducer
-from kafka.errors import KafkaError as KafkaPythonError
 
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.topics import require_topic
@@ -27,10 +24,11 @@ ORDERS = "orders"
 
 _ALICE_PRODUCERS = 3
 _ALICE_PAUSE_S = 0.1
+_MALLORY_PRODUCERS = 3
 _MALLORY_PAUSE_S = 0.05
+_LOOK_S = 0.2
 _FLUSH_S = 10.0
 _TIMEOUT_MS = 15_000
-_ANY_BROKER_SINCE = (2, 6)
 
 
 @dataclass
@@ -113,36 +111,15 @@ def run_steady(config: Mapping[str, str], topic: str, stop: threading.Event, tra
 
 
 def run_careless(config: Mapping[str, str], topic: str, stop: threading.Event, traffic: Traffic) -> None:
-    """Make a new producer for every message: the bug that the quota is for.
-
-    With kafka-python, which requests its producer id at once; librdkafka waits half a second.
-    """
-    # It logs lost connections into the live view.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    timeout_ms = int(config.get("message.timeout.ms", _TIMEOUT_MS))
-    settings = KafkaConfig(dict(config)).kafka_python() | {
-        "client_id": "mallory-batch",
-        "enable_idempotence": True,
-        "max_block_ms": timeout_ms,
-        # Skips version probing, which would leak a connection on failure.
-        "api_version": _ANY_BROKER_SINCE,
-    }
+    """Make a new producer for every message, three at a time: the bug that the quota is for."""
     while not stop.wait(_MALLORY_PAUSE_S):
-        traffic.producers += 1
-        try:
-            _send_with_a_new_one(settings, topic)
-        except KafkaPythonError:
-            traffic.failed += 1
-        else:
-            traffic.delivered += 1
-
-
-def _send_with_a_new_one(settings: Mapping[str, object], topic: str) -> None:
-    producer = KafkaProducer(**settings)
-    try:
-        producer.send(topic, b"one order").get(_FLUSH_S)
-    finally:
-        producer.close(_FLUSH_S)
+        producers = [_producer(config, "mallory-batch", traffic) for _ in range(_MALLORY_PRODUCERS)]
+        for producer in producers:
+            _send(producer, topic, traffic)
+        # Under a hold they wait for a producer id.
+        while any(map(len, producers)) and not stop.is_set():
+            for producer in producers:
+                producer.flush(_LOOK_S)
 
 
 def _producer(config: Mapping[str, str], client_id: str, traffic: Traffic) -> Producer:

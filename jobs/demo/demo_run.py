@@ -88,7 +88,7 @@ def run(
             helper = stack.enter_context(ThreadPoolExecutor(1))
             prepared = helper.submit(_prepare, view, tables, open_console)
             with view.busy("Apache Kafka starts"):
-                broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS))
+                broker = stack.enter_context(LocalBroker(folder / "broker", users=_USERS, holds=True))
             prepared.result()
             _create_topics(broker)
             # Step 2. The tap, and the address that the stream waits for.

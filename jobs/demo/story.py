@@ -41,9 +41,9 @@ def story(result: "Result", quota: float) -> Iterator[str]:
     if slowing is None:
         yield f"What was done: {over}, and the traffic ended before the enforcer acted; alice was left alone."
     else:
-        after = slowing.after(mallory.producers, result.seconds)
+        after = slowing.after(mallory.delivered, result.seconds)
         yield (
-            f"What was done: {over}, and a client quota on the broker slowed mallory to {after:.1f} a second; "
+            f"What was done: {over}, and a hold on the broker left her {after:.1f} new producer ids a second; "
             "alice was left alone."
         )
 

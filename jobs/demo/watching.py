@@ -21,24 +21,24 @@ class Slowing:
 
     Attributes:
         after_s: Seconds of traffic until the lease was in the table.
-        producers: Producers that mallory had made by then.
+        delivered: Messages that mallory had sent by then, each with a new producer id.
     """
 
     after_s: float
-    producers: int
+    delivered: int
 
     def before(self) -> float:
-        """Return mallory's producers a second until then."""
-        return self.producers / self.after_s
+        """Return mallory's new producer ids a second until then."""
+        return self.delivered / self.after_s
 
-    def after(self, producers: int, seconds: float) -> float:
-        """Return mallory's producers a second since then, given producers and seconds of traffic in total.
+    def after(self, delivered: int, seconds: float) -> float:
+        """Return mallory's new producer ids a second since then, given messages and seconds of traffic in total.
 
         Examples:
             >>> Slowing(20.0, 100).after(116, 60.0)
             0.4
         """
-        return (producers - self.producers) / max(1.0, seconds - self.after_s)
+        return (delivered - self.delivered) / max(1.0, seconds - self.after_s)
 
 
 class Watching:
@@ -80,8 +80,8 @@ class Watching:
             self.first_decision_s = self.seconds
             self._view.stage(f"first decision, {self.seconds:.1f} s after the first message: mallory is over her quota")
         if self.slowing is None and self._has_new("enforcement_actions") and query(self._tables, _SLOWED, _now()).rows:
-            self.slowing = Slowing(self.seconds, self._clients.mallory.producers)
-            self._view.stage("the enforcer slows mallory down, by a client quota on the broker")
+            self.slowing = Slowing(self.seconds, self._clients.mallory.delivered)
+            self._view.stage("the enforcer holds mallory back: the broker hands her no new producer id")
         if not self.has_begun:
             self._view.update([], self._waiting())
         elif time.monotonic() >= self._next_read:

@@ -144,8 +144,12 @@ class LocalCluster:
         """Stop all nodes in good order, side by side."""
         _side_by_side(ServerProcess.stop, self._servers.values())
 
-    def start(self, node_id: int) -> None:
+    def start(self, node_id: int, *, holds: bool | None = None) -> None:
         """Start a node that was stopped or killed: same ports, same data; wait until it answers.
+
+        Args:
+            node_id: The node.
+            holds: whether it has `pidquota.HoldAuthorizer` now; as at the first start if left out.
 
         Raises:
             PortTakenError: somebody else listens on its ports by now.
@@ -153,7 +157,13 @@ class LocalCluster:
         """
         self._server(node_id)
         self._known_ports()
-        self._start([node_id])
+        given = self._holders
+        if holds is not None:
+            self._holders = given | {node_id} if holds else given - {node_id}
+        try:
+            self._start([node_id])
+        finally:
+            self._holders = given
 
     def stop(self, node_id: int) -> None:
         """Stop a node in good order: it hands its leaderships over."""

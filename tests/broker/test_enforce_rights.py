@@ -153,3 +153,30 @@ def test_a_right_that_is_taken_away_is_told_once_and_it_goes_on_when_it_is_back(
         assert ended == (0, "")
         wait_until(lambda: quotas_of(broker) == {}, "the quotas are taken back")
     assert actions(tables).count("restored") == 2
+
+
+@pytest.mark.slow
+def test_a_lease_ends_in_time_although_the_right_to_log_it_was_taken_away(
+    jars: Path, tmp_path: Path, tables: Path
+) -> None:
+    with guarded(jars, tmp_path, tables, RIGHTS, "--apply", "--no-narrow") as (broker, enforcer):
+        enforcer.start()
+        try:
+            # Given a lease, and an enforcer that may not write its topic any more,
+            enforcer.wait_for("lock", "holding")
+            decide(tables, "User:mallory", 20)
+            enforcer.wait_for("throttled")
+            take_away(broker, TOPIC, AclOperation.WRITE)
+
+            # then the lease ends, no other one is taken, and the enforcer says what is missing.
+            decide(tables, "User:eve", 600)
+            wait_until(lambda: quotas_of(broker) == {}, "the lease is over")
+            enforcer.wait_for("trying again", "grant this user WRITE on the topic")
+
+            # When it is back, it goes on.
+            grant(broker, "job", {TOPIC: {AclOperation.WRITE}})
+            wait_until(lambda: quotas_of(broker) == {QuotaEntity("eve"): {REQUEST_PERCENTAGE: 0.01}}, "eve's quota")
+        finally:
+            ended = enforcer.end()
+        assert ended == (0, "")
+        wait_until(lambda: quotas_of(broker) == {}, "all is taken back")

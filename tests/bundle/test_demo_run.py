@@ -88,7 +88,7 @@ def require_story(text: str) -> None:
     ):
         assert said in text
     then = re.search(r"mallory's first pace, (\S+) a second", text)
-    now = re.search(r"slowed mallory to (\S+) a second", text)
+    now = re.search(r"left her (\S+) new producer ids a second", text)
     assert then, text
     assert now, text
     assert float(now[1]) < float(then[1]) / 2

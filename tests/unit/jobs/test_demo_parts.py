@@ -128,7 +128,7 @@ class TestStory:
         who, cost, done = story(TestResult.GOOD, 20)
         assert "mallory made 116 producers for 110 messages, alice 3 for 600" in who
         assert "5.0 a second, that comes to 432,000 of them and 132 MB" in cost
-        assert "over the quota of 20 an hour, and a client quota on the broker slowed mallory to 0.4 a second" in done
+        assert "over the quota of 20 an hour, and a hold on the broker left her 0.2 new producer ids a second" in done
 
     def test_an_enforcer_that_came_too_late_is_no_secret(self) -> None:
         *_, done = story(replace(TestResult.GOOD, slowing=None), 20)

@@ -60,7 +60,7 @@ class Demo:
         create_missing(str(tables))
         self.tables, self.now_s = tables, 1000.0
         self.screen, self.progress = Screen(), Progress()
-        self.users = Users(Traffic(3), Traffic(40))
+        self.users = Users(Traffic(3), Traffic(40, 40))
 
     def begin(self) -> Watching:
         view, progress = cast("DemoView", self.screen), cast("StreamProgress", self.progress)
@@ -152,12 +152,12 @@ class TestTheEnforcer:
         demo.now_s += 20
         demo.slow_down()
         watching.look()
-        demo.users.mallory.producers = 50
+        demo.users.mallory.delivered = 50
         demo.now_s += 5
         demo.slow_down()
         watching.look()
         assert watching.slowing == Slowing(20.0, 40)
-        assert demo.screen.stages == ["the enforcer slows mallory down, by a client quota on the broker"]
+        assert demo.screen.stages == ["the enforcer holds mallory back: the broker hands her no new producer id"]
 
 
 class TestSlowing:
