@@ -246,8 +246,8 @@ class Ledger:
 
     def refuse(self, event: Event, now_ms: int, now: int) -> None:
         rules, pid = self.rules, event.pid
-        wait = self.wait(now)
-        until = now_ms + max(wait, rules.min_throttle_ms)
+        recovers = self.recovers(now)
+        until = max(recovers, now_ms + rules.min_throttle_ms)
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
         self.throttled_in.setdefault(self.quantum(now), set()).add(now)
@@ -257,7 +257,7 @@ class Ledger:
         self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
-            self.decide("THROTTLE", "over_quota", now_ms, until, wait, now)
+            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms), now)
 
     # --- what is remembered
 
@@ -311,11 +311,11 @@ class Ledger:
         self.tokens -= 1
         return True
 
-    def wait(self, now: int) -> int:
-        """Milliseconds until the bucket is not exhausted any more."""
+    def recovers(self, now: int) -> int:
+        """The millisecond in which the bucket is not exhausted any more: tokens are those of a tick's start."""
         if self.quota is None or self.tokens_at(now) >= 0:
-            return 0
-        return round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
+            return self.rules.start(now)
+        return self.rules.start(now) + round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
 
     def set_quota(self, quota: Fraction | None, now: int, at_ms: int) -> bool:
         """Returns whether there is something to say of it: a throttle that ends sooner."""
@@ -326,12 +326,13 @@ class Ledger:
         if not is_raised or self.episode is None:
             return False
         # The newest row holds: none is dated before the one that it changes.
-        wait, at_ms = self.wait(now), max(at_ms, self.episode.decided_ms)
-        if at_ms + wait >= self.episode.until:
+        at_ms = max(at_ms, self.episode.decided_ms)
+        until = max(at_ms, self.recovers(now))
+        if until >= self.episode.until:
             return False
-        self.episode.tick, self.episode.until, self.episode.decided_ms = now, at_ms + wait, at_ms
+        self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, at_ms
         if self.quota is not None and self.tokens_at(now) < 0:
-            self.decide("THROTTLE", "quota_changed", at_ms, at_ms + wait, wait, now)
+            self.decide("THROTTLE", "quota_changed", at_ms, until, until - at_ms, now)
         else:
             self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)
             self.episode = None
