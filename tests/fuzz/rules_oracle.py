@@ -194,8 +194,8 @@ class Ledger:
         has_news = self.told() != before
         return (quota != self.quota and self.set_quota(quota, now, self.moment(at_ms, now))) or has_news
 
-    def without_event(self, at_ms: int, quota: Fraction | None) -> None:
-        """Another broker's event brought the principal's new quota, which may end a throttle here."""
+    def hear_of(self, at_ms: int, quota: Fraction | None) -> None:
+        """The principal's first event on any broker brings its new quota, which may end a throttle here."""
         holds = self.episode is not None and at_ms < self.episode.until
         if holds and quota != self.quota and self.reach(at_ms, quota):
             self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
@@ -429,18 +429,17 @@ class Oracle:
 
     def batch(self, events: list[Event], quotas: dict[str, Fraction | None]) -> None:
         """Take a batch; the quotas are by principal."""
-        touched: dict[str, dict[int, Ledger]] = {}
-        first_ms: dict[str, int] = {}
+        met: set[str] = set()
         for event in events:
-            if event.pid >= 0:
-                ledger = self.ledger(event)
-                ledger.event(event, quotas[event.principal])
-                touched.setdefault(event.principal, {})[id(ledger)] = ledger
-                first_ms.setdefault(event.principal, event.at_ms)
-        for principal, ledgers in touched.items():
+            if event.pid < 0:
+                continue
+            if event.principal not in met:
+                met.add(event.principal)
+                for ledger in self.ledgers.get(event.principal, {}).values():
+                    ledger.hear_of(event.at_ms, quotas[event.principal])
+            self.ledger(event).event(event, quotas[event.principal])
+        for principal in met:
             for ledger in self.ledgers[principal].values():
-                if id(ledger) not in ledgers:
-                    ledger.without_event(first_ms[principal], quotas[principal])
                 ledger.said.settle()
 
     def ledger(self, event: Event) -> Ledger:
