@@ -18,7 +18,7 @@ class Episode(msgspec.Struct, array_like=True):
         decided_at_ms: When the latest THROTTLE was decided.
         decided_tick: Tick of the latest THROTTLE.
         throttled_until_ms: When the throttle ends if no PID is refused until then.
-        throttle_time_ms: As of the latest THROTTLE.
+        throttle_time_ms: From the latest THROTTLE until the bucket is no longer exhausted.
         renewal: 0 for the first THROTTLE, then 1, 2, ...
         refused: Distinct PIDs refused so far (an estimate, hence a float).
         sample_pids: The first few of them.
@@ -38,9 +38,11 @@ class Episode(msgspec.Struct, array_like=True):
     addresses: dict[str, float] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def begin(cls, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> "Episode":
-        """Open an episode at the first refused PID."""
-        return cls(now_ms, now_ms, tick, _until(now_ms, throttle_time_ms, config), throttle_time_ms)
+    def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
+        """Open an episode at the first refused PID; arguments as of `renew`."""
+        episode = cls(now_ms, now_ms, tick, now_ms, 0)
+        episode._hold(recovers_ms, config.min_throttle_seconds)
+        return episode
 
     def is_over(self, tick: int, timeline: Timeline) -> bool:
         """Return whether the clock has passed `throttled_until`, the moment of the release."""
@@ -50,19 +52,31 @@ class Episode(msgspec.Struct, array_like=True):
         """Return whether a PID refused in this tick renews the throttle: at most once per `min_throttle_seconds`."""
         return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
 
-    def renew(self, now_ms: int, tick: int, throttle_time_ms: int, config: QuotaConfig) -> None:
-        """Renew the throttle."""
-        self.renewal += 1
-        self.decided_at_ms = now_ms
-        self.decided_tick = tick
-        self.throttle_time_ms = throttle_time_ms
-        self.throttled_until_ms = _until(now_ms, throttle_time_ms, config)
+    def renew(self, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> None:
+        """Renew the throttle.
 
-    def shorten(self, now_ms: int, tick: int, throttle_time_ms: int) -> None:
-        """Shorten the throttle to the time in which the bucket recovers under a raised quota."""
+        Args:
+            now_ms: When it is decided, in milliseconds since the epoch.
+            tick: The tick of that.
+            recovers_ms: When the bucket is no longer exhausted. It stays the same moment however much later somebody
+                asks, so a renewal never moves the end back.
+            config: Settings of the rules.
+        """
+        self._decide(now_ms, tick, recovers_ms, config.min_throttle_seconds)
+
+    def shorten(self, now_ms: int, tick: int, recovers_ms: int) -> None:
+        """Shorten the throttle to when the bucket recovers under a raised quota; arguments as of `renew`."""
+        self._decide(now_ms, tick, recovers_ms, 0)
+
+    def _decide(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = now_ms, tick
-        self.throttle_time_ms, self.throttled_until_ms = throttle_time_ms, now_ms + throttle_time_ms
+        self._hold(recovers_ms, min_throttle_seconds)
+
+    def _hold(self, recovers_ms: int, min_throttle_seconds: float) -> None:
+        self.throttle_time_ms = max(0, recovers_ms - self.decided_at_ms)
+        held_ms = max(self.throttle_time_ms, round(min_throttle_seconds * 1000))
+        self.throttled_until_ms = self.decided_at_ms + held_ms
 
     def add_refused(self, pid: int, client: Client, weight: float) -> None:
         """Count a newly refused PID; `weight` is how many distinct PIDs it stands for (1 while they are few)."""
@@ -88,7 +102,3 @@ def _count(counts: dict[str, float], name: str, weight: float) -> None:
         return
     own = name if len(counts) < MAX_CLIENTS - 1 else OTHER_CLIENTS
     counts[own] = counts.get(own, 0.0) + weight
-
-
-def _until(now_ms: int, throttle_time_ms: int, config: QuotaConfig) -> int:
-    return now_ms + max(throttle_time_ms, round(config.min_throttle_seconds * 1000))

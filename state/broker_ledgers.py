@@ -48,7 +48,7 @@ class BrokerLedgers:
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
-        batches: dict[int, LedgerBatch] = {}
+        batches = self._reached_by(limit, events)
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
             batch = batches.get(broker_id)
@@ -65,11 +65,6 @@ class BrokerLedgers:
                 ),
                 self._knows,
             )
-        first_ms = events.timestamps_ms[0] if events.pids else 0
-        for broker_id, ledger in self._ledgers.items():
-            # A quota that was raised or removed also ends throttles on brokers without events.
-            if batches and broker_id not in batches and ledger.is_throttled_by_another(limit, first_ms):
-                batches[broker_id] = ledger.batch(limit, first_ms)
         outcomes = [batches[broker_id].end() for broker_id in sorted(batches)]
         return self._joined(outcomes)
 
@@ -80,6 +75,18 @@ class BrokerLedgers:
     def expire(self) -> Outcome:
         """Report each broker for the last time; as `Ledger.expire`."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
+
+    def _reached_by(self, limit: Limit, events: Events) -> "dict[int, LedgerBatch]":
+        """Open the ledgers whose throttle another quota changes, at the principal's first event on any broker.
+
+        Not at their own events: where a batch ends decides which of these it has.
+        """
+        ledgers = self._ledgers.items() if events.pids else ()
+        return {
+            broker_id: ledger.batch(limit, events.timestamps_ms[0])
+            for broker_id, ledger in ledgers
+            if ledger.is_throttled_by_another(limit, events.timestamps_ms[0])
+        }
 
     def _open(self, broker_id: int) -> Ledger:
         ledger = self._ledgers.get(broker_id)

@@ -74,6 +74,13 @@ class Budget:
         """Return the milliseconds from a tick until the bucket is no longer exhausted."""
         return self._at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0
 
+    def recovers_ms(self, tick: int) -> int:
+        """Return when the bucket is no longer exhausted, in ms since the epoch; not before the start of a tick.
+
+        As long as no token is taken and the quota stays, it is the same moment from any tick before it.
+        """
+        return self._timeline.tick_start_ms(tick) + self.throttle_time_ms(tick)
+
     def full_ms(self) -> int:
         """Return the time from which on the bucket is full, in milliseconds since the epoch."""
         if self._bucket is None:

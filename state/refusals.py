@@ -39,18 +39,18 @@ class Refusals:
 
     def add(self, event: Unsettled, tick: int) -> None:
         """Refuse a PID: start a throttle, or renew the one in force if due."""
-        throttle_time_ms = self._budget.throttle_time_ms(tick)
+        recovers_ms = self._budget.recovers_ms(tick)
         # A tick lies within one quantum.
         self._counts = self._window.of(self._timeline.quantum(tick))
-        self._counts.count_throttle(tick, throttle_time_ms)
+        self._counts.count_throttle(tick, recovers_ms - self._timeline.tick_start_ms(tick))
         self.have_begun, self.tick, self.kind = True, tick, event.kind
         episode, is_due = self._state.episode, True
         if episode is None:
-            episode = self._state.episode = Episode.begin(event.now_ms, tick, throttle_time_ms, self._config)
+            episode = self._state.episode = Episode.begin(event.now_ms, tick, recovers_ms, self._config)
             self._state.episode_refused = DistinctPids()
             self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
-            episode.renew(event.now_ms, tick, throttle_time_ms, self._config)
+            episode.renew(event.now_ms, tick, recovers_ms, self._config)
         self.add_again(event.pid, event.pid_hash, event.client)
         if is_due:
             self._journal.decide("THROTTLE", "over_quota", episode)
@@ -85,14 +85,14 @@ class Refusals:
 
     def shorten(self, now_ms: int, tick: int) -> None:
         """Shorten the throttle in force to when the bucket recovers under a quota that was raised or removed."""
-        episode, throttle_time_ms = self._state.episode, self._budget.throttle_time_ms(tick)
+        episode, recovers_ms = self._state.episode, self._budget.recovers_ms(tick)
         if episode is None:
             return
         # The batch may start with a late event: the newest row of a principal must be the one in force.
         now_ms = max(now_ms, episode.decided_at_ms)
-        if now_ms + throttle_time_ms >= episode.throttled_until_ms:
+        if max(now_ms, recovers_ms) >= episode.throttled_until_ms:
             return
-        episode.shorten(now_ms, tick, throttle_time_ms)
+        episode.shorten(now_ms, tick, recovers_ms)
         # A huge quota recovers within the tick, but tokens come with the next one: release, do not throttle again.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)

@@ -112,7 +112,7 @@ _DECISIONS = TableSpec(
             _column("broker_id", pa.int32(), "Broker the budget belongs to; null in scope cluster."),
             _column("action", pa.string(), "THROTTLE or RELEASE."),
             _column("decided_at", _TIME, "Event time of the decision; of a RELEASE, when the throttle ended."),
-            _column("throttle_time_ms", pa.int64(), "Milliseconds until tokens reach 0 again."),
+            _column("throttle_time_ms", pa.int64(), "Milliseconds from decided_at until tokens reach 0 again."),
             _column("throttled_until", _TIME, "When the throttle ends, unless a later row of the principal says else."),
             _column("tokens", pa.float64(), "Tokens at decided_at."),
             _column("rate", pa.float64(), "Kafka's sampled rate of new producer ids, per window."),

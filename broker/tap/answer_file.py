@@ -24,6 +24,7 @@ class _Kept(msgspec.Struct, array_like=True):
     count: int
     crc32: int
     requested: bool = False
+    requested_ms: int = 0
 
 
 def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequence[KnownIds] = ()) -> None:
@@ -37,6 +38,7 @@ def save_answers(file: Path, answers: Mapping[str, KnownIds], requested: Sequenc
             len(each),
             zlib.crc32(each.ids),
             any(each is other for other in requested),
+            each.requested_ms,
         )
         for each in distinct
     ]
@@ -62,7 +64,7 @@ def load_answers(file: Path) -> tuple[dict[str, KnownIds], tuple[KnownIds, ...]]
                 ids.frombytes(content.read(kept.count * ids.itemsize))
                 if len(ids) != kept.count or zlib.crc32(ids) != kept.crc32:
                     return {}, ()
-                answer = KnownIds(kept.watched, ids, kept.answered_at_ms)
+                answer = KnownIds(kept.watched, ids, kept.answered_at_ms, kept.requested_ms)
                 found |= dict.fromkeys(kept.streams, answer)
                 if kept.requested:
                     requested.append(answer)

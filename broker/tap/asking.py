@@ -132,7 +132,7 @@ class Asking:
         for stream, each in brokers.items():
             each.answers = KnownIdAnswers(stream, self._known.get(stream), self._requested)
         if self._thread is None and now_s >= self._retry_at:
-            self._is_requested = requested_ms > self._asked_at_ms() and now_s >= self._request_at
+            self._is_requested = requested_ms > self._answered_ms() and now_s >= self._request_at
             if self._is_requested or any(self._is_unasked(*each) for each in brokers.items()):
                 self._start(brokers, requested_ms, stop)
 
@@ -143,18 +143,21 @@ class Asking:
                 del self._known[stream]
         if not requested_ms:
             self._requested = ()
+        dated = {id(each): each.before(requested_ms) for each in (*self._requested, *self._known.values())}
+        self._requested = tuple(dated[id(each)] for each in self._requested)
+        self._known = {stream: dated[id(each)] for stream, each in self._known.items()}
 
     def _start(self, brokers: Mapping[str, BrokerWatch], requested_ms: int, stop: threading.Event) -> None:
+        now_ms = round(self._wall_clock() * 1000)
         watched = {
-            stream: Watched(each.learning.since_ms, max(each.learning.newest_ms, requested_ms))
+            stream: Watched(each.learning.since_ms, min(max(each.learning.newest_ms, requested_ms), now_ms))
             for stream, each in brokers.items()
         }
-        self._thread = threading.Thread(target=self._run, args=(watched, stop), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(watched, requested_ms, stop), daemon=True)
         self._thread.start()
 
-    def _asked_at_ms(self) -> int:
-        newest = self._requested[0].watched.values() if self._requested else ()
-        return max((each.asked_at_ms for each in newest), default=0)
+    def _answered_ms(self) -> int:
+        return self._requested[0].requested_ms if self._requested else 0
 
     def _is_unasked(self, stream: str, broker: BrokerWatch) -> bool:
         return stream not in self._known and broker.learning.lasts(self._learn_ms)
@@ -168,11 +171,11 @@ class Asking:
         if self._thread is not None:
             self._thread.join(_END_S)
 
-    def _run(self, watched: Mapping[str, Watched], stop: threading.Event) -> None:
+    def _run(self, watched: Mapping[str, Watched], requested_ms: int, stop: threading.Event) -> None:
         self._answer = "it failed"
         try:
             answer = self._ask(watched, stop)
-            self._answer = KnownIds(answer.watched, answer.ids, round(self._wall_clock() * 1000))
+            self._answer = KnownIds(answer.watched, answer.ids, round(self._wall_clock() * 1000), requested_ms)
         except _StoppedError:
             self._answer = None
         except BrokerError as error:

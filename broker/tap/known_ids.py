@@ -22,7 +22,8 @@ class Watched(NamedTuple):
 
     Attributes:
         since_ms: since when it had been watched without a gap, see `LearningTime.since_ms`.
-        asked_at_ms: time of its newest line, or when a stream began to learn that requested the question.
+        asked_at_ms: time of its newest line, or when a stream began to learn that requested the question. Not ahead of
+            the tap's own clock at the question, since a broker's may be.
     """
 
     since_ms: int
@@ -37,12 +38,31 @@ class KnownIds:
         ids: sorted, without repeats.
         answered_at_ms: when the last broker had answered. An old id of an earlier line may be missing, because its
             topic may be gone since.
+        requested_ms: the newest request that it answers, as when its stream began to learn; 0 for none.
     """
 
-    def __init__(self, watched: Mapping[str, Watched], ids: "array[int]", answered_at_ms: int = 0) -> None:
+    def __init__(
+        self, watched: Mapping[str, Watched], ids: "array[int]", answered_at_ms: int = 0, requested_ms: int = 0
+    ) -> None:
         self.watched = dict(watched)
         self.ids = ids
         self.answered_at_ms = answered_at_ms
+        self.requested_ms = requested_ms
+
+    def before(self, requested_ms: int) -> "KnownIds":
+        """Return the answer, dated before a request that came after its question.
+
+        Hosts' clocks differ: by one that is ahead, a question from before a loss seems to be from after it.
+        """
+        if self.requested_ms >= requested_ms:
+            return self
+        watched = {
+            stream: each._replace(asked_at_ms=min(each.asked_at_ms, requested_ms - 1))
+            for stream, each in self.watched.items()
+        }
+        if watched == self.watched:
+            return self
+        return KnownIds(watched, self.ids, self.answered_at_ms, self.requested_ms)
 
     @classmethod
     def of(cls, watched: Mapping[str, Watched], found: Iterable[Iterable[int]]) -> "KnownIds":

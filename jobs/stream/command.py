@@ -94,6 +94,7 @@ def stream(
         Scope, typer.Option(help="One budget per principal, or one per principal and broker.")
     ] = "cluster",
     window_seconds: Annotated[int, typer.Option(help="The quota's window.")] = 3600,
+    window_num: Annotated[int, typer.Option(help="Samples of the rate metric, each one window long.")] = 11,
     layer_count: Annotated[int, typer.Option(help="Layers of the filter per window.")] = 4,
     false_positive_rate: Annotated[float, typer.Option(help="Share of new PIDs mistaken for known ones.")] = 1e-4,
     burst_windows: Annotated[float, typer.Option(help="Full bucket, in windows of quota.")] = 1.0,
@@ -121,6 +122,7 @@ def stream(
 
     config = QuotaConfig(
         window_seconds=window_seconds,
+        window_num=window_num,
         layer_count=layer_count,
         false_positive_rate=false_positive_rate,
         burst_windows=burst_windows,

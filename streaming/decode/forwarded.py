@@ -64,18 +64,53 @@ class EventColumns:
 
 
 @dataclass
+class ForwardedTick:
+    """What was forwarded of a principal's newest tick: PIDs whose next event of the same kind changes nothing.
+
+    Attributes:
+        tick: The principal's time.
+        pids: How each PID was last counted.
+    """
+
+    tick: int
+    pids: dict[int, int] = field(default_factory=dict)
+
+    def repeats(self, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
+        """Return whether an event, not of a later tick, is a repeat; remember what it changes.
+
+        Args:
+            pid: Its producer id.
+            tick: The tick of its timestamp.
+            how: As of `EventColumns`.
+            is_late: It is written to an older quantum, which may make known what was refused.
+        """
+        is_repeat = not is_late and tick == self.tick and self.pids.get(pid) == how
+        if is_late:
+            self.pids.clear()
+        elif tick == self.tick:
+            self.pids[pid] = how
+        elif self.pids.get(pid) != how:
+            # Another broker's ledger may be behind this time: what is refused here may be admitted there, and so known.
+            self.pids.pop(pid, None)
+        return is_repeat
+
+
+NOTHING_FORWARDED = ForwardedTick(_NO_TICK)
+
+
+@dataclass
 class PartitionMemory:
     """What was forwarded of one topic partition.
 
     Attributes:
         attempt: The last to write here.
         next_offset: First offset it has not read.
-        principals: By principal, the newest tick and, of that tick, how each PID was last counted.
+        principals: What was forwarded of each principal's newest tick.
     """
 
     attempt: Attempt
     next_offset: int
-    principals: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
+    principals: dict[str, ForwardedTick] = field(default_factory=dict)
 
     def repeats(self, names: list[str], seen: EventColumns, late_ticks: int) -> np.ndarray:
         """Return a mask of the events that were forwarded before, and remember the others.
@@ -86,22 +121,20 @@ class PartitionMemory:
             late_ticks: An event so many ticks behind its principal's newest may be late: it is written to an older
                 quantum, which may make known what was refused. What was forwarded of the principal is forgotten then.
         """
-        known = [self.principals.get(name) for name in names]
-        newest = np.array([each[0] if each else _NO_TICK for each in known], np.int64)
+        known = [self.principals.get(name, NOTHING_FORWARDED) for name in names]
+        newest = np.array([each.tick for each in known], np.int64)
+        latest = newest.copy()
+        np.maximum.at(latest, seen.owner, seen.tick)
         time = np.maximum(newest_before(seen.owner, seen.tick), newest[seen.owner])
         late = seen.tick <= time - late_ticks
+        # What was forwarded counts until the principal's time moves on; of what is read now the last tick counts later.
+        counts = np.flatnonzero((time == newest[seen.owner]) | (time == latest[seen.owner]))
         repeats = np.zeros(len(seen), bool)
-        # While the principal's time stands still, that is before an event of a later tick.
-        current = (seen.tick == newest[seen.owner]) & (time == newest[seen.owner])
-        for row in np.flatnonzero(current | (late & (newest[seen.owner] > _NO_TICK))).tolist():
-            forwarded = known[seen.owner[row]][1]
-            if late[row]:
-                forwarded.clear()
-                continue
-            key, value = int(seen.pid[row]), int(seen.how[row])
-            repeats[row] = forwarded.get(key) == value
-            forwarded[key] = value
-        self._note(names, seen, newest, late)
+        columns = (column[counts].tolist() for column in (seen.owner, seen.pid, seen.tick, seen.how, time, late))
+        for row, owner, pid, tick, how, now, is_late in zip(counts.tolist(), *columns, strict=True):
+            if now > known[owner].tick:
+                known[owner] = self.principals[names[owner]] = ForwardedTick(now)
+            repeats[row] = known[owner].repeats(pid, tick, how, is_late=is_late)
         return repeats
 
     def forget(self, name: str) -> None:
@@ -110,21 +143,7 @@ class PartitionMemory:
 
     def pids(self) -> int:
         """Return how many PIDs are remembered."""
-        return sum(len(forwarded) for _, forwarded in self.principals.values())
-
-    def _note(self, names: list[str], seen: EventColumns, newest: np.ndarray, late: np.ndarray) -> None:
-        """Remember the PIDs of ticks that are newer than any before."""
-        latest, last_late = newest.copy(), np.full(len(names), -1)
-        np.maximum.at(latest, seen.owner, seen.tick)
-        np.maximum.at(last_late, seen.owner[late], np.flatnonzero(late))
-        is_newer = latest > newest
-        for code in np.flatnonzero(is_newer).tolist():
-            self.principals[names[code]] = (int(latest[code]), {})
-        follows = np.arange(len(seen)) > last_late[seen.owner]
-        rows = np.flatnonzero((seen.tick == latest[seen.owner]) & is_newer[seen.owner] & follows)
-        columns = (column[rows].tolist() for column in (seen.owner, seen.pid, seen.how))
-        for code, key, value in zip(*columns, strict=True):
-            self.principals[names[code]][1][key] = value
+        return sum(len(each.pids) for each in self.principals.values())
 
 
 def repeats_in_block(seen: EventColumns, late_ticks: int) -> np.ndarray:

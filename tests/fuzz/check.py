@@ -23,23 +23,19 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
         return list(_beyond_bounds(history))
     if history.is_made_up:
         return list(_let_pass(history))
-    oracle = Oracle(history.rules)
-    quotas: dict[str, float] = {}
-    for batch in history.batches:
-        quotas = quotas if batch.quotas is None else batch.quotas
-        parts: dict[int, list[Any]] = {}
-        for record in batch.records:
-            if record.event:
-                parts.setdefault(record.partition, []).append(record.event)
-        events = [event for partition in sorted(parts) for event in parts[partition]]
-        oracle.batch(events, {event.principal: quota_of(quotas, event.principal) for event in events})
     world = World(history)
     world.run()
-    expected = oracle.said()
+    oracle = Oracle(history.rules)
+    quotas: dict[str, float] = {}
+    for batch, lost in zip(history.batches, world.lost, strict=True):
+        quotas = quotas if batch.quotas is None else batch.quotas
+        events = batch.events()
+        oracle.batch(events, {event.principal: quota_of(quotas, event.principal) for event in events}, lost)
+    expected, ids = oracle.said(), Ids()
     found: list[str] = []
     for stream in world.streams:
         how = f"{stream.buckets} buckets" if stream.buckets else "a state each"
-        found += [f"[{how}] {line}" for line in _compare(expected, stream.said, world.bad)]
+        found += [f"[{how}] {line}" for line in _compare(expected, stream.said, world.bad, ids)]
     if counts:
         counts.events += history.events()
         counts.decisions += sum(len(said.decisions) for said, _ in expected.values())
@@ -73,7 +69,22 @@ def _let_pass(history: History) -> Iterator[str]:
             yield f"of {history.events()} made-up PIDs {admitted} were admitted, {refused} refused"
 
 
-def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple[int, int]]) -> Iterator[str]:
+class Ids:
+    """The ids of decisions: one for each, and the same wherever it is taken."""
+
+    def __init__(self) -> None:
+        self._by_decision: dict[object, str] = {}
+        self._by_id: dict[str, object] = {}
+
+    def wrong(self, decision: object, decision_id: str) -> list[str]:
+        """What is wrong with an id of a decision."""
+        other = self._by_decision.setdefault(decision, decision_id)
+        of_other = self._by_id.setdefault(decision_id, decision)
+        same, own = other == decision_id, of_other == decision
+        return [] if same and own else [f"decision_id of {decision} is also {other}, and that of {of_other}"]
+
+
+def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple[int, int]], ids: Ids) -> Iterator[str]:
     rows = by_kind(said)
     quarantined = sorted((row["partition"], row["offset"]) for row in rows.get("quarantined_events", []))
     if quarantined != sorted(bad):
@@ -87,7 +98,7 @@ def _compare(expected: dict[Key, tuple[Said, Said]], said: Rows, bad: list[tuple
             continue
         here, last = expected[key]
         for line in (
-            *_decisions(here.decisions, last.decisions, decisions.get(key, [])),
+            *_decisions(key, (here.decisions, last.decisions), decisions.get(key, []), ids),
             *_metrics(here.rows, last.rows, metrics.get(key, [])),
             *_late(here, metrics.get(key, [])),
         ):
@@ -102,7 +113,10 @@ def _by_key(rows: list[dict[str, Any]]) -> dict[Key, list[dict[str, Any]]]:
     return found
 
 
-def _decisions(expected: list[Decision], last: list[Decision], found: list[dict[str, Any]]) -> Iterator[str]:
+def _decisions(
+    key: Key, said: tuple[list[Decision], list[Decision]], found: list[dict[str, Any]], ids: Ids
+) -> Iterator[str]:
+    expected, last = said
     # Whether what an idle ledger says last was said by now is a matter of when it was removed.
     if len(found) == len(expected) + len(last):
         expected = expected + last
@@ -130,6 +144,7 @@ def _decisions(expected: list[Decision], last: list[Decision], found: list[dict[
             )
             if not _alike(row[column], value, EXACTLY.get(name, EXACT))
         ]
+        wrong += ids.wrong((key, wanted.episode_ms, wanted.number), row["decision_id"])
         if wanted.refused <= DOZENS:
             wrong += [
                 f"{column} {row[column]!r}, expected {value!r}"

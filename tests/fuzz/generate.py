@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
-from tests.fuzz.history import NOW_MS, Batch, Chance, History, Record
+from tests.fuzz.history import MOST_AHEAD_MS, NOW_MS, Batch, Chance, History, Record
 from tests.fuzz.rules_oracle import Event, Rules
 
 NAMES = (
@@ -37,7 +37,7 @@ SPECIAL_EVERY = 40
 
 
 def history(seed: int) -> History:
-    special = {7: _flood, 27: _made_up}.get(seed % SPECIAL_EVERY)
+    special = {7: _flood, 17: _lagging, 27: _made_up}.get(seed % SPECIAL_EVERY)
     return special(seed) if special else _Maker(seed).make()
 
 
@@ -70,6 +70,21 @@ def _flood(seed: int) -> History:
     return History(rules, tuple(batches), salt=random.randrange(2**63), max_uncharged_bytes=2048)
 
 
+def _lagging(seed: int) -> History:
+    """One principal on two brokers, of which one is some ticks behind: the same few PIDs, in small batches."""
+    random, rules, name, at = Chance(seed), Rules(scope="broker"), "User:a", NOW_MS
+    batches = [Batch(tuple(Record(0, Event(at, name, pid)) for pid in range(6)), {"": random.choice((1.0, 3.0))})]
+    for _ in range(random.randint(10, 25)):
+        at += random.choice((0, 0, 0, 0, 0, 0, 0, 10_000))
+        records = []
+        for _ in range(random.randint(1, 3)):
+            broker = random.randrange(2)
+            behind_ms = broker * random.choice((10_000, 40_000))
+            records.append(Record(0, Event(at - behind_ms, name, random.randrange(2, 6), broker)))
+        batches.append(Batch(tuple(records)))
+    return History(rules, tuple(batches), workers=1, salt=random.randrange(2**63))
+
+
 def _pid(random: Random, number: int, shape: int) -> int:
     """PIDs as brokers count them, or as somebody may make them up."""
     shapes = (number, number, 1000 + number, number << 44, int(f"{number:062b}"[::-1], 2), number * 2**20)
@@ -83,6 +98,10 @@ class _Maker:
         # Of a chance of their own: histories of before clients had names are otherwise the same.
         self.naming = naming = Chance(seed)
         self.client_ids, self.addresses = naming.choice(CLIENT_IDS), naming.choice(ADDRESSES)
+        self.writing = writing = Chance(seed + 2**40)
+        self.joined_odds = writing.choice((0.0, 0.5, 0.9))
+        self.ahead_odds = writing.choice((0.0, 0.0, 0.1))
+        self.lost_odds = writing.choice((0.0, 0.0, 0.0, 0.1))
         tick = max(1, rules.quantum_ms // 90)
         self.steps: tuple[int, ...]
         self.leaps: tuple[int, ...]
@@ -129,6 +148,7 @@ class _Maker:
                     clock_ms,
                     0 if calm else random.randrange(1, 1000),
                     "" if calm else random.choice(TROUBLES),
+                    self._loses(records),
                 )
             )
             quotas = self._quotas() if random.random() < 0.12 else None
@@ -157,7 +177,20 @@ class _Maker:
         pid, broker, kind = self._new_pid(name), random.choice((1, 1, 2)), self._kind()
         client, address = (self.naming.choice(texts) for texts in (self.client_ids, self.addresses))
         event = Event(at, name, pid, broker, kind, self._asked_ms(at), client, address)
-        return Record(partition, event, random.choice((0, 5, 200_000, 9 * HOUR_MS)), style=random.randrange(8))
+        ahead_ms = self._ahead_ms(random.choice((0, 5, 200_000, 9 * HOUR_MS)))
+        joined = self.writing.random() < self.joined_odds
+        return Record(partition, event, ahead_ms, style=random.randrange(8), joined=joined)
+
+    def _ahead_ms(self, ahead_ms: int) -> int:
+        """How much later its record is stamped; sometimes its event is ahead of that, as much as may be or too much."""
+        writing = self.writing
+        ahead = -writing.choice((1, 60_000, MOST_AHEAD_MS, MOST_AHEAD_MS + 1))
+        return ahead if writing.random() < self.ahead_odds else ahead_ms
+
+    def _loses(self, records: tuple[Record, ...]) -> str:
+        """Whose ledger is lost, if any."""
+        event = self.writing.choice(records).event
+        return event.principal if event and self.writing.random() < self.lost_odds else ""
 
     def _asked_ms(self, at: int) -> int | None:
         """When the brokers were asked: before the learning time, at its begin, in it, or by a clock that is ahead."""

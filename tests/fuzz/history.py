@@ -1,6 +1,7 @@
 """A history: the records of a few partitions, how they are cut into batches, and what goes wrong meanwhile."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from random import Random
@@ -8,6 +9,7 @@ from random import Random
 from tests.fuzz.rules_oracle import Event, Rules
 
 NOW_MS = 1_790_000_000_000
+MOST_AHEAD_MS = 300_000
 
 
 class Chance(Random):
@@ -18,7 +20,8 @@ class Chance(Random):
 class Record:
     """An event in a partition; `raw` stands for a record that is none.
 
-    `ahead_ms` is how much later than the event's time the log stamped it.
+    `ahead_ms` is how much later than the event's time the log stamped it; below 0 the event is ahead of its record.
+    `joined`: its event stands in the record before it, if that is of the same principal and broker.
     """
 
     partition: int
@@ -26,25 +29,18 @@ class Record:
     ahead_ms: int = 5
     raw: bytes | None = None
     style: int = 0
+    joined: bool = False
 
     @property
     def record_ms(self) -> int:
         return (self.event.at_ms if self.event else NOW_MS) + self.ahead_ms
 
-    def value(self) -> bytes | None:
-        if self.event is None:
-            return self.raw
-        event, style = self.event, self.style
-        fields: dict[str, object] = {
-            "timestamp_ms": event.at_ms,
-            "principal": event.principal,
-            "producer_id": event.pid,
-            "broker_id": event.broker,
-        }
-        if style & 1:
-            fields |= {"topic": "orders", "partition": 3, "note": {"deep": [1, {"é": None}]}, "bytes": 17.5}
-            fields = dict(reversed(fields.items()))
-        if style & 2:
+    @property
+    def shared(self) -> dict[str, object]:
+        """What events of a record may share, as written."""
+        assert self.event is not None
+        event, fields = self.event, dict[str, object]()
+        if self.style & 2:
             fields |= {"client_id": None, "address": None, "correction": None, "learning": False}
         named = (("client_id", event.client), ("address", event.address))
         fields |= {name: text for name, text in named if text}
@@ -52,7 +48,78 @@ class Record:
             fields[event.kind] = True
         if event.asked_ms is not None:
             fields["asked_at_ms"] = event.asked_ms
+        return fields
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record as it is written: of version 1, or of version 2 if several were joined."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def partition(self) -> int:
+        return self.records[0].partition
+
+    @property
+    def record_ms(self) -> int:
+        return max(record.record_ms for record in self.records)
+
+    @property
+    def taken(self) -> list[Event]:
+        """The events that count: none is further ahead of its record than clocks may differ."""
+        events = [record.event for record in self.records if record.event is not None]
+        return [event for event in events if event.at_ms <= self.record_ms + MOST_AHEAD_MS]
+
+    @property
+    def is_quarantined(self) -> bool:
+        return len(self.taken) < len(self.records)
+
+    def value(self) -> bytes | None:
+        first = self.records[0]
+        if first.event is None:
+            return first.raw
+        event, style = first.event, first.style
+        fields: dict[str, object] = {"timestamp_ms": event.at_ms, "principal": event.principal}
+        fields |= {"broker_id": event.broker}
+        fields |= self._several() if len(self.records) > 1 else {"producer_id": event.pid} | first.shared
+        if style & 1:
+            fields |= {"topic": "orders", "partition": 3, "note": {"deep": [1, {"é": None}]}, "bytes": 17.5}
+            fields = dict(reversed(fields.items()))
         return json.dumps(fields, ensure_ascii=not style & 4).encode()
+
+    def _several(self) -> dict[str, object]:
+        events = [record.event for record in self.records if record.event is not None]
+        groups = [record.shared for record in self.records]
+        distinct = [each for number, each in enumerate(groups) if each not in groups[:number]]
+        several: dict[str, object] = {
+            "version": 2,
+            "after_ms": [event.at_ms - events[0].at_ms for event in events],
+            "producer_ids": [event.pid for event in events],
+        }
+        if distinct != [{}]:
+            several["groups"] = distinct
+        if len(distinct) > 1:
+            several["group"] = [distinct.index(each) for each in groups]
+        return several
+
+
+def written(records: Iterable[Record]) -> Iterator[Written]:
+    """Yield the records of one partition as they are written."""
+    pending: list[Record] = []
+    for record in records:
+        if pending and not (record.joined and _belong_together(pending[0].event, record.event)):
+            yield Written(tuple(pending))
+            pending = []
+        pending.append(record)
+    if pending:
+        yield Written(tuple(pending))
+
+
+def _belong_together(first: Event | None, other: Event | None) -> bool:
+    if first is None or other is None:
+        return False
+    return (first.principal, first.broker) == (other.principal, other.broker)
 
 
 @dataclass(frozen=True)
@@ -65,6 +132,7 @@ class Batch:
         clock_ms: How much processing time passes before it.
         plan: Seed of who reads what, and in which order pre_aggregates arrive; 0 for worker 0 and offset order.
         trouble: "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables".
+        loses: Principal whose ledger can't be read when a new run begins with this batch; empty for none.
     """
 
     records: tuple[Record, ...]
@@ -72,6 +140,18 @@ class Batch:
     clock_ms: int = 1000
     plan: int = 0
     trouble: str = ""
+    loses: str = ""
+
+    def partitions(self) -> dict[int, list[Written]]:
+        """The records as they are written, by partition."""
+        found: dict[int, list[Record]] = {}
+        for record in self.records:
+            found.setdefault(record.partition, []).append(record)
+        return {partition: list(written(found[partition])) for partition in sorted(found)}
+
+    def events(self) -> list[Event]:
+        """The events that count, in the order in which they are applied."""
+        return [event for each in self.partitions().values() for record in each for event in record.taken]
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,35 @@
 Run it with `.venv/bin/python tests/fuzz/mutants.py [NAME ...]`; it ends with 1 if one of them is not found.
 """
 
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from typing_extensions import override
 
+import state.journal as journal_module
 import streaming.decode.forwarded as forwarded_module
 from quota.bucket import BucketTerms
 from quota.episode import Episode
 from quota.limits import Limit
+from state.broker_ledgers import BrokerLedgers
 from state.budget import Budget
 from state.codec import decode
 from state.events import CORRECTION, LEARNING
+from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
 from state.refusals import Refusals
 from state.uncharged import Uncharged
 from streaming.checkpoint.event_times import EventTimes
 from streaming.decode import preaggregate
-from streaming.decode.forwarded import Forwarded, PartitionMemory
+from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
 from tests.fuzz.run import run
@@ -248,6 +253,79 @@ def a_client_id_has_one_address() -> Any:
     return patch.object(preaggregate, "_clients", merged)
 
 
+def a_throttle_is_measured_from_its_event() -> Any:
+    add = Refusals.add
+
+    def shifted(self: Refusals, event: Any, tick: int) -> None:
+        recovers_ms, since_ms = self._budget.recovers_ms, event.now_ms - self._timeline.tick_start_ms(tick)
+        with patch.object(self._budget, "recovers_ms", lambda at: recovers_ms(at) + since_ms):
+            add(self, event, tick)
+
+    return patch.object(Refusals, "add", shifted)
+
+
+def a_throttled_broker_takes_a_quota_at_its_own_first_event() -> Any:
+    reached_by = vars(BrokerLedgers)["_reached_by"]
+
+    def without_own(self: BrokerLedgers, limit: Any, events: Any) -> Any:
+        own = {broker: self._ledgers.pop(broker) for broker in set(events.broker_ids) & self._ledgers.keys()}
+        batches = reached_by(self, limit, events)
+        self._ledgers |= own
+        return batches
+
+    return patch.object(BrokerLedgers, "_reached_by", without_own)
+
+
+def an_older_event_on_another_broker_leaves_what_was_forwarded() -> Any:
+    repeats = ForwardedTick.repeats
+
+    def stubborn(self: ForwardedTick, pid: int, tick: int, how: int, *, is_late: bool) -> bool:
+        is_older = tick < self.tick and not is_late
+        return not is_older and repeats(self, pid, tick, how, is_late=is_late)
+
+    return patch.object(ForwardedTick, "repeats", stubborn)
+
+
+def the_client_counted_is_always_the_first_ones() -> Any:
+    add_refused = Episode.add_refused
+
+    def careless(self: Episode, pid: int, client: Any, weight: float) -> None:
+        add_refused(self, pid, (next(iter(self.client_ids), client[0]), client[1]), weight)
+
+    return patch.object(Episode, "add_refused", careless)
+
+
+def a_decision_id_does_not_advance_with_a_quota_change() -> Any:
+    shorten = Episode.shorten
+
+    def stuck(self: Episode, now_ms: int, tick: int, recovers_ms: int) -> None:
+        shorten(self, now_ms, tick, recovers_ms)
+        self.renewal -= 1
+
+    return patch.object(Episode, "shorten", stuck)
+
+
+def a_decision_id_depends_on_the_batch_and_not_on_the_episode() -> Any:
+    return patch.object(journal_module, "decision_id", lambda *_: secrets.token_hex(12))
+
+
+def after_a_lost_ledger_nothing_is_learned() -> Any:
+    return patch.object(Ledger, "learn_again", lambda *_: None)
+
+
+def events_of_a_record_are_all_dated_as_the_first() -> Any:
+    events_of = vars(preaggregate)["decode"]
+
+    def flat(*arguments: Any) -> Any:
+        decoded = events_of(*arguments)
+        events = decoded.events
+        first = np.flatnonzero(np.diff(events.record(), prepend=-1))
+        times = events.timestamps_ms[first][np.cumsum(np.diff(events.record(), prepend=-1) != 0) - 1]
+        return replace(decoded, events=replace(events, timestamps_ms=times))
+
+    return patch.object(preaggregate, "decode", flat)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
     pids_are_salted_but_not_mixed,
@@ -273,6 +351,14 @@ MUTANTS: tuple[Mutant, ...] = (
     a_raised_quota_leaves_the_throttle_in_force,
     any_other_quota_ends_a_throttle_sooner,
     a_client_id_has_one_address,
+    a_throttle_is_measured_from_its_event,
+    a_throttled_broker_takes_a_quota_at_its_own_first_event,
+    an_older_event_on_another_broker_leaves_what_was_forwarded,
+    the_client_counted_is_always_the_first_ones,
+    a_decision_id_does_not_advance_with_a_quota_change,
+    a_decision_id_depends_on_the_batch_and_not_on_the_episode,
+    after_a_lost_ledger_nothing_is_learned,
+    events_of_a_record_are_all_dated_as_the_first,
 )
 
 

@@ -74,6 +74,10 @@ class Decision:
     tokens: Fraction | None
     rate: Fraction
     quota: Fraction | None
+    episode_ms: int
+    """When its episode began."""
+    number: int
+    """Which decision of the episode it is."""
     refused: int = 0
     client_ids: dict[str, int] = field(default_factory=dict)
     addresses: dict[str, int] = field(default_factory=dict)
@@ -106,6 +110,8 @@ class Episode:
     tick: int
     until: int
     decided_ms: int
+    start_ms: int
+    decisions: int = 0
     refused: dict[int, tuple[str, str]] = field(default_factory=dict)
     """PIDs, each with the client id and the address that it was first refused from."""
 
@@ -153,8 +159,13 @@ class Ledger:
         self.interval = NEVER
         self.fresh()
 
+    def learn(self, until_ms: int) -> None:
+        """After a loss: for a window what is not known may be old."""
+        self.learn_until = until_ms
+
     def fresh(self) -> None:
         self.clock = NEVER  # a tick
+        self.learn_until = 0
         self.stored: dict[int, set[int]] = {}  # PIDs by quantum
         self.admitted_in: dict[int, int] = {}  # by quantum
         self.refused_in: dict[int, set[int]] = {}
@@ -194,8 +205,8 @@ class Ledger:
         has_news = self.told() != before
         return (quota != self.quota and self.set_quota(quota, now, self.moment(at_ms, now))) or has_news
 
-    def without_event(self, at_ms: int, quota: Fraction | None) -> None:
-        """Another broker's event brought the principal's new quota, which may end a throttle here."""
+    def hear_of(self, at_ms: int, quota: Fraction | None) -> None:
+        """The principal's first event on any broker brings its new quota, which may end a throttle here."""
         holds = self.episode is not None and at_ms < self.episode.until
         if holds and quota != self.quota and self.reach(at_ms, quota):
             self.write_row(max(self.clock, self.interval * self.rules.interval_ticks))
@@ -246,18 +257,18 @@ class Ledger:
 
     def refuse(self, event: Event, now_ms: int, now: int) -> None:
         rules, pid = self.rules, event.pid
-        wait = self.wait(now)
-        until = now_ms + max(wait, rules.min_throttle_ms)
+        recovers = self.recovers(now)
+        until = max(recovers, now_ms + rules.min_throttle_ms)
         self.refused.add(pid)
         self.refused_in.setdefault(self.quantum(now), set()).add(pid)
         self.throttled_in.setdefault(self.quantum(now), set()).add(now)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
-            self.episode = Episode(now, until, now_ms)
+            self.episode = Episode(now, until, now_ms, now_ms)
         self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
-            self.decide("THROTTLE", "over_quota", now_ms, until, wait, now)
+            self.decide("THROTTLE", "over_quota", now_ms, until, max(0, recovers - now_ms), now)
 
     # --- what is remembered
 
@@ -288,8 +299,12 @@ class Ledger:
     def is_learning(self, now: int, asked_ms: int | None = None) -> bool:
         # Counted in whole seconds; the first three of the epoch say nothing.
         seconds = 0 if asked_ms is None else asked_ms // 1000
-        was_not_there = seconds >= 3 and seconds * 1000 >= self.rules.learn_from_ms
-        return self.rules.start(now) < self.rules.learn_until_ms and not was_not_there
+        asked = seconds * 1000 if seconds >= 3 else NEVER
+        times = (
+            (self.rules.learn_from_ms, self.rules.learn_until_ms),
+            (self.learn_until - self.rules.window_ms, self.learn_until),
+        )
+        return any(self.rules.start(now) < until and not 0 <= begin <= asked for begin, until in times)
 
     # --- tokens, quota, rate
 
@@ -311,11 +326,11 @@ class Ledger:
         self.tokens -= 1
         return True
 
-    def wait(self, now: int) -> int:
-        """Milliseconds until the bucket is not exhausted any more."""
+    def recovers(self, now: int) -> int:
+        """The millisecond in which the bucket is not exhausted any more: tokens are those of a tick's start."""
         if self.quota is None or self.tokens_at(now) >= 0:
-            return 0
-        return round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
+            return self.rules.start(now)
+        return self.rules.start(now) + round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
 
     def set_quota(self, quota: Fraction | None, now: int, at_ms: int) -> bool:
         """Returns whether there is something to say of it: a throttle that ends sooner."""
@@ -326,12 +341,13 @@ class Ledger:
         if not is_raised or self.episode is None:
             return False
         # The newest row holds: none is dated before the one that it changes.
-        wait, at_ms = self.wait(now), max(at_ms, self.episode.decided_ms)
-        if at_ms + wait >= self.episode.until:
+        at_ms = max(at_ms, self.episode.decided_ms)
+        until = max(at_ms, self.recovers(now))
+        if until >= self.episode.until:
             return False
-        self.episode.tick, self.episode.until, self.episode.decided_ms = now, at_ms + wait, at_ms
+        self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, at_ms
         if self.quota is not None and self.tokens_at(now) < 0:
-            self.decide("THROTTLE", "quota_changed", at_ms, at_ms + wait, wait, now)
+            self.decide("THROTTLE", "quota_changed", at_ms, until, until - at_ms, now)
         else:
             self.decide("RELEASE", "quota_changed", at_ms, at_ms, 0, now)
             self.episode = None
@@ -360,8 +376,10 @@ class Ledger:
     def decide(self, action: str, reason: str, at_ms: int, until: int, wait: int, tick: int) -> None:
         assert self.episode is not None
         tokens = None if self.quota is None else self.tokens_at(tick)
-        decision = Decision(action, reason, at_ms, until, wait, tokens, self.rate(at_ms), self.quota)
-        self.said.decide(decision, self.episode)
+        episode, rate = self.episode, self.rate(at_ms)
+        which = (episode.start_ms, episode.decisions)
+        self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, self.quota, *which), episode)
+        episode.decisions += 1
 
     def write_row(self, tick: int) -> None:
         rules = self.rules
@@ -398,7 +416,7 @@ class Ledger:
         """The tick from which on nothing of this ledger bears on what comes."""
         rules = self.rules
         idle_ms = rules.window_num * rules.window_ms
-        ends = [(self.quantum(self.clock) + rules.layer_count + 1) * rules.quantum_ms]
+        ends = [(self.quantum(self.clock) + rules.layer_count + 1) * rules.quantum_ms, self.learn_until]
         if self.samples:
             ends.append(self.samples[-1].last_ms + idle_ms)
         if self.episode is not None:
@@ -415,7 +433,7 @@ class Ledger:
         """A pending RELEASE, and a row of rate 0, dated when the ledger expired."""
         tick = self.expires()
         self.pass_time(tick)
-        self.tokens, self.samples = None, []
+        self.tokens, self.samples, self.learn_until = None, [], 0
         self.write_row(tick)
 
 
@@ -425,33 +443,40 @@ class Oracle:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.ledgers: dict[str, dict[int, Ledger]] = {}
+        self.everything: dict[tuple[str, int], Said] = {}
+        self.learn_until: dict[str, int] = {}
 
-    def batch(self, events: list[Event], quotas: dict[str, Fraction | None]) -> None:
-        """Take a batch; the quotas are by principal."""
-        touched: dict[str, dict[int, Ledger]] = {}
-        first_ms: dict[str, int] = {}
+    def batch(self, events: list[Event], quotas: dict[str, Fraction | None], lost: str = "") -> None:
+        """Take a batch; the quotas are by principal, and one of those may have lost all that was known."""
+        met: set[str] = set()
+        if lost:
+            first = next(event for event in events if event.principal == lost and event.pid >= 0)
+            self.ledgers[lost] = {}
+            self.learn_until[lost] = first.at_ms + self.rules.window_ms
         for event in events:
-            if event.pid >= 0:
-                ledger = self.ledger(event)
-                ledger.event(event, quotas[event.principal])
-                touched.setdefault(event.principal, {})[id(ledger)] = ledger
-                first_ms.setdefault(event.principal, event.at_ms)
-        for principal, ledgers in touched.items():
+            if event.pid < 0:
+                continue
+            if event.principal not in met:
+                met.add(event.principal)
+                for ledger in self.ledgers.get(event.principal, {}).values():
+                    ledger.hear_of(event.at_ms, quotas[event.principal])
+            self.ledger(event).event(event, quotas[event.principal])
+        for principal in met:
             for ledger in self.ledgers[principal].values():
-                if id(ledger) not in ledgers:
-                    ledger.without_event(first_ms[principal], quotas[principal])
                 ledger.said.settle()
 
     def ledger(self, event: Event) -> Ledger:
         broker = event.broker if self.rules.scope == "broker" else NEVER
         siblings = self.ledgers.setdefault(event.principal, {})
         if broker not in siblings:
-            siblings[broker] = Ledger(self.rules, Said(), siblings)
+            said = self.everything.setdefault((event.principal, broker), Said())
+            siblings[broker] = Ledger(self.rules, said, siblings)
+            siblings[broker].learn(self.learn_until.get(event.principal, 0))
         return siblings[broker]
 
     def said(self) -> dict[tuple[str, int], tuple[Said, Said]]:
         """What each ledger has said, and what it would say if it were removed now."""
-        found = {}
+        found = {key: (said, Said()) for key, said in self.everything.items()}
         for principal, siblings in self.ledgers.items():
             for broker, ledger in siblings.items():
                 said, last = ledger.said, Said()

@@ -19,13 +19,16 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.decode import preaggregate
 from streaming.decode.forwarded import Attempt, Forwarded
+from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
-from tests.fuzz.history import Batch, Chance, History, Record
+from tests.fuzz.history import Batch, Chance, History, Written
 from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
 PER_PRINCIPAL = 0
+OF_NO_RECORD = (-1, -1)
+"""Partition and offset of a quarantined ledger."""
 Packed = list[tuple[str, bytes]]
 
 
@@ -54,6 +57,8 @@ class World:
         self.quotas = Quotas()
         self.next_offset: dict[int, int] = {}
         self.bad: list[tuple[int, int]] = []
+        self.lost: list[str] = []
+        """By batch, whose ledger could not be read; empty if none."""
 
     def run(self) -> None:
         for batch_id, batch in enumerate(self.history.batches):
@@ -67,9 +72,10 @@ class World:
             users = {name: Quota(rate, 0) for name, rate in batch.quotas.items() if name}
             self.quotas = Quotas(users, Quota(batch.quotas[""], 0) if "" in batch.quotas else None)
             self.quotas_id = batch_id
-        if batch.trouble == "restart":
+        if batch.trouble == "restart" or batch.loses:
             self._restart(Chance(batch.plan))
-        parts = self._with_offsets(batch.records)
+        self.lost.append(batch.loses if self._damage(batch) else "")
+        parts = self._with_offsets(batch)
         pre_aggregated = self._read(batch_id, batch, parts, batch.plan)
         outcomes = [self._operate(stream, pre_aggregated, batch.plan) for stream in self.streams]
         if batch.trouble.startswith("crash"):
@@ -86,14 +92,28 @@ class World:
             stream.states = states
             stream.times = stream.times.after([body for kind, body in rows if kind == MAX_EVENT_TIME])
 
-    def _with_offsets(self, records: tuple[Record, ...]) -> dict[int, list[tuple[int, Record]]]:
-        parts: dict[int, list[tuple[int, Record]]] = {}
-        for record in records:
-            offset = self.next_offset.get(record.partition, 0)
-            self.next_offset[record.partition] = offset + 1
-            parts.setdefault(record.partition, []).append((offset, record))
-            if record.event is None:
-                self.bad.append((record.partition, offset))
+    def _damage(self, batch: Batch) -> bool:
+        """Damage the ledger of a principal who has events in the batch, if no stream has removed it by now."""
+        principal = batch.loses
+        if principal not in {event.principal for event in batch.events() if event.pid >= 0}:
+            return False
+        keys = [stream.group_of(principal) for stream in self.streams]
+        states = [stream.states.get(key) for stream, key in zip(self.streams, keys, strict=True)]
+        damaged = [damaged_in(state[0], principal) if state else None for state in states]
+        if None in damaged:
+            return False
+        for stream, key, stored in zip(self.streams, keys, damaged, strict=True):
+            stream.states[key] = (stored, stream.states[key][1])
+        self.bad.append(OF_NO_RECORD)
+        return True
+
+    def _with_offsets(self, batch: Batch) -> dict[int, list[tuple[int, Written]]]:
+        parts: dict[int, list[tuple[int, Written]]] = {}
+        for partition, records in batch.partitions().items():
+            first = self.next_offset.get(partition, 0)
+            self.next_offset[partition] = first + len(records)
+            parts[partition] = list(enumerate(records, first))
+            self.bad += [(partition, offset) for offset, record in parts[partition] if record.is_quarantined]
         return parts
 
     def _restart(self, random: Random) -> None:
@@ -104,7 +124,7 @@ class World:
 
     # --- the tasks before the shuffle
 
-    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Record]]], plan: int) -> Packed:
+    def _read(self, batch_id: int, batch: Batch, parts: dict[int, list[tuple[int, Written]]], plan: int) -> Packed:
         random = Chance(plan)
         tasks = sorted(parts)
         if plan:
@@ -128,7 +148,7 @@ class World:
         return pre_aggregated
 
     def _attempt(
-        self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Record]], in_blocks: bool
+        self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Written]], in_blocks: bool
     ) -> Iterator[pa.RecordBatch]:
         begin_ms = max(record.record_ms for _, record in part)
         memory = KnownMemory(worker=worker, attempt=attempt)
@@ -194,7 +214,19 @@ def deployment(history: History) -> Deployment:
     return Deployment(config, history.salt, rules.learn_until_ms, rules.scope, rules.learn_from_ms)
 
 
-def records(part: list[tuple[int, Record]]) -> pa.RecordBatch:
+def damaged_in(stored: bytes | None, principal: str) -> bytes | None:
+    """Return a group in which a principal's ledger can't be read; None if there is none."""
+    state = State(stored, timed_out=False, now_ms=0, times_out_ms=None)
+    group = LedgerGroup(state)
+    held = group.get(principal)
+    if held is None:
+        return None
+    group.put(principal, StoredLedger(held.forget_ms, held.partition, b"damaged"))
+    group.store(EventTimes(), 1)
+    return state.stored
+
+
+def records(part: list[tuple[int, Written]]) -> pa.RecordBatch:
     return pa.record_batch(
         {
             "value": pa.array([record.value() for _, record in part], pa.binary()),

@@ -184,6 +184,7 @@ def test_a_tables_path_that_is_not_writable_is_one_line_for_the_stream(pid_quota
     ("option", "value", "said"),
     [
         ("--window-seconds", "0", "window_seconds=0"),
+        ("--window-num", "0", "window_num=0"),
         ("--layer-count", "7", "whole quanta"),
         ("--false-positive-rate", "1.5", "false_positive_rate=1.5"),
     ],

@@ -153,3 +153,29 @@ def test_a_quota_that_is_removed_ends_the_throttles_of_brokers_without_an_event_
     assert (release.broker_id, release.action, release.reason) == (2, "RELEASE", "quota_changed")
     assert release.decided_at_ms == 5_000
     assert again.decisions == ()
+
+
+def test_a_quota_that_is_raised_ends_throttles_at_the_principals_first_event_wherever_batches_are_cut() -> None:
+    def throttled_on_broker_2() -> BrokerLedgers:
+        ledgers = BrokerLedgers("User:a", DEPLOYMENT)
+        produce(ledgers, list(range(30)), broker_id=2)
+        return ledgers
+
+    raised, pids, times, brokers = Limit(20.0, "user"), [99, 98], [START_MS + 5_000, START_MS + 30_000], [1, 2]
+    clients, kinds = [("app", "")] * 2, [CHARGED] * 2
+    at_once, in_two = throttled_on_broker_2(), throttled_on_broker_2()
+
+    together = at_once.process(Events(pids, times, clients, kinds, brokers), raised).decisions
+    apart = [
+        decision
+        for each in (slice(0, 1), slice(1, 2))
+        for decision in in_two.process(
+            Events(pids[each], times[each], clients[each], kinds[each], brokers[each]), raised
+        ).decisions
+    ]
+
+    assert [(each.broker_id, each.reason, each.decided_at_ms - START_MS) for each in together] == [
+        (2, "quota_changed", 5_000)
+    ]
+    assert [each.throttled_until_ms for each in together] == [each.throttled_until_ms for each in apart]
+    assert at_once.to_bytes() == in_two.to_bytes()

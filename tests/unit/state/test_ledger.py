@@ -139,6 +139,27 @@ def test_a_throttle_is_renewed_once_a_minute_while_pids_are_refused(mallory: Pri
     assert len({decision.decision_id for decision in decided}) == 4
 
 
+@pytest.mark.parametrize("window_seconds", [3600, 86_400])
+def test_a_renewal_never_ends_a_throttle_earlier_wherever_in_a_tick_either_is_decided(window_seconds: int) -> None:
+    config = QuotaConfig(window_seconds=window_seconds, metrics_interval_seconds=60)
+    mallory, twenty = Principal(Deployment(config)), Limit(20.0, "user")
+    tick_ms = config.quantum_ms // 90
+    recovers_ms = START_MS + config.window_ms // 20
+    times = [tick_ms - 1, *range(2 * tick_ms, 15 * tick_ms, tick_ms)]
+
+    throttles = [
+        decision
+        for number, at_ms in enumerate(times)
+        for decision in mallory.produces(list(range(100 * number, 100 * number + 100)), at_ms, twenty).decisions
+    ]
+
+    assert len(throttles) > 2
+    ends = [each.throttled_until_ms for each in throttles]
+    assert ends[0] == recovers_ms
+    assert ends == sorted(ends)
+    assert all(each.decided_at_ms + each.throttle_time_ms == recovers_ms for each in throttles)
+
+
 def test_the_release_is_dated_when_the_throttle_ran_out(mallory: Principal) -> None:
     throttled = mallory.produces(list(range(200)), 0).decisions[0]
 

@@ -19,7 +19,15 @@ from state.ledger import Ledger
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
 from streaming.decode import forwarded
-from streaming.decode.forwarded import Attempt, EventColumns, Forwarded, PartitionMemory, WorkerMemory, repeats_in_block
+from streaming.decode.forwarded import (
+    Attempt,
+    EventColumns,
+    Forwarded,
+    ForwardedTick,
+    PartitionMemory,
+    WorkerMemory,
+    repeats_in_block,
+)
 from streaming.operator.group_events import in_order
 from tests.unit.streaming.batch_kit import pre_aggregate_of
 from tests.unit.streaming.exploded_kit import exploded
@@ -168,6 +176,43 @@ def test_a_refused_pid_is_forwarded_again_if_it_is_counted_in_another_way() -> N
     assert not left_out([REFUSES, [(REFUSED, 0, LEARNING)]])
 
 
+BROKER_0, BROKER_1 = 0, 1
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
+        [[(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
+        [[(7, 100, BROKER_0)], [(7, 99, BROKER_1), (7, 100, BROKER_0)]],
+        [[(1, 98, BROKER_0)], [(7, 100, BROKER_0), (7, 99, BROKER_1)], [(7, 100, BROKER_0)]],
+    ],
+    ids=["in a batch between", "in the same batch", "in the batch of the repeat", "in the batch that begins the tick"],
+)
+def test_a_pid_that_an_older_event_made_known_on_another_broker_is_forwarded_again(
+    batches: list[list[tuple[int, int, int]]],
+) -> None:
+    memory = PartitionMemory(Attempt("run", 0, 0), 0)
+
+    masks = [memory.repeats(["User:a"], of_one_principal(batch), late_ticks=30).tolist() for batch in batches]
+
+    assert masks[-1][-1] is False
+
+
+@pytest.mark.parametrize("older", [(7, 99, BROKER_0), (8, 99, BROKER_1)], ids=["on its own broker", "of another PID"])
+def test_an_older_event_that_can_not_make_a_pid_known_leaves_its_repeat_out(older: tuple[int, int, int]) -> None:
+    memory = PartitionMemory(Attempt("run", 0, 0), 0)
+    memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0), older]), late_ticks=30)
+
+    assert memory.repeats(["User:a"], of_one_principal([(7, 100, BROKER_0)]), late_ticks=30).tolist() == [True]
+
+
+def of_one_principal(events: list[tuple[int, int, int]]) -> EventColumns:
+    """Events as PID, tick, and broker."""
+    pid, tick, how = (np.array(column, np.int64) for column in zip(*events, strict=True))
+    return EventColumns(np.zeros(len(events), np.int64), pid, tick, how)
+
+
 @pytest.mark.parametrize(
     ("between", "how", "is_repeat"),
     [
@@ -191,7 +236,9 @@ def test_within_a_block_a_repeat_is_left_out_while_the_principal_s_time_stands_s
 
 def test_a_flood_does_not_fill_the_worker() -> None:
     worker = Forwarded()
-    worker.of(Attempt("run", 0, 1), "t", 0, 0, 9).principals["User:flood"] = (0, dict.fromkeys(range(600_000), 0))
+    worker.of(Attempt("run", 0, 1), "t", 0, 0, 9).principals["User:flood"] = ForwardedTick(
+        0, dict.fromkeys(range(600_000), 0)
+    )
 
     assert worker.of(Attempt("run", 1, 2), "t", 0, 10, 19).pids() == 0
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -54,9 +55,13 @@ class Tap:
         ask: AskBrokers | None = None,
     ) -> None:
         self.brokers, self.said = brokers, list[str]()
-        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append)
+        self.clock_ms: int | None = None
+        self.asking = Asking(ask or brokers, HOUR_MS, file, self.said.append, self.wall_clock)
         self.logs = {name: BrokerWatch(number, learn_ms=HOUR_MS) for number, name in enumerate("ab")}
         self.now_s, self.stop = 1000.0, threading.Event()
+
+    def wall_clock(self) -> float:
+        return time.time() if self.clock_ms is None else self.clock_ms / 1000
 
     def reads(self, stream: str, at_ms: int) -> None:
         self.logs[stream].learning.observe(at_ms, HOUR_MS)
@@ -347,6 +352,40 @@ def test_requests_make_a_tap_ask_once_a_minute_at_most_and_keep_three_answers() 
 
     assert len(tap.brokers.asked) in range(6, 8)
     assert len(tap.logs["a"].answers.requested) == 3
+
+
+AHEAD_MS = 40_000
+"""A host's clock before the others'."""
+
+
+def test_a_broker_whose_clock_is_ahead_does_not_date_the_question_nor_hide_a_request() -> None:
+    tap = Tap(Brokers(5)).that_watches_for_hours()
+    tap.reads("a", LATER_MS)
+    tap.reads("b", LATER_MS + AHEAD_MS)
+    for at_ms in (LATER_MS, LATER_MS + 20_000):
+        tap.clock_ms, tap.now_s = at_ms, tap.now_s + 61
+        tap.round(at_ms)
+        tap.round(at_ms)
+
+    asked = [[watched.asked_at_ms for watched in each.values()] for each in tap.brokers.asked]
+    assert asked == [[LATER_MS, LATER_MS], [LATER_MS + 20_000, LATER_MS + 20_000]]
+    assert [tap.judges("b", each) for each in (5, 6)] == [(True, None), (False, LATER_MS + 20_000)]
+
+
+def test_on_a_host_whose_clock_is_ahead_what_was_held_at_a_loss_is_not_new_since_it() -> None:
+    # Given a tap that asked by its clock after the loss, in truth 20 seconds before it.
+    tap, lost_ms = Tap(Brokers(5)), LATER_MS + 20_000
+    tap.clock_ms = LATER_MS + AHEAD_MS
+    tap.reads("a", tap.clock_ms)
+    assert tap.is_new("a", 6)
+    tap.brokers.ids = [5, 6]
+
+    tap.round(lost_ms)
+    before_the_answer = tap.judges("a", 6)
+    tap.round(lost_ms)
+
+    assert before_the_answer == tap.judges("a", 6) == (False, lost_ms - 1)
+    assert tap.judges("a", 7) == (False, LATER_MS + AHEAD_MS)
 
 
 def test_the_answer_to_a_request_outlives_the_tap_but_not_the_request(tmp_path: Path) -> None:
