@@ -178,6 +178,14 @@ class TestHoldsOfOursWithoutALease:
         world.reconcile()
         assert (world.holds.bindings, world.said("alert")) == (set(), [])
 
+    def test_that_can_t_be_removed_are_tried_again_without_an_alert(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("mallory", START_MS + 600_000, "ab12"))
+        world.holds.error = unavailable()
+        world.reconcile()
+        world.holds.error = None
+        world.reconcile(60)
+        assert (world.holds.bindings, world.said("alert")) == (set(), [])
+
     def test_are_removed_at_the_stop(self, world: World) -> None:
         world.reconcile()
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000, "ab12"))
@@ -443,7 +451,8 @@ class TestPidsThatGoOnArriving:
 @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "Group:x", "User:*"])
 def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal: str) -> None:
     world = World(with_class=True, never=frozenset({"User:etl"}))
-    world.decide(principal)
+    world.use.by_address = {"10.0.0.5": {principal}}
+    world.decide(principal, addresses={"10.0.0.5": 9})
     world.reconcile()
     assert (world.holds.bindings, world.broker.quotas) == (set(), {})
 
