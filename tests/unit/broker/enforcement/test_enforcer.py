@@ -577,6 +577,15 @@ class TestAValueOfOursWithoutALease:
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
         assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
 
+    def test_is_said_once_of_each_however_many_there_are(self, world: World) -> None:
+        for number in range(25):
+            world.broker.set(QuotaEntity(f"user-{number}"), 0.01)
+        told = list[int]()
+        for _ in range(4):
+            world.reconcile(60)
+            told.append(len({notice.why for notice in world.said("alert")}))
+        assert told == [10, 20, 25, 25]
+
     def test_is_not_said_of_leases(self, world: World) -> None:
         world.decide()
         world.reconcile()
