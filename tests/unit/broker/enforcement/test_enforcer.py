@@ -275,6 +275,15 @@ class TestLimits:
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.said("skipped")[0].why
 
+    def test_a_quota_that_could_not_be_set_yet_takes_its_room(self) -> None:
+        world = World(narrow=False, max_entities=1)
+        world.broker.errors[MALLORY] = unavailable()
+        world.decide()
+        world.reconcile()
+        world.decide("User:eve")
+        world.reconcile(1)
+        assert (world.broker.quotas, world.targets()) == ({}, {Target("request_percentage", MALLORY)})
+
     def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self) -> None:
         world = World()
         for number in range(20):

@@ -1,5 +1,7 @@
 """The lever `hold`, and how levers follow each other, against twins in memory."""
 
+from unittest.mock import PropertyMock, patch
+
 import pytest
 
 from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
@@ -8,7 +10,7 @@ from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, World, unavailable
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, MemoryUse, World, unavailable
 from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
 
 HELD = Target("hold", MALLORY)
@@ -358,6 +360,24 @@ class TestAddresses:
         world.reconcile()
         assert world.broker.quotas == {MALLORY: THROTTLED}
         assert "no connection_creation_rate: none of its addresses is its alone" in world.said("throttled")[0].why
+
+    def test_that_nobody_is_known_to_use_are_never_limited(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.7": 9})
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+
+    def test_are_never_limited_while_those_of_the_brokers_can_t_be_read(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.5": 9})
+        with patch.object(MemoryUse, "own", PropertyMock(side_effect=unavailable()), create=True):
+            world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+
+    def test_get_the_tighter_default_back_that_a_limit_would_loosen(self, world: World) -> None:
+        world.decide(seconds=600, addresses={"10.0.0.5": 9})
+        world.reconcile()
+        world.broker.wider = 0.5
+        world.reconcile(5)
+        assert world.broker.quotas == {}
 
     def test_are_left_alone_while_it_is_not_known_who_uses_them(self, world: World) -> None:
         world.use.why_not = "the events can't be read"
