@@ -241,6 +241,30 @@ class TestAReconciler:
         world.reconcile(600)
         assert (world.holds.bindings, world.broker.quotas, world.said("alert")) == (set(), {}, [])
 
+    def test_of_quotas_is_told_from_an_admin_too(self) -> None:
+        world = World()
+        world.decide(seconds=1200)
+        world.reconcile()
+        world.broker.quotas.clear()
+        for _ in range(80):
+            world.reconcile(2)
+        assert ({*world.broker.quotas}, world.said("alert")) == ({QuotaEntity(CANARY)}, [])
+
+    def test_is_believed_for_an_hour(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        for _ in range(2):
+            self.sweep_holds(world)
+            world.reconcile(5)
+        world.reconcile(3500)
+        world.decide("User:eve")
+        world.reconcile()
+        assert world.holds.bindings == set()
+        world.reconcile(100)
+        world.decide("User:eve")
+        world.reconcile()
+        assert world.holds.held(world.now_ms) == {"eve"}
+
     @pytest.mark.parametrize("kill", [False, True])
     def test_a_canary_is_left_behind_by_no_stop_and_no_kill(self, world: World, kill: bool) -> None:
         world.decide(seconds=60)
