@@ -25,9 +25,9 @@ _KINDS: dict[LeaseState, NoticeKind] = {
     "failed": "failed",
 }
 
-
 _VERIFY_EVERY_MS = 5_000
 _STRAYS_EVERY_MS = 60_000
+_MOST_STRAYS_TOLD = 10
 
 
 class Enforcer:
@@ -228,10 +228,12 @@ class Enforcer:
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
-        for stray in clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms()):
-            if stray.target not in others and stray.command not in self._told_strays:
-                self._told_strays.add(stray.command)
-                self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
+        found = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
+        # What is ours and could not be removed is tried again.
+        foreign = [each for each in found if each.remove is None and each.target not in others]
+        for stray in [each for each in foreign if each.command not in self._told_strays][:_MOST_STRAYS_TOLD]:
+            self._told_strays.add(stray.command)
+            self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
 
     def _alert_of_bad_rows(self) -> None:
         before, self._bad_rows = self._bad_rows, self._ports.decisions.bad_rows

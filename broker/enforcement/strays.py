@@ -7,8 +7,6 @@ from broker.enforcement.levers.base import Lever, Stray
 from broker.enforcement.model import Lease, LeverName
 from broker.errors import BrokerError
 
-_MOST = 10
-
 
 def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -> None:
     """Call with each lever; one whose brokers do not answer now is called again another time."""
@@ -17,22 +15,34 @@ def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -
             call(lever)
 
 
-def clear_strays(levers: Mapping[LeverName, Lever], leases: Collection[Lease], now_ms: int) -> list[Stray]:
-    """Remove what looks like a lease's and is certainly ours; return what an operator has to decide about.
+def clear_strays(
+    levers: Mapping[LeverName, Lever],
+    leases: Collection[Lease],
+    now_ms: int,
+    counts: Callable[[Stray], bool] = lambda _: True,
+) -> list[Stray]:
+    """Remove what looks like a lease's and is certainly ours; return what stays: others' and what can't be removed.
 
     Args:
         levers: By name.
         leases: Open leases.
         now_ms: The brokers' time.
+        counts: Whether a stray is to be looked at; all others stay and are not returned.
     """
     left: list[Stray] = []
 
     def clear(lever: Lever) -> None:
-        for stray in lever.strays(leases, now_ms):
-            if stray.remove is None:
-                left.append(stray)
-            else:
-                stray.remove()
+        left.extend(each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each))
 
     for_each(levers, clear)
-    return left[:_MOST]
+    return left
+
+
+def _is_removed(stray: Stray) -> bool:
+    if stray.remove is None:
+        return False
+    try:
+        stray.remove()
+    except BrokerError:
+        return False
+    return True

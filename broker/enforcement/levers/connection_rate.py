@@ -53,6 +53,8 @@ class ConnectionRate(ClientQuotaLever):
     def targets(self, decision: ThrottleDecision, limits: TargetLimits) -> Targets:
         """Choose the addresses of the refused producer ids that only this principal used."""
         del limits
+        if not decision.principal.startswith("User:"):
+            return Targets((), "a client quota is set for principals of type User alone")
         try:
             own = {*self._own_addresses()}
         except BrokerError as error:

@@ -92,6 +92,13 @@ class TestDeadlines:
         steady.ms += 60_000
         assert deadlines.end_ms("d", 60_000, 60_000) == 60_000
 
+    def test_do_not_move_for_milliseconds_between_two_clocks(self, deadlines: Deadlines, steady: Clock) -> None:
+        deadlines.end_ms("d", 60_000, 0)
+        steady.ms += 5_000
+        assert deadlines.end_ms("d", 60_000, 0) == 60_000
+        steady.ms += 1
+        assert deadlines.end_ms("d", 60_000, 0) == 54_999
+
     def test_come_by_the_monotonic_clock_although_the_brokers_time_was_set_back(
         self, deadlines: Deadlines, steady: Clock
     ) -> None:

@@ -275,6 +275,15 @@ class TestLimits:
         assert len(world.broker.quotas) == 2
         assert "--max-entities" in world.said("skipped")[0].why
 
+    def test_a_quota_that_could_not_be_set_yet_takes_its_room(self) -> None:
+        world = World(narrow=False, max_entities=1)
+        world.broker.errors[MALLORY] = unavailable()
+        world.decide()
+        world.reconcile()
+        world.decide("User:eve")
+        world.reconcile(1)
+        assert (world.broker.quotas, world.targets()) == ({}, {Target("request_percentage", MALLORY)})
+
     def test_a_client_that_changes_its_client_id_gets_six_quotas_in_all_its_life(self) -> None:
         world = World()
         for number in range(20):
@@ -576,6 +585,15 @@ class TestAValueOfOursWithoutALease:
         assert "no lease is open on it" in said.why
         assert "--entity-type users --entity-name mallory --entity-type clients --entity-name mallory-app" in said.why
         assert world.broker.quotas == {APP: {KEY: 0.01}, QuotaEntity("bob"): {KEY: 0.02}}
+
+    def test_is_said_once_of_each_however_many_there_are(self, world: World) -> None:
+        for number in range(25):
+            world.broker.set(QuotaEntity(f"user-{number}"), 0.01)
+        told = list[int]()
+        for _ in range(4):
+            world.reconcile(60)
+            told.append(len({notice.why for notice in world.said("alert")}))
+        assert told == [10, 20, 25, 25]
 
     def test_is_not_said_of_leases(self, world: World) -> None:
         world.decide()

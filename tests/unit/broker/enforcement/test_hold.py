@@ -1,5 +1,7 @@
 """The lever `hold`, and how levers follow each other, against twins in memory."""
 
+from unittest.mock import PropertyMock, patch
+
 import pytest
 
 from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
@@ -8,7 +10,7 @@ from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, World, unavailable
+from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, MemoryUse, World, unavailable
 from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
 
 HELD = Target("hold", MALLORY)
@@ -178,6 +180,14 @@ class TestHoldsOfOursWithoutALease:
         world.reconcile()
         assert (world.holds.bindings, world.said("alert")) == (set(), [])
 
+    def test_that_can_t_be_removed_are_tried_again_without_an_alert(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("mallory", START_MS + 600_000, "ab12"))
+        world.holds.error = unavailable()
+        world.reconcile()
+        world.holds.error = None
+        world.reconcile(60)
+        assert (world.holds.bindings, world.said("alert")) == (set(), [])
+
     def test_are_removed_at_the_stop(self, world: World) -> None:
         world.reconcile()
         world.holds.bindings.add(HoldBinding("mallory", START_MS + 60_000, "ab12"))
@@ -230,6 +240,30 @@ class TestAReconciler:
         assert {each.user for each in world.holds.bindings} == {CANARY}
         world.reconcile(600)
         assert (world.holds.bindings, world.broker.quotas, world.said("alert")) == (set(), {}, [])
+
+    def test_of_quotas_is_told_from_an_admin_too(self) -> None:
+        world = World()
+        world.decide(seconds=1200)
+        world.reconcile()
+        world.broker.quotas.clear()
+        for _ in range(80):
+            world.reconcile(2)
+        assert ({*world.broker.quotas}, world.said("alert")) == ({QuotaEntity(CANARY)}, [])
+
+    def test_is_believed_for_an_hour(self, world: World) -> None:
+        world.decide(seconds=60)
+        world.reconcile()
+        for _ in range(2):
+            self.sweep_holds(world)
+            world.reconcile(5)
+        world.reconcile(3500)
+        world.decide("User:eve")
+        world.reconcile()
+        assert world.holds.bindings == set()
+        world.reconcile(100)
+        world.decide("User:eve")
+        world.reconcile()
+        assert world.holds.held(world.now_ms) == {"eve"}
 
     @pytest.mark.parametrize("kill", [False, True])
     def test_a_canary_is_left_behind_by_no_stop_and_no_kill(self, world: World, kill: bool) -> None:
@@ -351,6 +385,24 @@ class TestAddresses:
         assert world.broker.quotas == {MALLORY: THROTTLED}
         assert "no connection_creation_rate: none of its addresses is its alone" in world.said("throttled")[0].why
 
+    def test_that_nobody_is_known_to_use_are_never_limited(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.7": 9})
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+
+    def test_are_never_limited_while_those_of_the_brokers_can_t_be_read(self, world: World) -> None:
+        world.decide(addresses={"10.0.0.5": 9})
+        with patch.object(MemoryUse, "own", PropertyMock(side_effect=unavailable()), create=True):
+            world.reconcile()
+        assert world.broker.quotas == {MALLORY: THROTTLED}
+
+    def test_get_the_tighter_default_back_that_a_limit_would_loosen(self, world: World) -> None:
+        world.decide(seconds=600, addresses={"10.0.0.5": 9})
+        world.reconcile()
+        world.broker.wider = 0.5
+        world.reconcile(5)
+        assert world.broker.quotas == {}
+
     def test_are_left_alone_while_it_is_not_known_who_uses_them(self, world: World) -> None:
         world.use.why_not = "the events can't be read"
         world.decide(addresses={"10.0.0.5": 9})
@@ -443,7 +495,8 @@ class TestPidsThatGoOnArriving:
 @pytest.mark.parametrize("principal", ["User:ANONYMOUS", "unknown", "User:etl", "Service:etl", "Group:x", "User:*"])
 def test_nothing_is_set_on_those_who_are_never_touched_or_share_a_name(principal: str) -> None:
     world = World(with_class=True, never=frozenset({"User:etl"}))
-    world.decide(principal)
+    world.use.by_address = {"10.0.0.5": {principal}}
+    world.decide(principal, addresses={"10.0.0.5": 9})
     world.reconcile()
     assert (world.holds.bindings, world.broker.quotas) == (set(), {})
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder, Target
@@ -130,6 +130,12 @@ def test_what_is_not_acknowledged_is_an_error(topic: LeaseTopic, log: Log) -> No
         topic.append([lease()])
     with pytest.raises(LeaseStoreError, match="grant this user WRITE"):
         topic.drop(["ab12"])
+
+
+def test_what_the_client_may_not_write_by_what_it_knows_is_the_same_error(topic: LeaseTopic, log: Log) -> None:
+    refused = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with patch.object(log, "produce", side_effect=refused), pytest.raises(LeaseStoreError, match="WRITE on the topic"):
+        topic.append([lease()])
 
 
 def test_what_can_t_be_read_is_an_error_and_read_anew_later(topic: LeaseTopic, log: Log) -> None:

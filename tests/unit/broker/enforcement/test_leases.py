@@ -90,6 +90,12 @@ def test_a_lease_of_a_clock_that_was_set_back_is_due() -> None:
     assert lease.is_due(100_000)
 
 
+def test_a_lease_of_a_clock_that_was_set_back_after_its_renewal_is_due() -> None:
+    renewed = LEASE.ending(100_000, 50_000)
+    assert not renewed.is_due(45_000)
+    assert renewed.is_due(44_999)
+
+
 def test_a_later_release_order_replaces_an_earlier_one() -> None:
     orders = [ReleaseOrder(2, "User:a", 10), ReleaseOrder(0, "User:a", 100), ReleaseOrder(1, None, 50)]
     releases = Releases(orders)

@@ -5,10 +5,11 @@ import threading
 import pytest
 
 from broker.cluster.quota_entity import QuotaEntity
+from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.release import Orders, Release
 from broker.errors import EnforceError, LeaseStoreError
 from tables.errors import TableError
-from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, START_MS, MemoryLock, World
+from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, START_MS, MemoryLock, World, unavailable
 from wire.holds import HoldBinding
 
 BOB = QuotaEntity("bob")
@@ -130,3 +131,47 @@ class TestWhatIsLeftBehind:
         world.broker.set(MALLORY, 0.02)
         release(world)
         assert world.broker.quotas == {MALLORY: {KEY: 0.02}}
+
+    def test_is_found_among_what_many_others_have(self, world: World) -> None:
+        for number in range(30):
+            world.broker.set(QuotaEntity(f"user-{number}"), 0.01)
+        world.broker.set(BOB, 0.01)
+        with pytest.raises(EnforceError, match="--entity-name bob --delete-config"):
+            release(world, "User:bob")
+
+    def test_that_can_t_be_removed_is_an_error_with_the_way_to_clear_it(self, world: World) -> None:
+        world.holds.bindings.add(HoldBinding("bob", START_MS + 60_000, LEASE_ID))
+        world.holds.error = unavailable()
+        with pytest.raises(EnforceError, match=f"--topic pid-quota-hold:{START_MS + 60_000}:{LEASE_ID}"):
+            release(world, "User:bob")
+
+    def test_by_a_limit_on_an_address_is_one_of_all_alone(self, world: World) -> None:
+        world.broker.set(QuotaEntity(ip="10.0.0.5"), 1.0, "connection_creation_rate")
+        release(world)
+        with pytest.raises(EnforceError, match=r"--entity-type ips --entity-name 10\.0\.0\.5"):
+            release(world, None)
+
+
+@pytest.mark.parametrize("principal", ["User:mallory", "User:bob", None])
+@pytest.mark.parametrize("with_class", [True, False])
+def test_it_leaves_the_canary_of_a_running_enforcer_alone(principal: str | None, with_class: bool) -> None:
+    # given an enforcer that watches a canary, since somebody removed what its lease had set
+    world = World(with_class=with_class)
+    world.decide(seconds=600)
+    world.reconcile()
+    world.holds.bindings.clear()
+    world.broker.quotas.clear()
+    world.reconcile(5)
+    running = world.enforcer
+
+    # when another process releases somebody
+    waiting = MemoryLock()
+    waiting.held = False
+    world.enforcer = world.another(waiting)
+    release(world, principal)
+
+    # then the first one takes nobody for a reconciler
+    world.pass_seconds(2)
+    running.reconcile()
+    assert world.said("alert") == []
+    assert CANARY in {*(each.user for each in world.holds.bindings), *(each.user for each in world.broker.quotas)}
