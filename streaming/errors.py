@@ -16,6 +16,10 @@ class CheckpointDamagedError(CheckpointError):
     """Raised when a file of the checkpoint folder is truncated or corrupt."""
 
 
+class StreamIdTakenError(CheckpointError):
+    """Raised when another stream writes to the tables with this stream's id: they run on copies of one checkpoint."""
+
+
 class DataLossError(StreamingError):
     """Raised when records were lost before they were read: the stream must restart in learning mode."""
 

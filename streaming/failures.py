@@ -7,7 +7,13 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 
 from streaming.checkpoint.spark_files import in_use
-from streaming.errors import CheckpointDamagedError, SparkCallError, StreamFailedError, StreamingError
+from streaming.errors import (
+    CheckpointDamagedError,
+    SparkCallError,
+    StreamFailedError,
+    StreamIdTakenError,
+    StreamingError,
+)
 
 _REMEDIES = (
     (
@@ -37,6 +43,7 @@ _JAVA_CAUSE = re.compile(r"^\s*Caused by: (.+)$", re.MULTILINE)
 _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Java side is empty.*", re.DOTALL)
 """py4j gives no cause: the JVM did not answer."""
 _IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
+_TAKEN = re.compile(r"^streaming\.errors\.StreamIdTakenError: (.+)$", re.MULTILINE)
 _LONGEST_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
@@ -97,6 +104,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
     text = str(error)
     if _IN_USE.search(text):
         return in_use(checkpoint)
+    if taken := _TAKEN.search(text):
+        return StreamIdTakenError(taken[1])
     if _is_unanswered(error):
         return StreamFailedError(
             "the stream ended: its JVM is gone, killed by somebody or for lack of memory (the kernel's log says so): "

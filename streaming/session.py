@@ -5,9 +5,12 @@ import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from socketserver import BaseServer
@@ -99,7 +102,8 @@ def stream_session(
             silence_the_jvms_end()
         if py_files:
             builder = builder.config("spark.submit.pyFiles", ",".join(map(_importable, py_files.split(","))))
-        session = builder.getOrCreate()
+        with uninterrupted():
+            session = builder.getOrCreate()
         session.conf.set(_PARTITIONS, _partitions(master, lambda: _cores(session)))
         return session
     session = builder.getOrCreate()
@@ -111,6 +115,33 @@ def stream_session(
             msg = f"this Spark session does not take {name}={value} ({reason}): the stream needs a classic cluster"
             raise SessionError(msg) from error
     return session
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Run the block to its end, and raise what Ctrl-C or SIGTERM would have raised in it only then.
+
+    pyspark waits for the JVM that it starts to write a file. Interrupted, it deletes the file's folder and forgets the
+    JVM, which then fails to write, and stays for good.
+    """
+    held: list[int] = []
+
+    def hold(number: int, _frame: object) -> None:
+        held.append(number)
+
+    # Python runs handlers in the main thread. A signal without one ends the process, and thereby, by a pipe, the JVM.
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [each for each in (signal.SIGINT, signal.SIGTERM) if is_main and callable(signal.getsignal(each))]
+    before = {number: signal.signal(number, hold) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            # pyspark may have set a handler of its own.
+            if signal.getsignal(number) is hold:
+                signal.signal(number, handler)
+        for each in held:
+            signal.raise_signal(each)
 
 
 def silence_the_jvms_end() -> None:

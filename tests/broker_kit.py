@@ -162,15 +162,3 @@ def _thread_states(pid: int) -> set[str]:
         with suppress(OSError):
             states.add((thread / "stat").read_text().rpartition(")")[2].split()[0])
     return states
-
-
-def processes_naming(folder: Path) -> list[int]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in command:
-            found.append(int(process.name))
-    return found

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import uuid
 from collections.abc import Generator, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -17,6 +18,7 @@ from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
 from broker.jars.java import QUICK_JVM, quick_options
 from broker.local.local_broker import LocalBroker
 from streaming.session import stream_session
+from tests.process_kit import MARK, left_of
 
 # A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -81,6 +83,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Fail the run, or a worker's part of it, if a process that it started is still there at its end."""
+    mark = os.environ[MARK] = uuid.uuid4().hex
+    yield
+    assert left_of(mark) == []
+
+
 @pytest.fixture(scope="session")
 def jars() -> Path:
     """Folder of the JVM parts; fetched on the first run, offline afterwards."""
@@ -99,6 +109,9 @@ def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
 @pytest.fixture(scope="session")
 def spark(jars: Path) -> Iterator[SparkSession]:
     """The session of the stream; a test that changes it changes it back."""
-    session = stream_session(spark_jars(jars), "local[2]", java_options=quick_options())
+    # Its JVM is not marked: a pipe ends it with this process, hence after the last look for what is left.
+    with pytest.MonkeyPatch.context() as starting:
+        starting.delenv(MARK)
+        session = stream_session(spark_jars(jars), "local[2]", java_options=quick_options())
     yield session
     session.stop()

@@ -6,6 +6,7 @@ If the checkpoint is lost, the tables still tell what was reported and where a n
 import msgspec
 from pyspark.sql import SparkSession
 
+from streaming.errors import StreamIdTakenError
 from tables.delta import is_catalog, open_table, table_path
 
 _LOOK_BACK = (20, 5000)
@@ -40,6 +41,51 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     def to_text(self) -> str:
         """Return the metadata as it is stored."""
         return msgspec.json.encode(self).decode()
+
+
+def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadata) -> None:
+    """Check that what a table holds of a batch is this stream's: a batch that is repeated has the same offsets.
+
+    Args:
+        spark: For tables in a catalog.
+        tables: Folder of path tables, or `catalog.schema`.
+        table: Name of the table, which has the batch or a newer one.
+        own: What this stream writes of the batch.
+
+    Raises:
+        StreamIdTakenError: If the table holds other offsets for the batch, or already a newer batch of this id.
+        TableError: If a path table can't be read.
+    """
+    there = newest_metadata(spark, tables, table)
+    if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
+        # The log no longer tells.
+        return
+    if there.batch_id > own.batch_id:
+        differs = f"batch {there.batch_id}, while this stream writes batch {own.batch_id}"
+    elif there.ends and own.ends and (there.starts, there.ends) != (own.starts, own.ends):
+        differs = f"batch {own.batch_id} with other records: {_difference(there, own)}"
+    else:
+        return
+    msg = (
+        f"another stream writes with this id: {table} holds {differs}. Two streams run on copies of one checkpoint: "
+        f"end the other, then start this one with an empty folder as --checkpoint and --new-checkpoint"
+    )
+    raise StreamIdTakenError(msg)
+
+
+def _difference(there: CommitMetadata, own: CommitMetadata) -> str:
+    """Return the first partition that differs, with both ranges of offsets: there may be thousands of partitions."""
+    places = sorted({(topic, number) for each in (there, own) for topic, ends in each.ends.items() for number in ends})
+    for place in places:
+        theirs, ours = _range(there, *place), _range(own, *place)
+        if theirs != ours:
+            return f"partition {place[1]} of {place[0]} from {theirs}, not from {ours}"
+    return "partitions that are gone"
+
+
+def _range(commit: CommitMetadata, topic: str, partition: int) -> str:
+    starts, ends = (offsets.get(topic, {}).get(partition, "none") for offsets in (commit.starts, commit.ends))
+    return f"{starts} to {ends}"
 
 
 def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetadata | None:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from streaming.checkpoint.spark_files import batch_offsets, parse_offsets
-from streaming.errors import CheckpointError, DataLossError
+from streaming.checkpoint.spark_files import START_ANEW, batch_offsets, parse_offsets
+from streaming.errors import CheckpointDamagedError, DataLossError
 
 LOSS_FILE = "pid-quota-losses.json"
 
@@ -69,14 +69,15 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     """Return the record of a checkpoint, empty if nothing was lost.
 
     Raises:
-        CheckpointError: If it can't be read.
+        CheckpointDamagedError: If it can't be read.
     """
     file = Path(checkpoint) / LOSS_FILE
     try:
         return msgspec.json.decode(file.read_bytes(), type=LossRecord) if file.exists() else LossRecord()
     except (OSError, msgspec.MsgspecError) as error:
-        msg = f"{file} can't be read ({error}): delete it; losses already reported may be reported again"
-        raise CheckpointError(msg) from error
+        # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
+        msg = f"{file} can't be read ({error}): {START_ANEW}, which learns for a window"
+        raise CheckpointDamagedError(msg) from error
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:

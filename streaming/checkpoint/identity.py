@@ -8,7 +8,8 @@ from typing import Any
 
 from quota.config import QuotaConfig
 from state.events import Scope
-from streaming.errors import CheckpointError
+from streaming.checkpoint.spark_files import START_ANEW
+from streaming.errors import CheckpointDamagedError, CheckpointError
 
 IDENTITY_FILE = "pid-quota.json"
 _FROZEN = ("window_seconds", "layer_count", "window_num")
@@ -50,12 +51,16 @@ def existing(checkpoint: str) -> StreamIdentity | None:
     """Return the identity kept in a checkpoint folder, or None if there is none yet.
 
     Raises:
+        CheckpointDamagedError: If it is damaged.
         CheckpointError: If it can't be read.
     """
     file = Path(checkpoint) / IDENTITY_FILE
     try:
         return StreamIdentity(**json.loads(file.read_text())) if file.exists() else None
-    except (OSError, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
+        msg = f"{file} is damaged ({error}): {START_ANEW}"
+        raise CheckpointDamagedError(msg) from error
+    except OSError as error:
         raise _unusable(checkpoint, error) from error
 
 

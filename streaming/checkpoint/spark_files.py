@@ -12,6 +12,8 @@ from pathlib import Path
 from streaming.errors import CheckpointDamagedError, CheckpointError
 
 LOCK_FILE = "pid-quota.lock"
+START_ANEW = "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
+"""What remains where a file of a checkpoint can't be read, and nothing but a backup has what was in it."""
 
 Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
@@ -21,8 +23,8 @@ def newest_batch(checkpoint: str) -> int | None:
     """Return the number of the newest batch that began, None if none did.
 
     Raises:
-        CheckpointDamagedError: If the newest file of `offsets` or `commits` is truncated, as after a full disk or a
-            machine crash. Spark would end in a stack trace, or repeat a batch over other records.
+        CheckpointDamagedError: If `metadata` or the newest file of `offsets` or `commits` is truncated, as after a
+            full disk or a machine crash. Spark would end in a stack trace, or repeat a batch over other records.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
@@ -30,6 +32,10 @@ def newest_batch(checkpoint: str) -> int | None:
             f"{checkpoint}/commits/{done} is cut short: delete it and .{done}.crc beside it, and start again; batch "
             f"{done} is then repeated, and the tables take no row of it twice"
         )
+        raise CheckpointDamagedError(msg)
+    metadata = Path(checkpoint) / "metadata"
+    if metadata.exists() and not _is_json(metadata.read_text(encoding="utf-8", errors="replace")):
+        msg = f"{metadata}, Spark's own file, is damaged: {START_ANEW}"
         raise CheckpointDamagedError(msg)
     if begun is not None and not _is_whole(Path(checkpoint) / "offsets" / str(begun)):
         msg = (

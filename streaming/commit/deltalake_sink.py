@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from streaming.checkpoint.commit_metadata import CommitMetadata, require_own
 from streaming.commit.sinks import application
 from tables.commits import retry_conflicts
 from tables.delta import open_table
@@ -27,32 +28,38 @@ class DeltalakeSink:
     tables: str
     stream_id: str
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
+    def append(
+        self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
+    ) -> None:
         """Append the rows of a batch, idempotent by the application transaction of its commit.
 
         Raises:
+            StreamIdTakenError: If another stream has written the batch.
             TableError: If the table can't be written.
         """
-        del spark
         try:
-            retry_conflicts(lambda: self._append_once(rows, table, batch_id, metadata))
+            is_new = retry_conflicts(lambda: self._append_once(rows, table, batch_id, metadata))
         except TableError:
             raise
         except Exception as error:
             msg = f"can't write table {table} in {self.tables}: {first_line(error)}. Check disk and rights"
             raise TableError(msg) from error
+        if metadata is not None and not is_new:
+            require_own(spark, self.tables, table, metadata)
 
-    def _append_once(self, rows: pa.Table, table: str, batch_id: int, metadata: str) -> None:
+    def _append_once(self, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None) -> bool:
+        """Return whether the table did not have the batch."""
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         name = application(self.stream_id, table)
         opened = open_table(self.tables, table)
         written = opened.transaction_version(name)
         if written is not None and written >= batch_id:
-            return
+            return False
         commit = CommitProperties(
-            custom_metadata={"userMetadata": metadata} if metadata else None,
+            custom_metadata=None if metadata is None else {"userMetadata": metadata.to_text()},
             app_transactions=[Transaction(name, batch_id)],
         )
         # A table of an earlier version may have columns that are no longer written: they are null.
         write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit)
+        return True

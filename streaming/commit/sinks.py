@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming.checkpoint.batch_quotas import BatchQuotas
-from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
@@ -22,7 +22,9 @@ from tables.delta import is_catalog, table_path
 class TableSink(Protocol):
     """Appends rows to tables."""
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
+    def append(
+        self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
+    ) -> None:
         """Append the rows of a batch; a batch that was appended before changes nothing.
 
         Args:
@@ -30,7 +32,10 @@ class TableSink(Protocol):
             rows: Its rows, in the table's columns.
             table: Name of the table.
             batch_id: Its number.
-            metadata: `userMetadata` of the commit.
+            metadata: What the commit records of the batch, as `userMetadata`; None for nothing.
+
+        Raises:
+            StreamIdTakenError: If another stream has written the batch: the metadata differ.
         """
 
 
@@ -51,8 +56,14 @@ class DeltaSink:
     tables: str
     stream_id: str
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: str = "") -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`."""
+    def append(
+        self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
+    ) -> None:
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
+
+        Raises:
+            StreamIdTakenError: If another stream has written the batch.
+        """
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -61,10 +72,13 @@ class DeltaSink:
             .option("txnAppId", application(self.stream_id, table))
             .option("txnVersion", batch_id)
         )
-        if metadata:
-            writer = writer.option("userMetadata", metadata)
+        if metadata is not None:
+            writer = writer.option("userMetadata", metadata.to_text())
         place = table_path(self.tables, table)
         retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
+        if metadata is not None:
+            # Delta does not tell whether it has skipped the rows.
+            require_own(spark, self.tables, table, metadata)
 
 
 @dataclass(frozen=True)
@@ -139,8 +153,8 @@ class Commit:
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))
 
-    def _metadata(self, batch_id: int, tables: Sequence[str]) -> str:
+    def _metadata(self, batch_id: int, tables: Sequence[str]) -> CommitMetadata | None:
         if not (self.stream_id and tables):
-            return ""
+            return None
         starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
-        return CommitMetadata(self.stream_id, batch_id, tuple(tables), starts, ends).to_text()
+        return CommitMetadata(self.stream_id, batch_id, tuple(tables), starts, ends)

@@ -14,7 +14,8 @@ from lifecycle.failover import failover
 from tests.broker.cluster_kit import addresses_of_the_living, replicated_topic
 from tests.broker.local_cluster import LocalCluster
 from tests.broker.occupancy_kit import broker_counts, census_of, fill
-from tests.broker_kit import LIMIT_S, processes_naming, wait_until
+from tests.broker_kit import LIMIT_S, wait_until
+from tests.process_kit import processes_naming
 
 PARTITIONS = 6
 LEAST, MORE = 10, 7

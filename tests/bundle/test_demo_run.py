@@ -21,6 +21,7 @@ import pytest
 from jobs.demo.processes import MARKER
 from tests.bundle import browser_kit
 from tests.bundle.console_kit import Found
+from tests.process_kit import left_of
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 MALLORYS_PAGE = "#/principal?name=User%3Amallory&hours=0.1"
@@ -28,34 +29,13 @@ MALLORYS_PAGE = "#/principal?name=User%3Amallory&hours=0.1"
 
 @pytest.fixture
 def environment(jars: Path, tmp_path: Path) -> dict[str, str]:
-    # The demo's own folder goes below TMPDIR: by that its processes are found.
+    # By this folder in their environment the demo's processes are found, also Spark's JVM before it knows any other.
     (tmp_path / "tmp").mkdir()
     return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PID_QUOTA_JARS": str(jars)}
 
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "jobs", *map(str, arguments)]
-
-
-def processes_of(folder: Path) -> list[bytes]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = file.read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in line and int(file.parent.name) != os.getpid():
-            found.append(line)
-    return found
-
-
-def gone(folder: Path) -> bool:
-    """Wait a little: what was killed may still be on its way out."""
-    for _ in range(50):
-        if not processes_of(folder):
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def until(condition: Callable[[], Found | None], reader: threading.Thread, wanted_s: float = 200) -> Found | None:
@@ -149,7 +129,7 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(address)
     require_story(said_in_all)
-    assert gone(tmp_path)
+    assert left_of(tmp_path) == []
     assert not list((tmp_path / "tmp").glob("pid-quota-demo-*"))
 
     query = "SELECT principal, action, refused_pids, throttle_time_ms FROM throttle_decisions"
@@ -161,9 +141,12 @@ def test_mallory_is_throttled_and_alice_is_not_and_the_console_shows_it(
     assert (tmp_path / "demo-data" / MARKER).is_file()
 
 
+@pytest.mark.parametrize(
+    ("said", "after_s"), [("starting Spark", 0), ("starting Spark", 1), ("starting Spark", 3), ("Kafka answers", 0)]
+)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_half_way_it_leaves_no_process(
-    environment: dict[str, str], tmp_path: Path, number: signal.Signals
+    environment: dict[str, str], tmp_path: Path, number: signal.Signals, said: str, after_s: float
 ) -> None:
     demo = command("demo", "--tables", tmp_path / "demo-data")
     with subprocess.Popen(
@@ -171,14 +154,15 @@ def test_stopped_half_way_it_leaves_no_process(
     ) as running:
         assert running.stdout
         for line in running.stdout:
-            if "Kafka answers" in line:
+            if said in line:
                 break
+        time.sleep(after_s)
         # A terminal sends Ctrl-C to the whole group, `kill` to one process.
         (os.killpg if number == signal.SIGINT else os.kill)(running.pid, number)
         _, err = running.communicate(timeout=240)
 
+    assert left_of(tmp_path) == []
     assert (running.returncode, err) == (130, "error: interrupted\n")
-    assert gone(tmp_path)
 
 
 def test_a_child_that_fails_stops_the_demo_with_its_words(environment: dict[str, str], tmp_path: Path) -> None:
@@ -191,4 +175,4 @@ def test_a_child_that_fails_stops_the_demo_with_its_words(environment: dict[str,
     assert "the stream ended with exit code" in done.stderr
     assert done.stderr.count("\n") == 1
     assert "all logs are in" in done.stdout
-    assert gone(tmp_path)
+    assert left_of(tmp_path) == []

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from broker.jars.jar_sets import jars_folder, spark_jars
 from broker.jars.java import quick_options
 from streaming import pipeline
+from streaming.checkpoint.commit_metadata import CommitMetadata
 from streaming.commit.sinks import Commit, TableSink
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
@@ -36,7 +37,9 @@ class KillingSink:
     table: str
     batch_id: int
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+    def append(
+        self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: CommitMetadata | None = None
+    ) -> None:
         if (table, batch_id) == (self.table, self.batch_id):
             die()
         self.inner.append(spark, rows, table, batch_id, mark)

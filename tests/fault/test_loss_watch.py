@@ -184,5 +184,7 @@ def test_a_stream_that_found_a_loss_restarts_and_another_error_ends_it(watch: Lo
 def test_a_damaged_loss_record_is_refused_with_its_name(watch: LossDetector) -> None:
     Path(watch.checkpoint, LOSS_FILE).write_text("{")
 
-    with pytest.raises(CheckpointError, match=f"{LOSS_FILE} can't be read"):
+    with pytest.raises(
+        CheckpointError, match=f"{LOSS_FILE} can't be read .*: restore it from a backup, or start with an empty folder"
+    ):
         load_loss_record(watch.checkpoint)

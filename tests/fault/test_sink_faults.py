@@ -16,9 +16,10 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from streaming import pipeline
+from streaming.checkpoint.commit_metadata import CommitMetadata
 from streaming.commit import deltalake_sink
 from streaming.commit.sinks import TableSink
-from streaming.errors import StreamFailedError
+from streaming.errors import StreamFailedError, StreamIdTakenError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
 from tables.delta import SinkName, create_missing, open_table, row_schema, spark_ddl
@@ -34,7 +35,9 @@ class FailingSink:
 
     inner: TableSink
 
-    def append(self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: str = "") -> None:
+    def append(
+        self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, mark: CommitMetadata | None = None
+    ) -> None:
         if (table, batch_id) == ("quarantined_events", 1):
             msg = "a sink that fails"
             raise RuntimeError(msg)
@@ -154,6 +157,30 @@ def test_each_writer_knows_the_batches_that_the_other_has_written(spark: SparkSe
 
     rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()
     assert sorted(row["broker_id"] for row in rows) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("sink", ["deltalake", "delta-spark"])
+@pytest.mark.parametrize("seen", ["deltalake", "delta-spark"])
+def test_a_batch_that_another_stream_wrote_with_this_id_ends_the_stream(
+    spark: SparkSession, tmp_path: Path, seen: SinkName, sink: SinkName
+) -> None:
+    tables = str(tmp_path / "tables")
+    create_missing(tables)
+
+    def append(sink: SinkName, batch_id: int, end: int) -> None:
+        commit = CommitMetadata("s", batch_id, ("tap_status",), {"events": {0: 10}}, {"events": {0: end}})
+        open_sink(tables, "s", sink).append(spark, tap_row(batch_id), "tap_status", batch_id, commit)
+
+    append(seen, 3, 20)
+    # What is repeated after a kill has the same offsets.
+    append(sink, 3, 20)
+    with pytest.raises(StreamIdTakenError, match=r"holds batch 3 with .* 0 of events from 10 to 20, not from 10 to 25"):
+        append(sink, 3, 25)
+    with pytest.raises(StreamIdTakenError, match=r"holds batch 3, while this stream writes batch 2.* --new-checkpoint"):
+        append(sink, 2, 10)
+
+    rows = DeltaTable(f"{tables}/tap_status").to_pyarrow_table().to_pylist()
+    assert [row["broker_id"] for row in rows] == [3]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from streaming.checkpoint.spark_files import lock_checkpoint
-from streaming.errors import CheckpointError, SparkCallError, StreamFailedError
+from streaming.errors import CheckpointError, SparkCallError, StreamFailedError, StreamIdTakenError
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone, with_short_errors
 
 WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy.
@@ -121,6 +121,12 @@ def test_a_batch_that_ends_with_its_query_is_said_in_words_that_spark_knows_and_
     # Spark's regular expression matches from there on, character by character.
     assert rest.endswith("java.lang.InterruptedException\n")
     assert len(rest) < 100
+
+
+def test_a_stream_whose_id_another_one_uses_ends_in_the_words_of_its_sink() -> None:
+    text = told(StreamIdTakenError("another stream writes with this id: end the other"))
+    error = as_stream_error(StreamingQueryException(f"{text}\n=== Streaming Query ===\n"), "c")
+    assert (type(error), str(error)) == (StreamIdTakenError, "another stream writes with this id: end the other")
 
 
 @pytest.mark.parametrize("by", ["__cause__", "__context__"])

@@ -17,8 +17,9 @@ from streaming.checkpoint.identity import (
     StreamIdentity,
     load_or_create,
 )
+from streaming.checkpoint.spark_files import newest_batch
 from streaming.commit.sinks import Commit
-from streaming.errors import CheckpointError
+from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.pipeline import StreamOptions, deployment_of, learning_requests
 from wire.learning_request import LearningRequest
 
@@ -160,11 +161,21 @@ def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("content", ["", "[]", json.dumps({"stream_id": "x"})])
-def test_a_damaged_identity_is_refused_with_the_folder_named(tmp_path: Path, content: str) -> None:
+def test_a_damaged_identity_is_refused_with_its_name_and_a_remedy(tmp_path: Path, content: str) -> None:
     (tmp_path / IDENTITY_FILE).write_text(content)
 
-    with pytest.raises(CheckpointError, match="can't be used"):
+    with pytest.raises(
+        CheckpointError, match=rf"{IDENTITY_FILE} is damaged .*: restore it from a backup, or start with"
+    ):
         identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
+
+
+@pytest.mark.parametrize("content", ["", '{"id":'])
+def test_damaged_metadata_of_spark_is_refused_with_its_name_and_a_remedy(tmp_path: Path, content: str) -> None:
+    (tmp_path / "metadata").write_text(content)
+
+    with pytest.raises(CheckpointDamagedError, match="/metadata, Spark's own file, is damaged: restore it"):
+        newest_batch(str(tmp_path))
 
 
 def test_a_checkpoint_below_a_file_is_refused(tmp_path: Path) -> None:

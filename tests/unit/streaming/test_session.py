@@ -1,6 +1,8 @@
-"""What the session's process says when its JVM is gone."""
+"""What the session's process does while its JVM starts, and says when it is gone."""
 
 import logging
+import signal
+import threading
 
 import pytest
 
@@ -18,3 +20,50 @@ def test_a_jvm_that_is_gone_leaves_no_trace_of_py4j_and_hides_nothing_of_others(
         root.handle(logging.LogRecord("root", logging.ERROR, path, 1, f"from {path}", (), None))
 
     assert caplog.messages == ["from /site-packages/deltalake/table.py"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_the_jvm_starts_counts_once_it_has_started(
+    number: signal.Signals,
+) -> None:
+    done = []
+
+    def start() -> None:
+        with session.uninterrupted():
+            signal.raise_signal(number)
+            done.append("started")
+
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert done == ["started"]
+
+
+def test_a_handler_that_spark_sets_at_its_start_stays() -> None:
+    def of_spark(number: int, frame: object) -> None:
+        pass
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with session.uninterrupted():
+            signal.signal(signal.SIGINT, of_spark)
+        assert signal.getsignal(signal.SIGINT) is of_spark
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_session_may_be_started_in_any_thread() -> None:
+    done = []
+
+    def start() -> None:
+        with session.uninterrupted():
+            done.append("started")
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    assert done == ["started"]
