@@ -1,7 +1,6 @@
-"""Blocks of producer ids (KIP-730): a model of the allocator that hands them out, and the promises it is held to.
+"""Blocks of producer ids (KIP-730), and the promises that their allocator is held to.
 
-The model is the oracle for `pid-quota blocks`: it follows the controller of merged Kafka, whose record in the metadata
-log says where the *next* block begins, and the KIP's rule for the change from ZooKeeper to KRaft.
+The oracle of the tests is a model of the allocator in `tests/unit/lifecycle/allocator_kit.py`.
 """
 
 from collections import defaultdict

@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW settings AS
 SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms, CAST(1.0 AS DOUBLE) AS burst_windows;
 
 CREATE OR REPLACE VIEW classified_inits AS
--- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360, as named by lifecycle/init_producer_id.py).
+-- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360).
 -- An epoch bump and its retry get the same answer: a retry is an identical request with an identical answer before it.
 -- `is_new_pid`: the answer allocated a producer id, and not only an epoch.
 SELECT
