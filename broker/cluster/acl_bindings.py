@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kafka.errors import SecurityDisabledError
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
 from broker.closing import Closing
@@ -63,7 +64,7 @@ class AclBindings(Closing):
         self.admin.close()
 
     def find(self, resource_type: str, operation: str | None = None, principal: str | None = None) -> list[AclBinding]:
-        """Return all ACLs on resources of a type, of all patterns and hosts.
+        """Return all ACLs on resources of a type, of all patterns and hosts; none if brokers have no authorizer.
 
         Raises:
             ClientQuotaRefusedError: If Kafka refuses the request.
@@ -80,6 +81,8 @@ class AclBindings(Closing):
                 permission_type=_ANY,
             )
         )
+        if answer.error_code == SecurityDisabledError.errno:
+            return []
         self.admin.require_no_error(answer)
         return [
             AclBinding(

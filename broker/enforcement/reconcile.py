@@ -228,7 +228,7 @@ class Enforcer:
         others = self._ports.others()
         if others is None or not self._ports.lock.confirm():
             return
-        found = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
+        found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
         # What is ours and could not be removed is tried again.
         foreign = [each for each in found if each.remove is None and each.target not in others]
         for stray in [each for each in foreign if each.command not in self._told_strays][:_MOST_STRAYS_TOLD]:

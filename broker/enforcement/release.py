@@ -133,13 +133,19 @@ class Release:
     def _require_free(self, principal: str | None) -> None:
         """Remove what stands without a lease; raise if something stays."""
         open_now = self.orders.left(None)
-        left = clear_strays(
+        left, errors = clear_strays(
             self.levers, open_now, self.clocks.now_ms(), lambda stray: _is_about(stray.target.entity, principal)
         )
         if left:
             named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left[:_MOST_NAMED])
             named += f"; and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
             msg = f"no lease is open, but {principal or 'somebody'} is not free: {named}"
+            raise EnforceError(msg)
+        if errors:
+            msg = (
+                f"no lease is open, but whether {principal or 'everybody'} is free is not known: {errors[0]}. "
+                "The order holds: repeat the command"
+            )
             raise EnforceError(msg)
 
 

@@ -1,18 +1,21 @@
 """What stands on the brokers without a lease: removes what is certainly ours, and finds the rest."""
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 
 from broker.enforcement.levers.base import Lever, Stray
 from broker.enforcement.model import Lease, LeverName
 from broker.errors import BrokerError
 
 
-def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -> None:
-    """Call with each lever; one whose brokers do not answer now is called again another time."""
+def for_each(levers: Mapping[LeverName, Lever], call: Callable[[Lever], None]) -> list[BrokerError]:
+    """Call with each lever; return the errors. One whose brokers do not answer now may be called another time."""
+    errors: list[BrokerError] = []
     for lever in levers.values():
-        with suppress(BrokerError):
+        try:
             call(lever)
+        except BrokerError as error:
+            errors.append(error)
+    return errors
 
 
 def clear_strays(
@@ -20,8 +23,10 @@ def clear_strays(
     leases: Collection[Lease],
     now_ms: int,
     counts: Callable[[Stray], bool] = lambda _: True,
-) -> list[Stray]:
-    """Remove what looks like a lease's and is certainly ours; return what stays: others' and what can't be removed.
+) -> tuple[list[Stray], list[BrokerError]]:
+    """Remove what looks like a lease's and is certainly ours.
+
+    Returns what stays, others' and what can't be removed, and the errors of levers whose brokers do not tell.
 
     Args:
         levers: By name.
@@ -34,8 +39,8 @@ def clear_strays(
     def clear(lever: Lever) -> None:
         left.extend(each for each in lever.strays(leases, now_ms) if counts(each) and not _is_removed(each))
 
-    for_each(levers, clear)
-    return left
+    errors = for_each(levers, clear)
+    return left, errors
 
 
 def _is_removed(stray: Stray) -> bool:

@@ -14,6 +14,7 @@ from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, C
 from wire.holds import HoldBinding
 
 INVALID, NOT_CONTROLLER, NO_RIGHT = 42, 41, 31
+SECURITY_DISABLED = 54
 SETTINGS = {"bootstrap_servers": "nowhere:1"}
 MALLORY = HoldBinding("mallory", 1_800_000_000_000, "ab12")
 BY_HAND = replace(MALLORY, lease_id=None)
@@ -120,6 +121,10 @@ class TestAcls:
         acls.create([ORDERS, neighbour])
         acls.delete([ORDERS])
         assert acls.find("topic") + acls.find("cluster") == [neighbour]
+
+    def test_brokers_without_an_authorizer_have_none(self, broker: Broker, acls: AclBindings) -> None:
+        broker.errors[DescribeAclsRequest] = SECURITY_DISABLED
+        assert acls.find("topic") == []
 
     @pytest.mark.parametrize(
         ("code", "error"),

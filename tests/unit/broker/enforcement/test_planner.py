@@ -74,3 +74,27 @@ def test_where_no_lever_works_the_decision_is_skipped_with_every_reason() -> Non
     world.reconcile()
     assert world.targets() == set()
     assert "no request_percentage: something removes client quotas of users" in world.said("skipped")[-1].why
+
+
+def test_a_target_is_left_alone_for_an_hour_from_when_somebody_changed_it() -> None:
+    # given a lease that is 2,000 s old
+    world = World()
+    world.decide(seconds=2400)
+    world.reconcile()
+    world.reconcile(2000)
+
+    # when an admin sets another value
+    world.broker.set(MALLORY, 50.0)
+    world.reconcile(10)
+    assert world.said("relinquished")
+
+    # then it stays for the hour
+    for after_s in (2000, 1500):
+        world.reconcile(after_s)
+        world.decide()
+        world.reconcile()
+        assert world.broker.quotas == {MALLORY: {"request_percentage": 50.0}}
+    world.reconcile(120)
+    world.decide()
+    world.reconcile()
+    assert world.broker.quotas == {MALLORY: {"request_percentage": 0.01}}

@@ -145,6 +145,14 @@ class TestWhatIsLeftBehind:
         with pytest.raises(EnforceError, match=f"--topic pid-quota-hold:{START_MS + 60_000}:{LEASE_ID}"):
             release(world, "User:bob")
 
+    def test_that_nobody_can_tell_is_an_error(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        def not_now() -> list[HoldBinding]:
+            raise unavailable()
+
+        monkeypatch.setattr(world.holds, "all", not_now)
+        with pytest.raises(EnforceError, match="whether User:bob is free is not known"):
+            release(world, "User:bob")
+
     def test_by_a_limit_on_an_address_is_one_of_all_alone(self, world: World) -> None:
         world.broker.set(QuotaEntity(ip="10.0.0.5"), 1.0, "connection_creation_rate")
         release(world)
