@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,14 +133,8 @@ def crowd(command: Sequence[str], broker: LocalBroker, topic: str, client_id: st
     settings = broker.client_config("mallory")
     own = [settings[name] for name in ("bootstrap.servers", "sasl.username", "sasl.password")]
     state = Crowd()
-    with reading(HERS.command([*command, *own, topic, client_id, str(count)])) as process:
-        reader = threading.Thread(target=state.read, args=(process,))
-        reader.start()
-        try:
-            yield state
-        finally:
-            process.kill()
-            reader.join()
+    with _followed(HERS.command([*command, *own, topic, client_id, str(count)]), state.read):
+        yield state
 
 
 class Steady:
@@ -163,11 +157,18 @@ class Steady:
 def steady(host: Host, settings: Mapping[str, object], topic: str) -> Iterator[Steady]:
     """Run a known producer on a host."""
     state, about = Steady(), json.dumps({"settings": settings, "topic": topic})
-    with reading(host.command([sys.executable, __file__, about])) as process:
-        reader = threading.Thread(target=state.read, args=(process,))
+    with _followed(host.command([sys.executable, __file__, about]), state.read):
+        yield state
+
+
+@contextmanager
+def _followed(command: Sequence[str], read: "Callable[[Popen[str]], None]") -> Iterator[None]:
+    """Run a program, with its output read in a thread, until the block ends."""
+    with reading(command) as process:
+        reader = threading.Thread(target=read, args=(process,))
         reader.start()
         try:
-            yield state
+            yield
         finally:
             process.kill()
             reader.join()

@@ -15,10 +15,12 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from kafka import KafkaProducer
 from kafka.protocol.producer import InitProducerIdRequest
 
+from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.kafka_config import KafkaConfig
 from broker.cluster.raw_admin import RawAdmin
 from broker.jars.java import find_java
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
+from tests.broker.enforce_kit import end_orders
 from tests.broker.local_cluster import LocalCluster
 from tests.broker_kit import wait_until
 from wire.holds import HoldBinding, hold_binding
@@ -38,6 +40,15 @@ def holding_broker(folder: Path, jars: Path, users: Mapping[str, str] = DEFAULT_
     """A broker with the class."""
     with LocalBroker(folder / "kafka", users, jars=jars, holds=True) as running:
         yield running
+
+
+@contextmanager
+def none_left(broker: LocalBroker) -> Iterator[HoldBindings]:
+    """The holds of a broker without release orders: none when the block has ended."""
+    end_orders(broker)
+    with HoldBindings({"bootstrap_servers": broker.admin_servers}) as bindings:
+        yield bindings
+        wait_until(lambda: bindings.all() == [], "no hold is left")
 
 
 def now_ms() -> int:

@@ -11,7 +11,7 @@ from broker.cluster.hold_bindings import HoldBindings
 from broker.cluster.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, end_orders, enforcing, quotas_of
+from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
 from tests.broker.hold_kit import (
     LOADING,
     Asker,
@@ -19,6 +19,7 @@ from tests.broker.hold_kit import (
     binding,
     holding_broker,
     is_at_end,
+    none_left,
     send_by_confluent_kafka,
     unbind,
 )
@@ -41,10 +42,8 @@ def tables(tmp_path: Path) -> Path:
 @pytest.fixture
 def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
     """The holds of the broker: none before, and none afterwards."""
-    end_orders(broker)
-    with HoldBindings({"bootstrap_servers": broker.admin_servers}) as bindings:
+    with none_left(broker) as bindings:
         yield bindings
-        wait_until(lambda: bindings.all() == [], "no hold is left")
 
 
 @pytest.mark.slow

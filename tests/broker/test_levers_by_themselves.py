@@ -15,8 +15,8 @@ from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
 from tests.attack.hostile_kit import Hostile, TapCommand, batch
 from tests.broker.class_kit import ready_topic
-from tests.broker.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
-from tests.broker.hold_kit import holding_broker
+from tests.broker.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
+from tests.broker.hold_kit import holding_broker, none_left
 from tests.broker_kit import wait_until
 from wire.holds import HoldBinding
 
@@ -41,10 +41,8 @@ def broker(jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loc
 @pytest.fixture
 def holds(broker: LocalBroker) -> Iterator[HoldBindings]:
     """The holds of the broker: none before, and none afterwards."""
-    end_orders(broker)
-    with HoldBindings({"bootstrap_servers": broker.admin_servers}) as bindings:
+    with none_left(broker) as bindings:
         yield bindings
-        wait_until(lambda: bindings.all() == [], "no hold is left")
 
 
 def produce_from(broker: LocalBroker, user: str, address: str) -> None:
