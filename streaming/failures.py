@@ -1,8 +1,9 @@
 """Translates the errors that terminate a stream: the first cause that an operator can act on."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from pyspark.sql import DataFrame
 
@@ -49,6 +50,7 @@ _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling an ended query: java.lang.InterruptedException"
 """By such text Spark knows that a batch failed since its query was stopped."""
+_LONGEST_BATCH_END_S = 60.0
 
 
 def is_of_spark(error: Exception) -> bool:
@@ -68,7 +70,8 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
 
     def call(batch: DataFrame, batch_id: int) -> None:
         try:
-            commit(batch, batch_id)
+            with _counted():
+                commit(batch, batch_id)
         except Exception as error:
             if is_of_spark(error):
                 raise _shortened(str(error)) from None
@@ -77,6 +80,47 @@ def with_short_errors(commit: Callable[[DataFrame, int], None]) -> Callable[[Dat
             raise
 
     return call
+
+
+def await_batches() -> None:
+    """Wait until no thread is in a batch, for a minute at most.
+
+    py4j calls functions of `foreachBatch` in daemon threads. If Python ends while one is in native code (deltalake,
+    pyarrow), the process crashes (`PyGILState_Release`, SIGABRT or SIGSEGV) and its exit code is lost.
+    """
+    _BATCHES.wait()
+
+
+class _BatchesInProgress:
+    """Counts the threads of this process that are in a batch."""
+
+    def __init__(self) -> None:
+        self._count, self._changed = 0, threading.Condition()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        self._add(1)
+        try:
+            yield
+        finally:
+            self._add(-1)
+
+    def wait(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count, _LONGEST_BATCH_END_S)
+
+    def _add(self, number: int) -> None:
+        with self._changed:
+            self._count += number
+            self._changed.notify_all()
+
+
+_BATCHES = _BatchesInProgress()
+
+
+def _counted() -> AbstractContextManager[None]:
+    # A function of the module is pickled by its name, what a nested function uses by its value.
+    return _BATCHES.counted()
 
 
 def _shortened(text: str) -> SparkCallError:
@@ -127,7 +171,8 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
 
 def _is_unanswered(error: Exception) -> bool:
     return isinstance(error, ConnectionError) or (
-        type(error).__module__.startswith("py4j.") and _NO_ANSWER.fullmatch(str(error)) is not None
+        type(error).__module__.startswith("py4j.")
+        and (type(error).__name__ == "Py4JNetworkError" or _NO_ANSWER.fullmatch(str(error)) is not None)
     )
 
 

@@ -22,7 +22,7 @@ from jobs.terminal import debug_wanted
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.databricks import in_databricks
-from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone
+from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
 from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
@@ -163,6 +163,7 @@ def _run(
                 if not in_databricks():
                     # There it is the cluster's session, and stopping it counts as a crash.
                     spark.stop()
+            await_batches()
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from quota.limits import Limit, resolve, shared_limit
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
+from streaming.checkpoint.table_rows import native_dataset
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
 from tables.delta import is_catalog, open_table, table_path
@@ -103,7 +104,7 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
         found_id = str(table.metadata().id)
         if table_id not in (None, found_id):
             raise other_table(tables, TABLE, found_id, str(table_id))
-        found = table.to_pyarrow_dataset().to_table(columns=list(COLUMNS))
+        found = native_dataset(table, TABLE).to_table(columns=list(COLUMNS))
     else:
         place = table_path(tables, TABLE)
         rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)

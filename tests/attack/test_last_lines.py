@@ -42,9 +42,14 @@ def kill_workers(pid: int) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def test_a_jvm_that_is_killed(stream: StreamCommand) -> None:
-    with stream.running("--trigger", "1 second") as process:
+@pytest.mark.parametrize("moment", range(5))
+def test_a_jvm_that_is_killed_at_any_moment(broker: LocalBroker, stream: StreamCommand, moment: int) -> None:
+    with stream.running("--trigger", "0 seconds") as process:
         stream.wait_for_batches(1, process)
+        # Given batches in progress: Python's threads are in native code.
+        for part in range(5):
+            send(broker, stream.topic, traffic(200, first=200 * part + 100))
+            time.sleep(moment / 10)
         (jvm,) = [pid for pid, command in processes_below(process.pid).items() if "java" in command.split(" ")[0]]
         os.kill(jvm, signal.SIGKILL)
         said = last_line(stream, process)

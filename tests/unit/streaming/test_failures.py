@@ -1,16 +1,23 @@
 """What ended a stream, out of what Spark says of it."""
 
+import subprocess
+import sys
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException, StreamingQueryException
 
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.errors import CheckpointError, SparkCallError, StreamFailedError, StreamIdTakenError
 from streaming.failures import as_stream_error, is_of_spark, jvm_may_be_gone, with_short_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 WORKER = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was raised by the Python Proxy.
 Traceback (most recent call last):
@@ -33,6 +40,7 @@ AT_ONCE = "An error occurred while calling o136.start.\n: [CONCURRENT_STREAM_LOG
     [
         (Py4JError("An error occurred while calling o91.awaitAnyTermination"), "its JVM is gone"),
         (Py4JNetworkError("Answer from Java side is empty"), "its JVM is gone"),
+        (Py4JNetworkError("Error while sending or receiving"), "its JVM is gone"),
         (ConnectionRefusedError(111, "Connection refused"), "its JVM is gone"),
         (StreamingQueryException(WORKER), "a Spark worker was killed"),
         (
@@ -136,3 +144,42 @@ def test_an_error_of_ours_in_a_batch_keeps_its_class_and_drops_what_caused_it(by
     text = told(error)
     assert text.endswith("streaming.errors.CheckpointError: no such file\n")
     assert "Python worker" not in text
+
+
+# How a process ends whose JVM is gone
+
+ENDS_IN_A_BATCH = """
+import sys, threading, time
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
+from streaming.checkpoint.batch_quotas import read_quotas
+from streaming.failures import await_batches, with_short_errors
+
+set_quota(sys.argv[1], QuotaEntry(None, 1.0, datetime.now(timezone.utc), "test"))
+begun, over = threading.Event(), threading.Event()
+
+def commit(batch, batch_id):
+    while not over.is_set():
+        read_quotas(None, sys.argv[1])
+        begun.set()
+
+threading.Thread(target=with_short_errors(commit), args=(None, 1), daemon=True).start()
+begun.wait()
+threading.Timer(0.5, over.set).start()
+await_batches()
+print("over" if over.is_set() else "in a batch")
+sys.exit(1)
+"""
+
+
+def test_a_process_ends_with_its_own_exit_code_though_a_batch_is_in_native_code(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDS_IN_A_BATCH, str(tmp_path)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "over\n", "")
+
+
+def test_the_function_of_a_batch_can_be_pickled() -> None:
+    dumps: Callable[[object], bytes] = cloudpickle.dumps
+    assert dumps(with_short_errors(print))
