@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from streaming.checkpoint.spark_files import START_ANEW
 from streaming.errors import CheckpointError
 
 _KEPT = 2
@@ -25,10 +26,12 @@ class BatchFiles:
     Attributes:
         checkpoint: Its folder.
         kind: Name of the folder in it.
+        is_made_again: Whether the next batch makes again what a file held.
     """
 
     checkpoint: str
     kind: str
+    is_made_again: bool = True
 
     @property
     def folder(self) -> Path:
@@ -55,7 +58,8 @@ class BatchFiles:
             key: Any = kind
             content: _Content = _decoded(file, file.stat().st_mtime_ns, key)
         except (OSError, msgspec.MsgspecError) as error:
-            msg = f"{file} can't be read ({error}): delete it, and stop and start the stream"
+            remedy = "delete it, and start the stream again" if self.is_made_again else START_ANEW
+            msg = f"{file} can't be read ({error}): {remedy}"
             raise CheckpointError(msg) from error
         return content
 

@@ -23,8 +23,9 @@ def newest_batch(checkpoint: str) -> int | None:
     """Return the number of the newest batch that began, None if none did.
 
     Raises:
-        CheckpointDamagedError: If `metadata` or the newest file of `offsets` or `commits` is truncated, as after a
-            full disk or a machine crash. Spark would end in a stack trace, or repeat a batch over other records.
+        CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or one
+            of `sources` is damaged, as after a full disk or a machine crash. Spark would end in a stack trace, or
+            repeat a batch over other records.
     """
     begun, done = (_newest(Path(checkpoint) / folder) for folder in ("offsets", "commits"))
     if done is not None and not _is_whole(Path(checkpoint) / "commits" / str(done)):
@@ -37,13 +38,26 @@ def newest_batch(checkpoint: str) -> int | None:
     if metadata.exists() and not _is_json(metadata.read_text(encoding="utf-8", errors="replace")):
         msg = f"{metadata}, Spark's own file, is damaged: {START_ANEW}"
         raise CheckpointDamagedError(msg)
-    if begun is not None and not _is_whole(Path(checkpoint) / "offsets" / str(begun)):
-        msg = (
-            f"{checkpoint}/offsets/{begun} is cut short, so nobody knows which records batch {begun} had: restore the "
-            f"folder from a backup, or start with an empty folder as --checkpoint and --new-checkpoint"
-        )
-        raise CheckpointDamagedError(msg)
+    # Spark reads the newest two.
+    for number in () if begun is None else (begun, begun - 1):
+        file = Path(checkpoint) / "offsets" / str(number)
+        if file.exists() and not _is_whole(file):
+            msg = f"{file} is damaged, so nobody knows which records batch {number} had: {START_ANEW}"
+            raise CheckpointDamagedError(msg)
+    _require_whole_sources(Path(checkpoint), has_batches=begun is not None)
     return begun
+
+
+def _require_whole_sources(checkpoint: Path, *, has_batches: bool) -> None:
+    """Check where the topic was first read from. Only the first batch needs that; Spark parses it at every start."""
+    for file in checkpoint.glob("sources/*/0"):
+        # A zero byte comes first.
+        if not _is_whole(file, skip=1):
+            remedy = (
+                f"delete it and .0.crc beside it, and start again: the newest batch of {checkpoint} says where to go on"
+            )
+            msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else START_ANEW}"
+            raise CheckpointDamagedError(msg)
 
 
 @contextmanager
@@ -134,9 +148,9 @@ def _newest(folder: Path) -> int | None:
     return max((int(file.name) for file in folder.iterdir() if file.name.isdecimal()), default=None)
 
 
-def _is_whole(file: Path) -> bool:
+def _is_whole(file: Path, skip: int = 0) -> bool:
     """Return whether a file of Spark's log has its version line and complete lines of JSON (or `-`) after it."""
-    version, *entries = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+    version, *entries = file.read_text(encoding="utf-8", errors="replace")[skip:].splitlines() or [""]
     return version.startswith("v") and bool(entries) and all(entry == "-" or _is_json(entry) for entry in entries)
 
 

@@ -58,20 +58,25 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.codes, np.int64)
 
 
+def _files(checkpoint: str) -> BatchFiles:
+    # A principal that is left out of the list, yet has a ledger, would go to an overflow entry once the list is full.
+    return BatchFiles(checkpoint, FOLDER, is_made_again=False)
+
+
 def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
     """Return the principals tracked before a batch: the newest file of the batches before it.
 
     Raises:
         CheckpointError: If it can't be read.
     """
-    files = BatchFiles(checkpoint, FOLDER)
+    files = _files(checkpoint)
     number = files.newest(batch_id - 1)
     return TrackedPrincipals() if number is None else files.read(number, TrackedPrincipals)
 
 
 def save_tracked_principals(checkpoint: str, batch_id: int, tracked_principals: TrackedPrincipals) -> None:
     """Write the file of a batch, and delete those that no batch needs any more."""
-    BatchFiles(checkpoint, FOLDER).write(batch_id, tracked_principals)
+    _files(checkpoint).write(batch_id, tracked_principals)
 
 
 def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:

@@ -110,10 +110,61 @@ def test_offsets_cut_short_are_refused_and_a_new_checkpoint_goes_on(spark: Spark
     newest = stopped.checkpoint / "offsets" / "1"
     newest.write_text("v1\n")
 
-    assert f"{newest} is cut short, so nobody knows which records batch 1 had" in refusal(spark, stopped)
+    assert f"{newest} is damaged, so nobody knows which records batch 1 had" in refusal(spark, stopped)
 
     shutil.rmtree(stopped.checkpoint)
     stopped.run(spark, new_checkpoint=True)
+    assert stopped.everything() == before
+
+
+def let_repeat(stream: Stream) -> None:
+    """Leave the newest batch to be repeated, as after a crash."""
+    for name in ("1", ".1.crc"):
+        (stream.checkpoint / "commits" / name).unlink()
+
+
+def test_offsets_before_the_newest_ones_are_looked_at_too(spark: SparkSession, stopped: Stream) -> None:
+    (stopped.checkpoint / "offsets" / "0").write_text("v1\n{")
+
+    assert "offsets/0 is damaged, so nobody knows which records batch 0 had: restore it" in refusal(spark, stopped)
+
+
+def test_a_damaged_file_of_sources_is_deleted_and_the_stream_goes_on(spark: SparkSession, stopped: Stream) -> None:
+    before, ledgers = stopped.everything(), stopped.state(spark)
+    let_repeat(stopped)
+    file = stopped.checkpoint / "sources" / "0" / "0"
+    file.write_bytes(b"\x00v1\n{")
+
+    assert f"{file}, Spark's own file, is damaged: delete it and .0.crc beside it" in refusal(spark, stopped)
+    file.unlink()
+    file.with_name(".0.crc").unlink()
+    stopped.run(spark)
+
+    assert stopped.everything() == before
+    assert stopped.state(spark) == ledgers
+
+
+@pytest.mark.parametrize("folder", ["pid-quota-quotas", "pid-quota-event-times", "pid-quota-principals"])
+def test_what_a_damaged_file_of_ours_says_is_right_when_obeyed(
+    spark: SparkSession, stopped: Stream, folder: str
+) -> None:
+    before, ledgers = stopped.everything(), stopped.state(spark)
+    let_repeat(stopped)
+    file = min((stopped.checkpoint / folder).glob("*.msgpack"), key=lambda each: int(each.stem))
+    file.write_bytes(b"\xc1")
+
+    with pytest.raises((CheckpointError, PySparkException)) as raised:
+        stopped.run(spark)
+    said = str(raised.value)
+    assert f"{file} can't be read" in said
+    if "delete it, and start the stream again" in said:
+        file.unlink()
+        stopped.run(spark)
+        assert stopped.state(spark) == ledgers
+    else:
+        assert "restore it from a backup, or start with an empty folder as --checkpoint and --new-checkpoint" in said
+        shutil.rmtree(stopped.checkpoint)
+        stopped.run(spark, new_checkpoint=True)
     assert stopped.everything() == before
 
 

@@ -100,5 +100,5 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
     save_tracked_principals(str(tmp_path), 3, tracked_of("User:a"))
     (tmp_path / FOLDER / "3.msgpack").write_bytes(b"\xc1")
 
-    with pytest.raises(CheckpointError, match=r"3\.msgpack can't be read .* delete it"):
+    with pytest.raises(CheckpointError, match=r"3\.msgpack can't be read .* restore it from a backup"):
         tracked_principals_before(str(tmp_path), 4)
