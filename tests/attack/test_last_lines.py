@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -9,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from broker.local.local_broker import LocalBroker
 from tests.attack.stream_command_kit import LIMIT_S, StreamCommand, processes_below
@@ -91,6 +93,31 @@ def test_a_second_stream_on_a_checkpoint_and_two_that_start_at_once(stream: Stre
         its.wait_for_batches(1, runs_on)
     with stream.running("--trigger", "1 second"):
         pass
+
+
+def test_of_two_live_streams_on_copies_of_a_checkpoint_one_ends_and_no_row_is_lost(
+    broker: LocalBroker, stream: StreamCommand, tmp_path: Path
+) -> None:
+    assert stream.run()[0] == 0
+    copy = StreamCommand(tmp_path / "copy", stream.servers, stream.topic, stream.arguments)
+    shutil.copytree(stream.checkpoint, copy.checkpoint)
+    copy.tables.symlink_to(stream.tables)
+    # When both run, and the topic grows.
+    sent, give_up_at = 100, time.monotonic() + LIMIT_S
+    with stream.running("--trigger", "1 second") as one, copy.running("--trigger", "1 second") as other:
+        while one.poll() is None and other.poll() is None:
+            assert time.monotonic() < give_up_at
+            send(broker, stream.topic, traffic(97, first=sent))
+            sent += 97
+            time.sleep(0.3)
+        ended, by, its = (one, stream, copy) if one.poll() is not None else (other, copy, stream)
+        assert "another stream writes with this id" in last_line(by, ended)
+    # Then the other one goes on, with every row once.
+    code, said = its.run()
+    assert code == 0, said
+    rows = DeltaTable(stream.tables / "quarantined_events").to_pyarrow_table(columns=["value"])
+    values = sorted(rows["value"].to_pylist())
+    assert values == sorted(value for _, value in traffic(sent) if value.startswith(b"not an event"))
 
 
 def test_a_broker_that_is_gone_is_said_now_and_then_and_ends_idle_streams(jars: Path, tmp_path: Path) -> None:
