@@ -1,11 +1,11 @@
-"""Does the stream stay as it is? Memory, open files, state, small files and batch time over an hour of steady load.
+"""Does the stream stay as it is? Memory, open files, state, small files and batch time over two hours of steady load.
 
-    .venv/bin/python bench/soak.py                # an hour at 5,000 events/s
+    .venv/bin/python bench/soak.py                # two hours at 5,000 events/s and a batch a second
     .venv/bin/python bench/soak.py --minutes 3    # only shows that it runs
 
 A real broker and the real `pid-quota stream` run on this machine; tables are compacted and vacuumed beside it, as an
-operator would. Slopes are linear fits per hour, from after the first third on: until then memories warm up and the
-window of remembered PIDs fills. The last line is JSON.
+operator would. Slopes are linear fits per day, from after the first third on: until then memories warm up and the
+window of remembered PIDs fills. `in_30_days` extends them from the mean. The last line is JSON.
 """
 
 import argparse
@@ -55,8 +55,9 @@ MIB = 1024 * 1024
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--rate", type=int, default=5000, help="events per second")
+    parser.add_argument("--trigger", default="1 second", help="as of `pid-quota stream`")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between samples")
     parser.add_argument("--maintain-every", type=float, default=60.0, help="seconds; 0 leaves all small files alone")
     options = parser.parse_args()
@@ -71,6 +72,7 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
     ensure_topics(broker.admin_config())
     arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", str(tables)]
     arguments += ["--checkpoint", str(checkpoint), "--learn-seconds", "0", "--window-seconds", "360"]
+    arguments += ["--trigger", options.trigger]
     progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     samples: list[dict[str, float]] = []
     stream = Child("stream", arguments, folder / "stream.log")
@@ -143,14 +145,15 @@ def running(function: object, *arguments: object) -> Iterator[None]:
 
 def measure(tables: Path, checkpoint: Path, *, look_into_heap: bool) -> dict[str, float]:
     """Return one sample of the processes, the state and the files."""
-    jvm, workers = processes(str(checkpoint))
+    driver, jvm, workers = processes(str(checkpoint))
     files = [file for name in MAINTAINED for file in (tables / name).rglob("*") if file.is_file()]
     return {
-        "driver_rss_mib": sum(rss_bytes(pid) for pid in jvm) / MIB,
-        "driver_live_heap_mib": live_heap_bytes(jvm) / MIB if look_into_heap else -1.0,
+        "driver_rss_mib": sum(rss_bytes(pid) for pid in driver) / MIB,
+        "jvm_rss_mib": sum(rss_bytes(pid) for pid in jvm) / MIB,
+        "jvm_live_heap_mib": live_heap_bytes(jvm) / MIB if look_into_heap else -1.0,
         "workers_rss_mib": sum(rss_bytes(pid) for pid in workers) / MIB,
         "workers": len(workers),
-        "open_files": sum(open_files(pid) for pid in jvm + workers),
+        "open_files": sum(open_files(pid) for pid in driver + jvm + workers),
         "state_rows": len(tracked_principals_before(str(checkpoint), NEVER)),
         "checkpoint_kib": size_bytes(checkpoint) / 1024,
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),
@@ -160,8 +163,8 @@ def measure(tables: Path, checkpoint: Path, *, look_into_heap: bool) -> dict[str
     }
 
 
-def processes(word: str) -> tuple[list[int], list[int]]:
-    """Return the driver's JVM and the Python processes below it, found by the checkpoint in the driver's arguments."""
+def processes(word: str) -> tuple[list[int], list[int], list[int]]:
+    """Return the driver, its JVM and the workers, found by the checkpoint in the driver's arguments."""
     parents, commands = {}, {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -176,7 +179,11 @@ def processes(word: str) -> tuple[list[int], list[int]]:
     jvm = [
         pid for pid in below if "SparkSubmit" in commands[pid] and "SparkSubmit" not in commands.get(parents[pid], "")
     ]
-    return jvm, [pid for pid in below if "pyspark.daemon" in commands[pid] and "SparkSubmit" not in commands[pid]]
+    return (
+        list(roots),
+        jvm,
+        [pid for pid in below if "pyspark.daemon" in commands[pid] and "SparkSubmit" not in commands[pid]],
+    )
 
 
 def ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
@@ -240,18 +247,18 @@ def behind(progress: StreamProgress) -> float:
 
 
 def report(samples: list[dict[str, float]]) -> None:
-    """Print mean and slope of each figure after the first third."""
+    """Print mean, slope and what it comes to in 30 days of each figure after the first third."""
     settled = samples[len(samples) // 3 :]
-    hours = np.array([sample["seconds"] for sample in settled]) / 3600
+    days = np.array([sample["seconds"] for sample in settled]) / 86_400
     found = {}
     for name in list(samples[0])[1:]:
         values = np.array([sample[name] for sample in settled])
         looked = values >= 0
-        slope = float(np.polyfit(hours[looked], values[looked], 1)[0]) if looked.sum() > 1 else 0.0
+        slope = float(np.polyfit(days[looked], values[looked], 1)[0]) if looked.sum() > 1 else 0.0
         values = values[looked] if looked.any() else np.zeros(1)
         found[name] = {"mean": round(float(values.mean()), 1), "max": round(float(values.max()), 1)}
-        found[name] |= {"per_hour": round(slope, 1)}
-        print(f"{name:20} mean {found[name]['mean']:>10}  max {found[name]['max']:>10}  per hour {slope:>+10.1f}")
+        found[name] |= {"per_day": round(slope, 1), "in_30_days": round(float(values.mean()) + 30 * slope, 1)}
+        print(" ".join([f"{name:20}", *(f"{key} {value:>12}" for key, value in found[name].items())]))
     print(json.dumps({"minutes": round(samples[-1]["seconds"] / 60, 1), "samples": len(samples), **found}))
 
 

@@ -53,8 +53,10 @@ def test_it_ends_when_tokens_reach_0_under_a_raised_quota_and_at_once_without_on
 
 
 def test_the_minimum_of_a_throttle_does_not_outlast_a_raised_quota() -> None:
-    short = THROTTLE | {"throttle_time_ms": 1_000}
+    short = THROTTLE | {"throttle_time_ms": 1_000, "throttled_until": to_time(DECIDED_MS + 60_000)}
     assert after(40.0, 2_000, short) == [("RELEASE", 2_000, 0.0)]
+    # When only the quota of somebody else has changed, or when it is lowered.
+    assert after(20.0, 2_000, short) == after(10.0, 2_000, short) == []
 
 
 def test_only_the_newest_decision_of_a_principal_and_broker_counts() -> None:
