@@ -141,15 +141,6 @@ class BatchQuotas:
         if number is None or files.read(number, Quotas) != quotas:
             files.write(batch_id, quotas)
 
-    def changed(self, batch_id: int) -> Quotas | None:
-        """Return the published quotas of a batch if they differ from those of the batch before, else None.
-
-        A repeated batch gives the same answer.
-        """
-        files, quotas = BatchFiles(self.checkpoint, FOLDER), quotas_at(self.checkpoint, batch_id)
-        before = files.newest(batch_id - 1)
-        return None if before is not None and files.read(before, Quotas) == quotas else quotas
-
 
 def quotas_at(checkpoint: str, batch_id: int) -> Quotas:
     """Return the quotas that hold for a batch.

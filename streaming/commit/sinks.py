@@ -12,9 +12,8 @@ from streaming.checkpoint.batch_quotas import BatchQuotas
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
-from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets
+from streaming.checkpoint.spark_files import batch_offsets
 from streaming.checkpoint.tracked_principals import update_tracked_principals
-from streaming.commit.quota_changes import decisions_since, shortened, without_those_of
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
 from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path
@@ -135,13 +134,7 @@ class Commit:
         if self.watch:
             self.watch.check(batch_id)
             bodies.setdefault("quarantined_events", []).extend(self.watch.rows(batch_id))
-        # Step 5. Have raised and removed quotas end the throttles of principals that are silent, too.
-        if self.quotas and (quotas := self.quotas.changed(batch_id)):
-            now_ms = batch_begin_ms(self.checkpoint, batch_id) or time.time_ns() // 1_000_000
-            running = decisions_since(output.sparkSession, self.quotas.tables, now_ms)
-            own = bodies.setdefault("throttle_decisions", [])
-            own += without_those_of(shortened(running, quotas, now_ms), own)
-        # Step 6. Append to each table that has rows; a repeated batch is recognised by its number.
+        # Step 5. Append to each table that has rows; a repeated batch is recognised by its number.
         tables = [table for table in WRITE_ORDER if bodies.get(table)]
         metadata = self._metadata(batch_id, tables)
         begin_s = time.monotonic()
@@ -151,12 +144,12 @@ class Commit:
         if self.observer:
             said = {table: bodies[table] for table in tables}
             self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
-        # Step 7. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
-        # crash repeats steps 1 to 7.
+        # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
+        # crash repeats steps 1 to 6.
         if self.checkpoint:
             update_tracked_principals(self.checkpoint, batch_id, bodies)
             update_event_times(self.checkpoint, batch_id, bodies.get(MAX_EVENT_TIME, ()))
-        # Step 8. Have the taps find out which ids are new to a ledger that was lost.
+        # Step 7. Have the taps find out which ids are new to a ledger that was lost.
         if self.on_learning and LEARNS_FROM in bodies:
             self.on_learning(max(bodies[LEARNS_FROM]))
 

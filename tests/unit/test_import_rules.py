@@ -61,7 +61,7 @@ ROOMS: dict[str, set[str]] = {
     "streaming.checkpoint": {"quota", "state", "tables", "tables.quotas", "streaming.databricks"},
     "streaming.decode": {"wire", "quota", "state", "streaming.checkpoint"},
     "streaming.operator": {"wire", "quota", "state", "tables", "streaming.checkpoint"},
-    "streaming.commit": {"quota", "tables", "streaming.checkpoint", "streaming.operator"},
+    "streaming.commit": {"tables", "streaming.checkpoint", "streaming.operator"},
     "streaming.pipeline": {
         "wire",
         "quota",
