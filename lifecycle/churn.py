@@ -100,8 +100,9 @@ def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
     if evidence.error_answers >= MIN_ERRORS and evidence.error_answers > evidence.new_pids:
         return Diagnosis(Churn.ON_ERROR)
     if evidence.instances >= MIN_INSTANCES and seconds is not None and seconds < INSTANCE_SECONDS:
-        # Rivals behind one address, with one client id, look like a restart loop.
-        return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.FENCING_WAR))
+        # Rivals behind one address, with one client id, look like a restart loop, and so does a pool of ids.
+        healthy = () if evidence.new_pids >= MIN_NEW_PIDS else (Churn.HEALTHY,)
+        return Diagnosis(Churn.CANT_TELL, (*healthy, Churn.RESTART_LOOP, Churn.FENCING_WAR))
     if evidence.new_pids < MIN_NEW_PIDS:
         return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if returns else ())
     just_begun = evidence.silent_seconds < START_SECONDS
@@ -116,20 +117,33 @@ def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
     if evidence.is_fleet:
         return Diagnosis(Churn.SCALE_OUT, (Churn.PER_MESSAGE,) if evidence.goes_on else ())
     if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
-        return Diagnosis(Churn.NEW_TRANSACTIONAL_ID, () if evidence.goes_on else (Churn.SCALE_OUT,))
+        return _of_transactional_ids(evidence)
     life = evidence.median_life_seconds
     if life is not None and life >= LONG_LIFE_SECONDS:
-        return Diagnosis(Churn.HEALTHY)
+        return Diagnosis(Churn.HEALTHY, (Churn.LEAK,))
     if evidence.grows:
         # Before the steps: the last waits of a backoff are pauses, too.
         return Diagnosis(Churn.RESTART_LOOP)
     if evidence.is_in_steps:
-        return Diagnosis(Churn.DEPLOY, (Churn.PER_MESSAGE,))
+        return Diagnosis(Churn.DEPLOY, (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP))
     if evidence.starts_anew:
         return Diagnosis(Churn.RESTART_LOOP, (Churn.SCALE_OUT,))
-    if evidence.counts_up or evidence.is_fast:
+    return _by_pace(evidence)
+
+
+def _of_transactional_ids(evidence: ChurnEvidence) -> Diagnosis:
+    if evidence.has_rare_steps:
+        return Diagnosis(Churn.DEPLOY, (Churn.NEW_TRANSACTIONAL_ID,))
+    return Diagnosis(Churn.NEW_TRANSACTIONAL_ID, (Churn.DEPLOY,) if evidence.goes_on else (Churn.SCALE_OUT,))
+
+
+def _by_pace(evidence: ChurnEvidence) -> Diagnosis:
+    if evidence.counts_up:
         return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK,))
-    if not evidence.is_regular:
+    # One address may hide several processes, or a fleet that has started.
+    one_address = evidence.hosts <= 1
+    may_be_start = one_address and evidence.steps == 1 and not evidence.goes_on
+    if (evidence.is_fast and not may_be_start) or not (evidence.is_regular or one_address):
         return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK, Churn.RESTART_LOOP))
     return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT))
 
@@ -137,11 +151,13 @@ def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
 def _by_lives(evidence: ChurnEvidence, lives: Lives) -> Diagnosis:
     if lives.kept_share >= KEPT_SHARE:
         return _of_kept(evidence)
-    if evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids:
-        return Diagnosis(Churn.NEW_TRANSACTIONAL_ID)
-    if lives.outlived >= MIN_OUTLIVED and lives.used_seconds >= DEPLOY_SECONDS:
+    transactional = evidence.transactional_ids >= TRANSACTIONAL_SHARE * evidence.new_pids
+    overlapped = lives.outlived >= MIN_OUTLIVED and lives.used_seconds >= DEPLOY_SECONDS
+    if overlapped and (evidence.has_rare_steps or not transactional):
         # Processes that restart independently do not end in steps.
         return Diagnosis(Churn.DEPLOY, () if evidence.is_in_steps else (Churn.RESTART_LOOP,))
+    if transactional:
+        return Diagnosis(Churn.NEW_TRANSACTIONAL_ID)
     return _of_ended(evidence, lives)
 
 

@@ -20,6 +20,8 @@ MIN_GROWING_TIMES = 16
 JAVA_DEFAULT = "producer-#"
 """Java's own client id, which counts up the producers of one process: `producer-1`, `producer-2`."""
 MIN_STEP_PIDS = 3.0
+RARE_STEP_SECONDS = 600.0
+"""Groups of new ids at least this far apart on average are deploys rather than checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,11 @@ class ChurnEvidence:
     def is_in_steps(self) -> bool:
         """Whether ids came in groups separated by pauses."""
         return self.steps >= 2 and self.new_pids >= MIN_STEP_PIDS * self.steps
+
+    @property
+    def has_rare_steps(self) -> bool:
+        """Whether ids came in groups that are as far apart as deploys."""
+        return self.is_in_steps and self.span_seconds >= RARE_STEP_SECONDS * (self.steps - 1)
 
     @property
     def counts_up(self) -> bool:

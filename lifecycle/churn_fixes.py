@@ -60,7 +60,7 @@ FIXES: dict[Churn, Fix] = {
     Churn.NEW_TRANSACTIONAL_ID: Fix(
         "Reuse a small set of transactional ids: each new one costs a producer id, a known one only an epoch.",
         "A transactional.id from a stable name of the instance; in Flink choose transaction naming POOLING instead of "
-        "INCREMENTING.",
+        "INCREMENTING. Kafka Streams names its own, one per thread and start: nothing to change there.",
         "A transactional.id from a stable name of the instance, no UUID or time in it.",
         "A transactional.id from a stable name of the instance, no UUID or time in it.",
     ),

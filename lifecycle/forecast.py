@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lifecycle.generations import in_use
 from lifecycle.occupancy import NOT_KNOWN_MS, Bools, Census, Int64s, ReplicaProducers
 from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 
@@ -69,12 +70,11 @@ class Outlook:
         return (number * step_ms for number in range(round(self._horizon_ms / step_ms) + 1))
 
     def _in_use(self, census: Census, replica: ReplicaProducers) -> Bools:
-        """Which entries stay in use: those used for longer than they have been silent."""
+        """Which entries stay in use (`lifecycle/generations.py`)."""
         last_ms = replica.last_timestamps_ms[~replica.in_transaction]
         handed_out = census.owners.handed_out_ms[census.owners.rows(replica.producer_ids[~replica.in_transaction])]
-        used_ms = np.where(handed_out == NOT_KNOWN_MS, self._pause_ms, last_ms - handed_out)
-        in_use: Bools = used_ms >= self._now_ms - last_ms
-        return in_use
+        begins_ms = np.where(handed_out == NOT_KNOWN_MS, last_ms - self._pause_ms, handed_out)
+        return in_use(begins_ms.astype(np.int64), last_ms, self._now_ms)
 
     def _held_in(self, ms: float) -> float:
         left = self._later_than(self._now_ms + ms - self._kept_ms)

@@ -1,7 +1,7 @@
 """How long producer ids were in use: from the hand-out, seen by a tap, to the last batch, remembered by brokers.
 
-Brokers do not know which producers are open. An id used for longer than it has been silent counts as kept; one used
-only once looks the same whether its producer was closed or leaked.
+Brokers do not know which producers are open. `lifecycle/generations.py` tells which ids count as kept. An id used only
+once looks the same whether its producer was closed or leaked.
 """
 
 from collections import defaultdict
@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from lifecycle.generations import in_use
 from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
@@ -68,7 +69,7 @@ def lives_of(lives: Sequence[Life], now_ms: int) -> Lives | None:
         return None
     begins = np.array([each.from_ms for each in known], np.int64)
     ends = np.maximum(begins, np.array([each.to_ms for each in known], np.int64))
-    kept = ends - begins >= now_ms - ends
+    kept = in_use(begins, ends, now_ms)
     if kept.all():
         return Lives(kept_share=1.0)
     used = (ends - begins)[~kept]

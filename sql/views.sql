@@ -474,7 +474,7 @@ ORDER BY allocated_at, first_producer_id, promise;
 
 CREATE OR REPLACE VIEW pid_budget AS
 -- Who makes the cluster's new producer ids: each principal's share in the last 24 hours, which is how long brokers keep
--- a producer id. Refused ids count once each: without enforcement, brokers keep them, too.
+-- a producer id. Refused ids count once each per window: without enforcement, brokers keep them, too.
 SELECT
     counts.principal,
     counts.new_pids,
@@ -573,6 +573,8 @@ FROM (
             WHEN (returns >= 3 AND coalesce(instance_seconds, 0) < 600) OR (fenced_answers >= 2 AND instances >= 3)
                 THEN 'fencing war|'
             WHEN error_answers >= 5 AND error_answers > new_pids THEN 'new producer on error|'
+            WHEN new_pids < 5 AND instances >= 5 AND instance_seconds < 60
+                THEN 'can''t tell|healthy, restart loop, fencing war'
             WHEN instances >= 5 AND instance_seconds < 60 THEN 'can''t tell|restart loop, fencing war'
             WHEN new_pids < 5 AND returns >= 3 THEN 'healthy|fencing war'
             WHEN new_pids < 5 THEN 'healthy|'
@@ -582,18 +584,24 @@ FROM (
             WHEN hosts >= 3 AND new_pids <= 3 * hosts AND silent_seconds < greatest(30, span_seconds / 4)
                 THEN 'scale-out|producer per message/batch'
             WHEN hosts >= 3 AND new_pids <= 3 * hosts THEN 'scale-out|'
+            WHEN transactional_ids >= 0.8 * new_pids AND steps >= 2 AND new_pids >= 3 * steps
+                AND span_seconds >= 600 * (steps - 1)
+                THEN 'deploy|new transactional id each time'
             WHEN transactional_ids >= 0.8 * new_pids AND silent_seconds < greatest(30, span_seconds / 4)
-                THEN 'new transactional id each time|'
+                THEN 'new transactional id each time|deploy'
             WHEN transactional_ids >= 0.8 * new_pids THEN 'new transactional id each time|scale-out'
-            WHEN median_life_seconds >= 600 THEN 'healthy|'
+            WHEN median_life_seconds >= 600 THEN 'healthy|leak'
             WHEN growing_share >= CASE WHEN new_pids - 2 * hosts >= 16 THEN 0.65 ELSE 0.75 END THEN 'restart loop|'
-            WHEN steps >= 2 AND new_pids >= 3 * steps THEN 'deploy|producer per message/batch'
+            WHEN steps >= 2 AND new_pids >= 3 * steps THEN 'deploy|producer per message/batch, leak, restart loop'
             WHEN client = 'producer-#' AND client_ids = 1 THEN 'restart loop|scale-out'
             WHEN client = 'producer-#' AND client_ids >= greatest(5, 0.5 * new_pids / greatest(1, hosts))
                 THEN 'producer per message/batch|leak'
-            WHEN median_life_seconds < 2 THEN 'producer per message/batch|leak'
-            WHEN life_spread <= 0.5 THEN 'can''t tell|restart loop, producer per message/batch, leak, scale-out'
-            ELSE 'producer per message/batch|leak, restart loop'
+            WHEN (
+                median_life_seconds < 2
+                AND (hosts > 1 OR steps <> 1 OR silent_seconds < greatest(30, span_seconds / 4))
+            ) OR (hosts > 1 AND coalesce(life_spread, 1) > 0.5)
+                THEN 'producer per message/batch|leak, restart loop'
+            ELSE 'can''t tell|restart loop, producer per message/batch, leak, scale-out'
         END AS verdict
     FROM (
         SELECT

@@ -41,6 +41,10 @@ def every(gap_s: float, count: int, jitter: float = 0.0, seed: int = 1) -> list[
     return times
 
 
+def going_on(gap_s: float, count: int) -> list[float]:
+    return [gap_s * number for number in range(count, 0, -1)]
+
+
 def kinds(tables: Path) -> dict[tuple[str, str], str]:
     select = "SELECT principal, client, kind, could_be FROM principal_churn"
     rows = query(str(tables), select, NOW).rows
@@ -101,17 +105,17 @@ def test_each_kind_is_told_from_rows(tmp_path: Path) -> None:
         ],
     )
     assert kinds(tmp_path) == {
-        ("User:message", "app"): "producer per message/batch: leak",
-        ("User:batch", "app"): "producer per message/batch: leak, restart loop",
+        ("User:message", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
+        ("User:batch", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
         ("User:crash", "app"): "can't tell: restart loop, producer per message/batch, leak, scale-out",
         ("User:backoff", "app"): "restart loop",
         ("User:error", "app"): "new producer on error",
         ("User:fleet", "app"): "scale-out",
         ("User:steady", "app"): "healthy",
         ("User:start", "app"): "healthy",
-        ("User:deploy", "app"): "deploy: producer per message/batch",
+        ("User:deploy", "app"): "deploy: producer per message/batch, leak, restart loop",
         ("User:war", "a"): "fencing war",
-        ("User:behind-one-address", "a"): "can't tell: restart loop, fencing war",
+        ("User:behind-one-address", "a"): "can't tell: healthy, restart loop, fencing war",
         ("User:moves-back", "a"): "healthy: fencing war",
         ("User:moved", "a"): "healthy",
         ("User:flink", "app"): "new transactional id each time: scale-out",
@@ -142,7 +146,7 @@ def test_who_makes_up_a_client_id_each_time_is_seen_as_one(tmp_path: Path) -> No
     names = [f"c{number:04d}x" for number in range(60)]
     inits = [row for n, name in enumerate(names) for row in rows_of([600 - n], "User:m", name, first=n)]
     append_kip_tables(tmp_path, inits=inits)
-    assert kinds(tmp_path) == {("User:m", "*"): "producer per message/batch: leak"}
+    assert kinds(tmp_path) == {("User:m", "*"): "can't tell: restart loop, producer per message/batch, leak, scale-out"}
 
 
 def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_only(tmp_path: Path) -> None:
@@ -244,7 +248,7 @@ class TestCommand:
     ) -> None:
         append_kip_tables(
             tmp_path,
-            inits=[*rows_of(every(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
+            inits=[*rows_of(going_on(0.4, 120), "User:mallory", "batch"), *rows_of([9], "User:mallory", "other", 500)],
             decisions=[
                 decision(
                     "User:mallory",
@@ -264,7 +268,7 @@ class TestCommand:
         assert out.splitlines()[:10] == [
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
             "  refused in its last throttle, by address: 10.0.0.7 (1,200), 10.0.0.8 (2)",
-            "client batch: likely producer per message/batch, else leak",
+            "client batch: likely producer per message/batch, else leak or restart loop",
             "  evidence: 120 new producer ids in 24 h (7,200 an hour while at it), the next one after 0.4 s (median), "
             "0% after an error, 1 address",
             f"  new producer ids by address: {host} (120)",
@@ -319,13 +323,13 @@ class TestCommand:
         assert sum(client["addresses"].values()) == len(names)
 
     def test_programs_get_json(self, pid_quota: PidQuota, tmp_path: Path) -> None:
-        append_kip_tables(tmp_path, inits=rows_of(every(0.4, 120), "User:mallory"))
+        append_kip_tables(tmp_path, inits=rows_of(going_on(0.4, 120), "User:mallory"))
         _, out, _ = pid_quota("why", "mallory", "--tables", tmp_path, "--json")
         found = json.loads(out)
         assert found["principal"] == "User:mallory"
         (client,) = found["clients"]
         assert (client["kind"], client["throttles"]) == ("producer per message/batch", 0)
-        assert (client["could_be"], client["lives"]) == (["leak"], None)
+        assert (client["could_be"], client["lives"]) == (["leak", "restart loop"], None)
         assert client["fix"]["python"] == FIXES[Churn.PER_MESSAGE].python
 
     def test_what_nobody_can_tell_has_a_fix_for_each_kind_that_fits(self, pid_quota: PidQuota, tmp_path: Path) -> None:

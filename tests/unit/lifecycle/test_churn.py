@@ -40,7 +40,8 @@ def test_few_ids_and_those_of_a_start_are_healthy() -> None:
     burst = {"median_life_seconds": 0.1, "span_seconds": 10, "silent_seconds": 60}
     assert of(new_pids=4, median_life_seconds=0.1) == (Churn.HEALTHY,)
     assert of(new_pids=40, **burst) == (Churn.HEALTHY,)
-    assert of(new_pids=100, **burst)[0] is Churn.PER_MESSAGE
+    hidden = (Churn.CANT_TELL, Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT)
+    assert of(new_pids=100, **burst) == hidden
 
 
 def test_a_start_that_has_only_just_begun_may_be_anything() -> None:
@@ -74,7 +75,9 @@ def test_a_transactional_id_that_moves_between_hosts_with_each_deploy_is_no_sure
 
 def test_rivals_that_nothing_tells_apart_may_be_one_that_restarts() -> None:
     again = {"new_pids": 1, "instances": 20}
-    assert of(**again, instance_seconds=4.0) == (Churn.CANT_TELL, Churn.RESTART_LOOP, Churn.FENCING_WAR)
+    rivals = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
+    assert of(**again, instance_seconds=4.0) == (Churn.CANT_TELL, Churn.HEALTHY, *rivals)
+    assert of(new_pids=5, instances=20, instance_seconds=4.0) == (Churn.CANT_TELL, *rivals)
     assert of(**again, instance_seconds=3600.0) == (Churn.HEALTHY,)
 
 
@@ -82,8 +85,14 @@ def test_rivals_that_nothing_tells_apart_may_be_one_that_restarts() -> None:
 
 
 def test_without_lives_fast_ones_are_likely_a_producer_per_message_and_may_be_kept() -> None:
-    assert of(median_life_seconds=0.05, life_spread=0.1) == (Churn.PER_MESSAGE, Churn.LEAK)
-    assert of() == (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
+    kinds = (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
+    assert of(median_life_seconds=0.05, life_spread=0.1) == kinds
+    assert of(hosts=2) == kinds
+
+
+def test_without_lives_one_address_may_hide_a_fleet() -> None:
+    assert of()[0] is Churn.CANT_TELL
+    assert Churn.SCALE_OUT in of()
 
 
 def test_without_lives_a_regular_rhythm_may_be_four_things() -> None:
@@ -109,19 +118,19 @@ def test_many_hosts_with_a_few_ids_each_are_a_scale_out_that_ends() -> None:
 
 
 def test_groups_with_pauses_are_likely_deploys() -> None:
-    assert of(new_pids=60, steps=3) == (Churn.DEPLOY, Churn.PER_MESSAGE)
+    assert of(new_pids=60, steps=3) == (Churn.DEPLOY, Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
     assert of(new_pids=60, steps=30)[0] is not Churn.DEPLOY
 
 
 def test_a_transactional_id_for_each_producer_id_is_flink_s_habit() -> None:
-    assert of(transactional_ids=240) == (Churn.NEW_TRANSACTIONAL_ID,)
+    assert of(transactional_ids=240) == (Churn.NEW_TRANSACTIONAL_ID, Churn.DEPLOY)
     # Twenty instances with an id each also begin once.
     assert of(transactional_ids=240, silent_seconds=300) == (Churn.NEW_TRANSACTIONAL_ID, Churn.SCALE_OUT)
     assert of(transactional_ids=240, lives=KEPT, silent_seconds=300) == (Churn.SCALE_OUT,)
 
 
 def test_long_pauses_at_each_address_are_healthy() -> None:
-    assert of(median_life_seconds=600, life_spread=0.1) == (Churn.HEALTHY,)
+    assert of(median_life_seconds=600, life_spread=0.1) == (Churn.HEALTHY, Churn.LEAK)
 
 
 def test_java_s_own_client_ids_tell_processes_apart() -> None:

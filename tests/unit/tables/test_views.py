@@ -61,7 +61,7 @@ def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -
 
 
 def test_a_view_that_only_a_comment_names_is_not_needed() -> None:
-    assert "-- a producer id. Refused ids count once each: without enforcement" in views()["pid_budget"]
+    assert "-- a producer id. Refused ids count once each per window: without enforcement" in views()["pid_budget"]
     assert "enforcement" not in needed_views("TABLE pid_budget")
 
 

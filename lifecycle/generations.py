@@ -1,0 +1,45 @@
+"""Generations of producer ids: a deploy ends the ids of the group before it, however recently they were in use."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from lifecycle.occupancy import Bools, Int64s
+
+PAUSE_MS = 45_000
+"""Minimum pause between two groups of new ids; `steps` in the view `principal_churn` uses the same."""
+OVERLAP_MS = 60_000
+"""A roll-out closes an old process at most this long before or after it opens new ones."""
+MIN_GROUP = 3
+"""Fewer ids of a group that end together may do so by chance."""
+REPLACED_SHARE = 0.5
+"""Share of a group that must end as the next one begins."""
+
+
+def in_use(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
+    """Return which ids are still in use.
+
+    An id is in use if it was used for longer than it has been silent, unless the next group replaced its own.
+
+    Args:
+        begins_ms: When each id was handed out, ms since the epoch, in any order.
+        ends_ms: Time of its last batch, likewise.
+        now_ms: When the brokers were asked, ms since the epoch.
+    """
+    lasting: Bools = ends_ms - begins_ms >= now_ms - ends_ms
+    return lasting & ~_replaced(begins_ms, ends_ms, now_ms)
+
+
+def _replaced(begins_ms: Int64s, ends_ms: Int64s, now_ms: int) -> Bools:
+    order = np.argsort(begins_ms, kind="stable")
+    ordered = begins_ms[order]
+    edges = np.flatnonzero(np.diff(ordered) >= PAUSE_MS) + 1
+    replaced: Bools = np.zeros(len(begins_ms), np.bool_)
+    groups = np.split(order, edges)
+    for group, following in pairwise(groups):
+        first, last = begins_ms[following[0]] - OVERLAP_MS, begins_ms[following[-1]] + OVERLAP_MS
+        ends = ends_ms[group]
+        together = (ends >= first) & (ends <= last) & (ends < now_ms - OVERLAP_MS)
+        if together.sum() >= max(MIN_GROUP, REPLACED_SHARE * len(group)):
+            replaced[group] = together
+    return replaced

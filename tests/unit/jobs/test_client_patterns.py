@@ -1,0 +1,207 @@
+"""Forty client patterns with known causes: what the tables, and the brokers' last batches, say of each."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lifecycle.churn import Churn, Diagnosis
+from lifecycle.producer_lives import Life, lives_of
+from tables.query.churn_clients import diagnosis_of
+from tables.query.sql_query import query
+from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, init
+from tests.unit.jobs.table_rows import Row
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+NOW_MS = round(NOW.timestamp() * 1000)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A producer id that a client got, `at_s` seconds ago, and last used `last_s` seconds ago."""
+
+    at_s: float
+    last_s: float
+    host: str = "10.0.0.1"
+    client_id: str = "app"
+    transactional_id: str | None = None
+    epoch: int = 0
+    pid: int | None = None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A client of a known cause."""
+
+    name: str
+    cause: Churn
+    requests: tuple[Request, ...]
+
+
+def deploys(times: Iterable[float], pods: int, hosts: int = 1, transactional: bool = False) -> Iterator[Request]:
+    """Each deploy replaces all pods; the last ones are in use."""
+    begins = sorted(times, reverse=True)
+    for number, at in enumerate(begins):
+        end = begins[number + 1] if number + 1 < len(begins) else 0.0
+        for pod in range(pods):
+            name = f"app-{number}-{pod}" if transactional else None
+            yield Request(at - pod, max(1.0, end - pod - 2), f"10.0.0.{pod % hosts}", transactional_id=name)
+
+
+def used_for(times: Iterable[float], seconds: float, **values: Any) -> Iterator[Request]:
+    return (Request(at, max(0.5, at - seconds), **values) for at in times)
+
+
+def fleet(times: Iterable[float], seconds: float) -> Iterator[Request]:
+    return (Request(at, max(0.5, at - seconds), f"10.0.1.{n}") for n, at in enumerate(times))
+
+
+def numbered(times: Iterable[float], seconds: float) -> Iterator[Request]:
+    return (Request(at, max(0.5, at - seconds), client_id=f"producer-{n}") for n, at in enumerate(times))
+
+
+def named(times: Iterable[float], seconds: float, each: int = 1) -> Iterator[Request]:
+    for n, at in enumerate(times):
+        for task in range(each):
+            yield Request(at, max(0.5, at - seconds), transactional_id=f"sink-{n}-{task}")
+
+
+def pool(size: int, times: Iterable[float], hosts: int = 1) -> Iterator[Request]:
+    """Transactional ids that are taken over again and again, at the cost of an epoch."""
+    for epoch, at in enumerate(times):
+        for task in range(size):
+            yield Request(at - task, 1, f"10.0.0.{epoch % hosts}", "app", f"pool-{task}", epoch, 100 + task)
+
+
+def steps(gap_s: float, count: int, until_s: float = 1.0) -> list[float]:
+    return [until_s + gap_s * n for n in reversed(range(count))]
+
+
+def at_random(gap_s: float, count: int, until_s: float = 3.0) -> list[float]:
+    gaps = np.random.default_rng(7).exponential(gap_s, count)
+    return [until_s + float(at) for at in np.cumsum(gaps)[::-1]]
+
+
+def loops(replicas: int) -> list[float]:
+    waits = np.cumsum([10, 20, 40, 80, 160, *[300] * 20])
+    return sorted((7000.0 - 17 * each - float(wait) for each in range(replicas) for wait in waits), reverse=True)
+
+
+FOREVER = DAY
+PATTERNS = [
+    Pattern(name, cause, tuple(requests))
+    for name, cause, requests in [
+        ("deploys-hourly", Churn.DEPLOY, deploys(steps(HOUR, 20, 600), 20)),
+        ("deploys-three-a-day", Churn.DEPLOY, deploys(steps(8 * HOUR, 3, HOUR), 20)),
+        ("deploys-three-a-day-late", Churn.DEPLOY, deploys(steps(7 * HOUR, 3, 6 * HOUR), 20)),
+        ("deploys-two-a-day", Churn.DEPLOY, deploys((18 * HOUR, 6 * HOUR), 30)),
+        ("deploys-four-hosts", Churn.DEPLOY, deploys(steps(6 * HOUR, 4, HOUR), 40, hosts=4)),
+        ("deploys-office", Churn.DEPLOY, deploys((9 * HOUR, 7 * HOUR, 5 * HOUR, 2 * HOUR), 12)),
+        ("streams-three-deploys", Churn.DEPLOY, deploys(steps(8 * HOUR, 3, HOUR), 20, transactional=True)),
+        ("streams-five-deploys", Churn.DEPLOY, deploys(steps(4 * HOUR, 5, HOUR), 12, transactional=True)),
+        ("start", Churn.HEALTHY, used_for(steps(0.2, 40, 3000), FOREVER)),
+        ("few", Churn.HEALTHY, used_for(steps(HOUR, 3), FOREVER)),
+        ("flink-pool-of-3", Churn.HEALTHY, pool(3, steps(10, 300))),
+        ("flink-pool-one-task", Churn.HEALTHY, pool(1, steps(10, 300))),
+        ("debezium-six-restarts", Churn.HEALTHY, pool(1, steps(4 * HOUR, 6, HOUR))),
+        ("debezium-restarts-at-once", Churn.HEALTHY, pool(1, steps(40, 7, HOUR))),
+        ("streams-v1-rolling", Churn.HEALTHY, pool(4, steps(2 * HOUR, 8, HOUR), hosts=2)),
+        ("fencing-war", Churn.FENCING_WAR, pool(1, steps(5, 40), hosts=2)),
+        ("fencing-war-slow", Churn.FENCING_WAR, pool(1, steps(90, 40), hosts=2)),
+        ("rolling-restart", Churn.SCALE_OUT, fleet(steps(30, 40, 4000), FOREVER)),
+        ("autoscaling", Churn.SCALE_OUT, fleet(at_random(120, 40, 4000), FOREVER)),
+        ("autoscaling-nat", Churn.SCALE_OUT, used_for(at_random(120, 40, 6000), FOREVER)),
+        ("rollout-nat", Churn.SCALE_OUT, used_for(steps(5, 60, 4000), FOREVER)),
+        ("nightly-200-nat", Churn.SCALE_OUT, used_for(steps(0.2, 200, 5 * HOUR), 8 * HOUR)),
+        ("crash-loop-6-nat", Churn.RESTART_LOOP, used_for(loops(6), 8)),
+        ("crash-loop-slow", Churn.RESTART_LOOP, used_for(steps(5.13, 100), 5)),
+        ("crash-backoff", Churn.RESTART_LOOP, used_for((4000 - 3.0 * 2**n for n in range(9)), 2)),
+        ("crash-java", Churn.RESTART_LOOP, used_for(steps(7, 60), 5, client_id="producer-1")),
+        ("leak-fast", Churn.LEAK, used_for(steps(2.5, 200), FOREVER)),
+        ("leak-minute", Churn.LEAK, used_for(steps(61, 200), FOREVER)),
+        ("leak-slow", Churn.LEAK, used_for(steps(900, 80), FOREVER)),
+        # The job of each hour opens 20 producers, and all that are open write then.
+        ("leak-cron", Churn.LEAK, (Request(at - n / 10, 1500) for at in steps(HOUR, 10, 1502) for n in range(20))),
+        ("leak-java", Churn.LEAK, numbered(steps(6, 60), FOREVER)),
+        ("leak-random", Churn.LEAK, used_for(at_random(30, 100), FOREVER)),
+        ("message-fast", Churn.PER_MESSAGE, used_for(steps(0.4, 500), 0.1)),
+        ("message-random", Churn.PER_MESSAGE, used_for(at_random(4, 200), 0.1)),
+        ("message-java", Churn.PER_MESSAGE, numbered(steps(2.7, 80), 0.1)),
+        ("message-schedule", Churn.PER_MESSAGE, used_for(steps(8, 60), 0.1)),
+        ("message-serverless", Churn.PER_MESSAGE, fleet(steps(3, 100), 0.1)),
+        ("flink-incrementing", Churn.NEW_TRANSACTIONAL_ID, named(steps(10, 200), 10)),
+        ("flink-incrementing-3", Churn.NEW_TRANSACTIONAL_ID, named(steps(60, 100), 60, each=3)),
+        ("uuid-per-batch", Churn.NEW_TRANSACTIONAL_ID, named(at_random(20, 100), 1)),
+        ("error", Churn.ON_ERROR, used_for(steps(3, 40), 1)),
+    ]
+]
+
+
+def rows_of(pattern: Pattern, first: int) -> Iterator[Row]:
+    for number, each in enumerate(pattern.requests):
+        values: dict[str, Any] = {"result_producer_epoch": each.epoch} if each.transactional_id else {}
+        if pattern.cause is Churn.ON_ERROR:
+            values |= {"producer_id": 5, "producer_epoch": 0}
+        yield init(
+            ago(each.at_s),
+            first + number if each.pid is None else first + each.pid,
+            principal=f"User:{pattern.name}",
+            client_id=each.client_id,
+            client_host=each.host,
+            transactional_id=each.transactional_id,
+            **values,
+        )
+
+
+Evidence = Mapping[str, Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    """Each pattern's row of the view."""
+    tables = tmp_path_factory.mktemp("patterns")
+    inits = [row for n, pattern in enumerate(PATTERNS) for row in rows_of(pattern, 10_000 * n)]
+    append_kip_tables(tables, inits=inits)
+    rows = query(str(tables), "TABLE principal_churn", NOW).records()
+    return {row["principal"].removeprefix("User:"): row for row in rows}
+
+
+def fitting(found: Diagnosis) -> tuple[Churn, ...]:
+    return found.could_be if found.kind is Churn.CANT_TELL else (found.kind,)
+
+
+def lasting(pattern: Pattern) -> list[Life]:
+    return [
+        Life(each.host, NOW_MS - round(each.at_s * 1000), NOW_MS - round(each.last_s * 1000))
+        for each in pattern.requests
+    ]
+
+
+def test_the_table_has_forty_patterns() -> None:
+    assert len({pattern.name for pattern in PATTERNS}) >= 40
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
+def test_the_tables_alone_never_name_a_wrong_cause(pattern: Pattern, seen: Evidence) -> None:
+    found = diagnosis_of(seen[pattern.name])
+    assert not found.is_sure or found.kind is pattern.cause
+    assert pattern.cause in (*fitting(found), *found.could_be)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
+def test_with_the_brokers_answer_the_cause_is_named(pattern: Pattern, seen: Evidence) -> None:
+    found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), NOW_MS))
+    assert pattern.cause in fitting(found)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
+def test_the_view_says_what_the_rules_say(pattern: Pattern, seen: Evidence) -> None:
+    row = seen[pattern.name]
+    found = diagnosis_of(row)
+    assert (row["kind"], row["could_be"]) == (
+        found.kind.value,
+        ", ".join(each.value for each in found.could_be) or None,
+    )
