@@ -32,16 +32,21 @@ class BucketTerms:
     burst_units: int
 
     @classmethod
-    def of(cls, producer_ids_rate: float, config: QuotaConfig) -> "BucketTerms":
-        """Derive the terms of a quota in PIDs per window."""
-        return _terms(producer_ids_rate, config.window_ms, config.burst_windows)
+    def of(
+        cls, producer_ids_rate: float, config: QuotaConfig, producer_ids_burst: float | None = None
+    ) -> "BucketTerms":
+        """Derive the terms of a quota in PIDs per window, and of its burst in PIDs; None is the configured burst."""
+        return _terms(producer_ids_rate, config.window_ms, config.burst_windows, producer_ids_burst)
 
 
 @lru_cache(maxsize=4096)
-def _terms(producer_ids_rate: float, window_ms: int, burst_windows: float) -> BucketTerms:
-    refill_per_ms = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE))
-    burst_units = round(refill_per_ms * window_ms * burst_windows)
-    return BucketTerms(refill_per_ms, window_ms * _UNITS_PER_PID_RATE, burst_units)
+def _terms(
+    producer_ids_rate: float, window_ms: int, burst_windows: float, producer_ids_burst: float | None
+) -> BucketTerms:
+    refill_per_ms, token = max(1, round(producer_ids_rate * _UNITS_PER_PID_RATE)), window_ms * _UNITS_PER_PID_RATE
+    if producer_ids_burst is None:
+        return BucketTerms(refill_per_ms, token, round(refill_per_ms * window_ms * burst_windows))
+    return BucketTerms(refill_per_ms, token, round(producer_ids_burst * _UNITS_PER_PID_RATE) * window_ms)
 
 
 @dataclass(slots=True)
@@ -93,6 +98,12 @@ class TokenBucket:
             elapsed_ms = timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick)
             units += elapsed_ms * terms.refill_per_ms
         return min(units, terms.burst_units)
+
+    def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
+        """Add what a burst gained, if it did: who raises a burst wants it now, not after the hours that it fills in."""
+        gained = max(0, new.burst_units - old.burst_units)
+        self.units += gained
+        return gained > 0
 
     def take(self, terms: BucketTerms) -> bool:
         """Take one token if the bucket is not exhausted; return whether it was taken."""

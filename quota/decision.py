@@ -51,6 +51,7 @@ class Decision:
     tokens: float | None
     rate: float
     quota: float | None
+    burst: float | None
     quota_source: QuotaSource
     quota_updated_at_ms: int | None
     evidence: Evidence

@@ -21,32 +21,42 @@ class Limit:
         producer_ids_rate: New PIDs per window, or None where nothing is limited.
         source: Which row of the precedence gave it.
         updated_at_ms: When the quota was last changed, in milliseconds since the epoch.
+        producer_ids_burst: New PIDs at once, with a full bucket; None for `burst_windows` of the rate.
 
     Raises:
-        InvalidQuotaError: If the rate is not above 0 and below `MAX_PRODUCER_IDS_RATE`.
+        InvalidQuotaError: If a number is not above 0 and below `MAX_PRODUCER_IDS_RATE`, or a burst has no rate.
     """
 
     producer_ids_rate: float | None
     source: QuotaSource
     updated_at_ms: int | None = None
+    producer_ids_burst: float | None = None
 
     def __post_init__(self) -> None:
         if self.producer_ids_rate is not None:
             validate_rate(self.producer_ids_rate)
+        validate_burst(self.producer_ids_burst, self.producer_ids_rate)
+
+    def counts_as(self, other: "Limit") -> bool:
+        """Return whether another limit has the same rate and burst, whoever set it."""
+        mine = (self.producer_ids_rate, self.producer_ids_burst)
+        return mine == (other.producer_ids_rate, other.producer_ids_burst)
 
     def allows_less_than(self, other: "Limit") -> bool:
-        """Return whether another limit is higher, or unlimited."""
+        """Return whether another limit has a higher rate, or is unlimited."""
         mine, others = self.producer_ids_rate, other.producer_ids_rate
         return mine is not None and (others is None or others > mine)
 
 
-UNLIMITED = Limit(None, "none")
-
-
 @lru_cache(maxsize=4096, typed=True)
-def shared_limit(producer_ids_rate: float | None, source: QuotaSource, updated_at_ms: int | None) -> Limit:
+def shared_limit(
+    producer_ids_rate: float | None,
+    source: QuotaSource,
+    updated_at_ms: int | None,
+    producer_ids_burst: float | None = None,
+) -> Limit:
     """Return the `Limit` of these fields, made once: ledgers ask for theirs in every batch."""
-    return Limit(producer_ids_rate, source, updated_at_ms)
+    return Limit(producer_ids_rate, source, updated_at_ms, producer_ids_burst)
 
 
 def validate_rate(producer_ids_rate: float) -> float:
@@ -66,6 +76,28 @@ def validate_rate(producer_ids_rate: float) -> float:
         )
         raise InvalidQuotaError(msg)
     return producer_ids_rate
+
+
+def validate_burst(producer_ids_burst: float | None, producer_ids_rate: float | None) -> None:
+    """Check that a burst can go with a rate; None goes with any.
+
+    Raises:
+        InvalidQuotaError: If it is not a number above 0 and below `MAX_PRODUCER_IDS_RATE`, or there is no rate.
+    """
+    if producer_ids_burst is None:
+        return
+    if producer_ids_rate is None:
+        msg = f"producer_ids_burst={producer_ids_burst} has no producer_ids_rate: set both"
+        raise InvalidQuotaError(msg)
+    if not (math.isfinite(producer_ids_burst) and 0 < producer_ids_burst < MAX_PRODUCER_IDS_RATE):
+        msg = (
+            f"producer_ids_burst={producer_ids_burst} is no burst: it must be a number above 0 and below "
+            f"{MAX_PRODUCER_IDS_RATE:g}; to go back to the default burst, set producer_ids_rate alone"
+        )
+        raise InvalidQuotaError(msg)
+
+
+UNLIMITED = Limit(None, "none")
 
 
 def resolve(user: Limit | None, default: Limit | None) -> Limit:

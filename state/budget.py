@@ -22,15 +22,23 @@ class Budget:
         self._bucket = TokenBucket.from_parts(parts) if parts else None
         self._terms: BucketTerms | None = None
 
-    def apply(self, limit: Limit, tick: int = 0) -> None:
+    def apply(self, limit: Limit, tick: int = 0) -> bool:
         """Put a quota in force from a tick on, after refilling under the one before.
 
-        Without a quota the bucket keeps its tokens; the next quota refills the time between.
+        Without a quota the bucket keeps its tokens; the next quota refills the time between. A burst of its own that is
+        larger than the one before brings the difference at once; a raised rate alone brings nothing, as in Kafka.
+
+        Returns:
+            Whether a burst brought tokens.
         """
-        if self._terms is not None and self._bucket is not None:
-            self._bucket.refill(self._terms, tick, self._timeline)
-        rate = limit.producer_ids_rate
-        self._terms = None if rate is None else BucketTerms.of(rate, self._config)
+        rate, before = limit.producer_ids_rate, self._terms
+        self._terms = None if rate is None else BucketTerms.of(rate, self._config, limit.producer_ids_burst)
+        if before is None or self._bucket is None:
+            return False
+        self._bucket.refill(before, tick, self._timeline)
+        if self._terms is None or limit.producer_ids_burst is None:
+            return False
+        return self._bucket.grow(before, self._terms)
 
     def reset(self) -> None:
         """Forget the tokens: the bucket begins full again."""
@@ -40,6 +48,10 @@ class Budget:
     def is_limited(self) -> bool:
         """Whether a quota is in force."""
         return self._terms is not None
+
+    def burst(self) -> float | None:
+        """Return the tokens of a full bucket, None without a quota."""
+        return None if self._terms is None else self._terms.burst_units / self._terms.units_per_token
 
     def parts(self) -> tuple[int, int, int] | None:
         """Return the bucket as it is stored."""

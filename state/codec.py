@@ -38,7 +38,8 @@ class LedgerState(msgspec.Struct, array_like=True):
         counts: Counts of the live quanta.
         episode: The throttle in force.
         episode_refused: The PIDs refused in it.
-        limit: The fields of the `Limit` last in force; None before the first event.
+        limit: Rate, source and time of the `Limit` last in force; None before the first event.
+        burst: Its `producer_ids_burst`.
     """
 
     clock_tick: int = -1
@@ -51,6 +52,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     episode: Episode | None = None
     episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
     limit: tuple[float | None, QuotaSource, int | None] | None = None
+    burst: float | None = None
 
 
 class BrokersState(msgspec.Struct, array_like=True):

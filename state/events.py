@@ -124,6 +124,7 @@ class MetricsRow(msgspec.Struct, frozen=True, gc=False, rename={"window_end_ms":
     throttle_time_avg_ms: float | None
     new_pids_window: int
     quota: float | None
+    burst: float | None
     quota_source: QuotaSource
     admitted_pids: int
     refused_pids: int

@@ -102,7 +102,7 @@ class Ledger:
         return newest.number >= quantum - deployment.config.layer_count
 
     def is_throttled_by_another(self, limit: Limit, at_ms: int) -> bool:
-        """Return whether a throttle in force at a time, in ms since the epoch, is of another rate than the limit's."""
+        """Return whether a throttle in force at a time, in ms since the epoch, is of another quota than the limit."""
         episode = self._memory.state.episode
         holds = episode is not None and at_ms < episode.throttled_until_ms
-        return holds and limit.producer_ids_rate != self._memory.limit.producer_ids_rate
+        return holds and not limit.counts_as(self._memory.limit)

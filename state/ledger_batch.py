@@ -113,12 +113,12 @@ class LedgerBatch:
             return
         has_news = memory.to_bytes() != memory.reported
         memory.limit = limit
-        if limit.producer_ids_rate != before.producer_ids_rate:
-            self._budget.apply(limit, tick)
+        if not limit.counts_as(before):
+            has_grown = self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
                 # Otherwise a flood without a quota would be exempt from the quota set against it.
                 self._window.excuse_nobody()
-            if before.allows_less_than(limit):
+            if has_grown or before.allows_less_than(limit):
                 self._refusals.shorten(max(first_ms, self._timeline.tick_start_ms(tick)), tick)
         if not (has_news or self._journal.decisions):
             # A change of quota alone makes no metrics row.

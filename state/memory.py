@@ -30,7 +30,7 @@ class Memory:
         self.seen = LayeredBloomFilter(config, timeline.quantum(max(0, self.state.clock_tick)), self.state.quanta)
         self.budget = Budget(config, timeline, self.state.bucket)
         self.window = WindowCounts(self.state.counts, config)
-        self.limit = shared_limit(*self.state.limit) if self.state.limit else UNLIMITED
+        self.limit = shared_limit(*self.state.limit, self.state.burst) if self.state.limit else UNLIMITED
         self.reported = content
         self.budget.apply(self.limit)
 
@@ -38,9 +38,10 @@ class Memory:
         """Return the ledger as it is stored."""
         self.state.quanta = self.seen.state()
         self.state.bucket = self.budget.parts()
-        rate = self.limit.producer_ids_rate
+        rate, burst = self.limit.producer_ids_rate, self.limit.producer_ids_burst
         # As it is read back: the same ledger has the same bytes.
         self.state.limit = (None if rate is None else float(rate), self.limit.source, self.limit.updated_at_ms)
+        self.state.burst = None if burst is None else float(burst)
         return encode(self.state)
 
     def expires_ms(self) -> int:

@@ -20,7 +20,8 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
         limit: The quota in force.
         deployment: What all ledgers share.
     """
-    if state.episode or state.limit != (limit.producer_ids_rate, limit.source, limit.updated_at_ms):
+    in_force = (limit.producer_ids_rate, limit.source, limit.updated_at_ms)
+    if state.episode or state.limit != in_force or state.burst != limit.producer_ids_burst:
         return False
     timeline, current = deployment.timeline, state.clock_tick // TICKS_PER_QUANTUM
     newest_tick = timeline.tick(max(events.timestamps_ms))

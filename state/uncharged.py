@@ -46,5 +46,5 @@ class Uncharged:
     def _max_bytes(self) -> int:
         """Return the cap: at least the bytes of a quota's burst, its refill in the live quanta, and their renewals."""
         config, rate = self._memory.deployment.config, self._memory.limit.producer_ids_rate or 0
-        windows = config.burst_windows + 1 + 1 / config.layer_count
-        return max(config.max_uncharged_bytes, self._seen.bytes_of(rate * windows))
+        pids = (self._memory.budget.burst() or 0) + rate * (1 + 1 / config.layer_count)
+        return max(config.max_uncharged_bytes, self._seen.bytes_of(pids))

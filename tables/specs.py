@@ -56,6 +56,9 @@ _QUOTAS = TableSpec(
             _required("entity_type", pa.string(), "Always 'user'."),
             _column("entity_name", pa.string(), "Bare user name without 'User:'; null is the default quota."),
             _required("producer_ids_rate", pa.float64(), "New producer ids per window, above 0 and below 1e12."),
+            _column(
+                "producer_ids_burst", pa.float64(), "New producer ids at once; null for the rate times burst_windows."
+            ),
             _required("updated_at", _TIME, "When the quota was last set."),
             _column("updated_by", pa.string(), "Who set it."),
         ]
@@ -83,6 +86,7 @@ _METRICS = TableSpec(
             _column("throttle_time_avg_ms", pa.float64(), "Average throttle time in milliseconds (KIP-936's metric)."),
             _column("new_pids_window", pa.int64(), "Admitted and distinct refused producer ids of the last window."),
             _column("quota", pa.float64(), "Quota in force, new producer ids per window; null where none is."),
+            _column("burst", pa.float64(), "Tokens of a full bucket: new producer ids at once."),
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
             _column("admitted_pids", pa.int64(), "Producer ids admitted so far in this interval (cumulative)."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused so far in this interval (cumulative)."),
@@ -117,6 +121,7 @@ _DECISIONS = TableSpec(
             _column("tokens", pa.float64(), "Tokens at decided_at."),
             _column("rate", pa.float64(), "Kafka's sampled rate of new producer ids, per window."),
             _column("quota", pa.float64(), "Quota in force, new producer ids per window."),
+            _column("burst", pa.float64(), "Tokens of a full bucket: new producer ids at once."),
             _column("quota_source", pa.string(), "Where the quota comes from: user, default or none."),
             _column("quota_updated_at", _TIME, "When that quota was last set."),
             _column("refused_pids", pa.int64(), "Distinct producer ids refused in the episode so far."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quota.limits import Limit, resolve, shared_limit
+from quota.limits import Limit, QuotaSource, resolve, shared_limit
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.checkpoint.table_rows import native_dataset
@@ -34,10 +34,21 @@ _log = logging.getLogger(__name__)
 
 
 class Quota(msgspec.Struct, frozen=True, array_like=True):
-    """One quota: its rate in new PIDs per window, and when it was set, in milliseconds since the epoch."""
+    """One quota.
+
+    Attributes:
+        producer_ids_rate: New PIDs per window.
+        updated_at_ms: When it was set, in milliseconds since the epoch.
+        producer_ids_burst: New PIDs at once; None for the stream's `burst_windows` of the rate.
+    """
 
     producer_ids_rate: float
     updated_at_ms: int
+    producer_ids_burst: float | None = None
+
+    def limit(self, source: QuotaSource) -> Limit:
+        """Return it as the limit of a principal."""
+        return shared_limit(self.producer_ids_rate, source, self.updated_at_ms, self.producer_ids_burst)
 
 
 class Quotas(msgspec.Struct, frozen=True, array_like=True):
@@ -64,8 +75,8 @@ class Quotas(msgspec.Struct, frozen=True, array_like=True):
         """
         user, default = self.users.get(_name(principal)), self.default
         return resolve(
-            shared_limit(user.producer_ids_rate, "user", user.updated_at_ms) if user else None,
-            shared_limit(default.producer_ids_rate, "default", default.updated_at_ms) if default else None,
+            user.limit("user") if user else None,
+            default.limit("default") if default else None,
         )
 
 
@@ -80,7 +91,9 @@ def newest(rows: Iterable[Mapping[str, Any]]) -> Quotas:
     for fault in judged.said():
         _say_once(fault)
     found = {
-        name: Quota(float(row["producer_ids_rate"]), int(row["updated_at"].timestamp() * 1000))
+        name: Quota(
+            float(row["producer_ids_rate"]), int(row["updated_at"].timestamp() * 1000), row.get("producer_ids_burst")
+        )
         for name, row in judged.holding.items()
     }
     default = found.pop(None, None)

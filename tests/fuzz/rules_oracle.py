@@ -310,7 +310,7 @@ class Ledger:
 
     def burst(self) -> Fraction:
         assert self.quota is not None
-        return self.quota * self.rules.burst_windows
+        return self.quota * self.rules.burst_windows if self.own_burst is None else self.own_burst
 
     def tokens_at(self, tick: int) -> Fraction:
         assert self.quota is not None
