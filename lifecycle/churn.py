@@ -12,6 +12,8 @@ from lifecycle.churn_evidence import MIN_NEW_PIDS, REGULAR_SPREAD, START_SECONDS
 from lifecycle.producer_lives import Lives
 
 MAX_PIDS_OF_A_START = 100
+MAX_PIDS_OF_A_FLEET = 1000
+"""Ids of one address: it hides at most this many processes that start once."""
 ERROR_SHARE = 0.5
 MIN_ERRORS = 5
 """At least this many errors, and more errors than ids: the client retries in vain."""
@@ -142,7 +144,8 @@ def _by_pace(evidence: ChurnEvidence) -> Diagnosis:
         return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK,))
     # One address may hide several processes, or a fleet that has started.
     one_address = evidence.hosts <= 1
-    may_be_start = one_address and evidence.steps == 1 and not evidence.goes_on
+    small = evidence.new_pids < MAX_PIDS_OF_A_FLEET
+    may_be_start = one_address and small and evidence.steps == 1 and not evidence.goes_on
     if (evidence.is_fast and not may_be_start) or not (evidence.is_regular or one_address):
         return Diagnosis(Churn.PER_MESSAGE, (Churn.LEAK, Churn.RESTART_LOOP))
     return Diagnosis(Churn.CANT_TELL, (Churn.RESTART_LOOP, Churn.PER_MESSAGE, Churn.LEAK, Churn.SCALE_OUT))

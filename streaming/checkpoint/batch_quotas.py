@@ -117,7 +117,7 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
         found_id = str(table.metadata().id)
         if table_id not in (None, found_id):
             raise other_table(tables, TABLE, found_id, str(table_id))
-        found = native_dataset(table, TABLE).to_table(columns=list(COLUMNS))
+        found = native_dataset(table, tables, TABLE).to_table(columns=list(COLUMNS))
     else:
         place = table_path(tables, TABLE)
         rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from streaming.databricks import is_local
 from tables.delta import TABLES, is_catalog, open_table, table_path
@@ -24,7 +26,7 @@ def rows_since(spark: SparkSession, tables: str, table: str, column: str, time: 
         TableError: If a path table can't be read.
     """
     if is_local(tables):
-        found = native_dataset(open_table(tables, table), table).to_table(filter=ds.field(column) >= time)
+        found = native_dataset(open_table(tables, table), tables, table).to_table(filter=ds.field(column) >= time)
     else:
         from pyspark.sql.functions import expr
 
@@ -35,11 +37,15 @@ def rows_since(spark: SparkSession, tables: str, table: str, column: str, time: 
     return listed
 
 
-def native_dataset(table: DeltaTable, name: str) -> ds.Dataset:
+def native_dataset(table: DeltaTable, tables: str, name: str) -> ds.Dataset:
     """Return a table in a local folder as a data set that reads its files without Python.
 
     That of `deltalake` reads in threads that run Python: one that outlives the command crashes the process.
     """
     schema = TABLES[name].schema
-    files = table.file_uris()
-    return ds.dataset(files, schema=schema, format="parquet") if files else ds.dataset(schema.empty_table())
+    # A commit names its files relative to the table's folder, and percent-encoded (Delta protocol, "Add File").
+    paths = [unquote(path) for path in table.get_add_actions(flatten=True).column("path").to_pylist()]
+    if not paths:
+        return ds.dataset(schema.empty_table())
+    folder = SubTreeFileSystem(table_path(tables, name), LocalFileSystem())
+    return ds.dataset(paths, schema=schema, format="parquet", filesystem=folder)
