@@ -87,7 +87,7 @@ def spark_ddl(name: str) -> str:
 
     Examples:
         >>> spark_ddl("producer_id_quotas")
-        'entity_type STRING, entity_name STRING, producer_ids_rate DOUBLE, updated_at TIMESTAMP, updated_by STRING'
+        'entity_type STRING, entity_name STRING, producer_ids_rate DOUBLE, producer_ids_burst DOUBLE, updated_at TIMESTAMP, updated_by STRING'
     """
     return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
 

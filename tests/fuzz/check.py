@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from streaming.operator.rows import Rows, by_kind
-from tests.fuzz.history import Counts, History, quota_of
+from tests.fuzz.history import Counts, History, QuotaEntry, quota_of, rate_and_burst
 from tests.fuzz.rules_oracle import Decision, Oracle, Row, Said
 from tests.fuzz.world import World
 
@@ -26,7 +26,7 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
     world = World(history)
     world.run()
     oracle = Oracle(history.rules)
-    quotas: dict[str, float] = {}
+    quotas: dict[str, QuotaEntry] = {}
     for batch, lost in zip(history.batches, world.lost, strict=True):
         quotas = quotas if batch.quotas is None else batch.quotas
         events = batch.events()
@@ -61,7 +61,7 @@ def _let_pass(history: History) -> Iterator[str]:
     """However PIDs were made up, a flood gets its bucket and one more: they do not pass for known ones."""
     world = World(history)
     world.run()
-    (quota,) = (batch.quotas[""] for batch in history.batches if batch.quotas)
+    (quota,) = (rate_and_burst(batch.quotas[""])[0] for batch in history.batches if batch.quotas)
     for stream in world.streams:
         last = by_kind(stream.said)["producer_id_metrics"][-1]
         admitted, refused = last["admitted_pids"], last["refused_pids"]
@@ -140,6 +140,7 @@ def _decisions(
                 ("tokens", "tokens", wanted.tokens),
                 ("rate", "rate", wanted.rate),
                 ("quota", "quota", wanted.quota),
+                ("burst", "burst", wanted.burst),
                 ("refused", "refused_pids", wanted.refused),
             )
             if not _alike(row[column], value, EXACTLY.get(name, EXACT))
@@ -181,6 +182,7 @@ def _wrong(row: dict[str, Any], wanted: Row) -> list[str]:
             ("tokens", "tokens", wanted.tokens),
             ("rate", "rate", wanted.rate),
             ("quota", "quota", wanted.quota),
+            ("burst", "burst", wanted.burst),
             ("active", "active_pids", wanted.active),
             ("phase", "phase", wanted.phase),
         )

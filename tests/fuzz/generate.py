@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
-from tests.fuzz.history import MOST_AHEAD_MS, NOW_MS, Batch, Chance, History, Record
+from tests.fuzz.history import MOST_AHEAD_MS, NOW_MS, Batch, Chance, History, QuotaEntry, Record
 from tests.fuzz.rules_oracle import Event, Rules
 
 NAMES = (
@@ -28,6 +28,7 @@ ADDRESSES = (
     ("",), ("10.0.0.7",), ("10.0.0.7", "10.0.0.8", "2001:db8::7", ""), tuple(f"10.0.0.{each}" for each in range(20)),
     ("1" * 256, "1" * 257, "2" * 300, "other", ""),
 )  # fmt: skip
+BURSTS = (0.1, 0.7, 1.0, 2.0, 4.0, 7.5, 30.0, 600.0)
 QUOTAS = (0.1, 0.5, 1.0, 2.0, 3.0, 3.7, 5.0, 8.0, 20.0, 100.0, 1_000_000.0)
 TROUBLES = ("", "", "", "lost", "speculative", "blocks", "restart", "crash before the tables", "crash after the tables")
 HOUR_MS = 3_600_000
@@ -102,6 +103,8 @@ class _Maker:
         self.joined_odds = writing.choice((0.0, 0.5, 0.9))
         self.ahead_odds = writing.choice((0.0, 0.0, 0.1))
         self.lost_odds = writing.choice((0.0, 0.0, 0.0, 0.1))
+        self.bursting = bursting = Chance(seed + 2**41)
+        self.burst_odds = bursting.choice((0.0, 0.3, 0.8))
         tick = max(1, rules.quantum_ms // 90)
         self.steps: tuple[int, ...]
         self.leaps: tuple[int, ...]
@@ -135,7 +138,7 @@ class _Maker:
     def make(self) -> History:
         random = self.random
         batches = []
-        quotas: dict[str, float] | None = self._quotas()
+        quotas: dict[str, QuotaEntry] | None = self._quotas()
         calm = random.random() < 0.3
         for _ in range(random.randint(2, 10)):
             before = max(self.newest.values())
@@ -161,11 +164,17 @@ class _Maker:
             random.randrange(2**63),
         )
 
-    def _quotas(self) -> dict[str, float]:
+    def _quotas(self) -> dict[str, QuotaEntry]:
         random = self.random
         names = {name.split(":", 1)[-1] for name in self.names}
-        quotas = {name: random.choice(QUOTAS) for name in sorted(names) if random.random() < 0.6}
-        return quotas | ({"": random.choice(QUOTAS)} if random.random() < 0.6 else {})
+        rates = {name: random.choice(QUOTAS) for name in sorted(names) if random.random() < 0.6}
+        rates |= {"": random.choice(QUOTAS)} if random.random() < 0.6 else {}
+        return {name: self._with_burst(rate) for name, rate in rates.items()}
+
+    def _with_burst(self, rate: float) -> QuotaEntry:
+        bursting = self.bursting
+        burst = bursting.choice((*BURSTS, rate))
+        return (rate, burst) if bursting.random() < self.burst_odds else rate
 
     def _record(self) -> Record:
         random = self.random

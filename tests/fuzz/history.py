@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from random import Random
 
-from tests.fuzz.rules_oracle import Event, Rules
+from tests.fuzz.rules_oracle import Event, Quota, Rules
 
 NOW_MS = 1_790_000_000_000
 MOST_AHEAD_MS = 300_000
+
+
+QuotaEntry = float | tuple[float, float]
+"""A rate, or a rate and a burst."""
 
 
 class Chance(Random):
@@ -136,7 +140,7 @@ class Batch:
     """
 
     records: tuple[Record, ...]
-    quotas: dict[str, float] | None = None
+    quotas: dict[str, QuotaEntry] | None = None
     clock_ms: int = 1000
     plan: int = 0
     trouble: str = ""
@@ -169,16 +173,23 @@ class History:
         return sum(len(batch.records) for batch in self.batches)
 
 
-def fraction(rate: float | None) -> Fraction | None:
-    return None if rate is None else Fraction(str(rate))
+def fraction(number: float | None) -> Fraction | None:
+    return None if number is None else Fraction(str(number))
 
 
-def quota_of(quotas: dict[str, float], principal: str) -> Fraction | None:
+def rate_and_burst(entry: QuotaEntry) -> tuple[float, float | None]:
+    return entry if isinstance(entry, tuple) else (entry, None)
+
+
+def quota_of(quotas: dict[str, QuotaEntry], principal: str) -> Quota | None:
     """The quota in force: the user's own, else the default; some are never enforced."""
     if principal in ("unknown", "User:ANONYMOUS"):
         return None
-    name = principal.split(":", 1)[1]
-    return fraction(quotas.get(name, quotas.get("")))
+    entry = quotas.get(principal.split(":", 1)[1], quotas.get(""))
+    if entry is None:
+        return None
+    rate, burst = rate_and_burst(entry)
+    return Quota(Fraction(str(rate)), fraction(burst))
 
 
 @dataclass

@@ -17,12 +17,13 @@ from typing_extensions import override
 
 import state.journal as journal_module
 import streaming.decode.forwarded as forwarded_module
-from quota.bucket import BucketTerms
+from quota.bucket import BucketTerms, TokenBucket
 from quota.episode import Episode
 from quota.limits import Limit
+from quota.timeline import Timeline
 from state.broker_ledgers import BrokerLedgers
 from state.budget import Budget
-from state.codec import decode
+from state.codec import decode, encode
 from state.events import CORRECTION, LEARNING
 from state.ledger import Ledger
 from state.ledger_batch import LedgerBatch
@@ -326,6 +327,58 @@ def events_of_a_record_are_all_dated_as_the_first() -> Any:
     return patch.object(preaggregate, "decode", flat)
 
 
+def a_larger_burst_brings_nothing_at_once() -> Any:
+    return patch.object(TokenBucket, "grow", lambda self, old, new: False)
+
+
+def a_raised_rate_brings_tokens_too() -> Any:
+    apply = Budget.apply
+
+    def generous(self: Budget, limit: Limit, tick: int = 0) -> bool:
+        named = replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
+        return apply(self, named, tick)
+
+    return patch.object(Budget, "apply", generous)
+
+
+def _default_burst(budget: Budget, limit: Limit) -> float | None:
+    rate = limit.producer_ids_rate
+    return None if rate is None else rate * vars(budget)["_config"].burst_windows
+
+
+def a_burst_is_forgotten_with_the_batch() -> Any:
+    to_bytes = Memory.to_bytes
+
+    def forgetful(self: Memory) -> bytes:
+        stored = decode(to_bytes(self))
+        stored.burst = None
+        return encode(stored)
+
+    return patch.object(Memory, "to_bytes", forgetful)
+
+
+def a_burst_changed_alone_is_not_heard_of() -> Any:
+    return patch.object(Limit, "counts_as", lambda self, other: self.producer_ids_rate == other.producer_ids_rate)
+
+
+def a_bucket_of_its_own_burst_holds_the_default_one() -> Any:
+    of = BucketTerms.of
+
+    def plain(rate: float, config: Any, burst: float | None = None) -> BucketTerms:
+        return of(rate, config)
+
+    return patch.object(BucketTerms, "of", plain)
+
+
+def a_smaller_burst_takes_what_is_above_it_not_away() -> Any:
+    return patch.object(TokenBucket, "units_at", _unclamped)
+
+
+def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timeline) -> int:
+    elapsed_ms = max(0, timeline.tick_start_ms(tick) - timeline.tick_start_ms(self.tick))
+    return min(self.units + elapsed_ms * terms.refill_per_ms, max(self.units, terms.burst_units))
+
+
 MUTANTS: tuple[Mutant, ...] = (
     a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
     pids_are_salted_but_not_mixed,
@@ -359,6 +412,12 @@ MUTANTS: tuple[Mutant, ...] = (
     a_decision_id_depends_on_the_batch_and_not_on_the_episode,
     after_a_lost_ledger_nothing_is_learned,
     events_of_a_record_are_all_dated_as_the_first,
+    a_larger_burst_brings_nothing_at_once,
+    a_raised_rate_brings_tokens_too,
+    a_burst_is_forgotten_with_the_batch,
+    a_burst_changed_alone_is_not_heard_of,
+    a_bucket_of_its_own_burst_holds_the_default_one,
+    a_smaller_burst_takes_what_is_above_it_not_away,
 )
 
 

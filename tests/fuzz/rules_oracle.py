@@ -65,6 +65,14 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """New PIDs per window, and at once: `burst` is None for the burst of the rules."""
+
+    rate: Fraction
+    burst: Fraction | None = None
+
+
+@dataclass(frozen=True)
 class Decision:
     action: str
     reason: str
@@ -74,6 +82,7 @@ class Decision:
     tokens: Fraction | None
     rate: Fraction
     quota: Fraction | None
+    burst: Fraction | None
     episode_ms: int
     """When its episode began."""
     number: int
@@ -93,6 +102,7 @@ class Row:
     tokens: Fraction | None
     rate: Fraction
     quota: Fraction | None
+    burst: Fraction | None
     active: int
     new_in_window: Fraction
     phase: str
@@ -155,7 +165,7 @@ def counted(names: list[str]) -> dict[str, int]:
 class Ledger:
     def __init__(self, rules: Rules, said: Said, siblings: "dict[int, Ledger]") -> None:
         self.rules, self.said, self.siblings = rules, said, siblings
-        self.quota: Fraction | None = None
+        self.quota: Quota | None = None
         self.interval = NEVER
         self.fresh()
 
@@ -179,7 +189,7 @@ class Ledger:
 
     # --- what one event does
 
-    def event(self, event: Event, quota: Fraction | None) -> None:
+    def event(self, event: Event, quota: Quota | None) -> None:
         """Judge an event; the quota is that of its batch, and begins to count once time has passed."""
         rules = self.rules
         has_news = self.reach(event.at_ms, quota)
@@ -192,7 +202,7 @@ class Ledger:
         if has_news or self.told() != before:
             self.write_row(max(self.clock, self.interval * rules.interval_ticks))
 
-    def reach(self, at_ms: int, quota: Fraction | None) -> bool:
+    def reach(self, at_ms: int, quota: Quota | None) -> bool:
         """Let a time come, and a quota, which alone makes no row; returns whether there is something to say of it."""
         tick = self.rules.tick(at_ms)
         if self.clock != NEVER and tick >= self.expires():
@@ -205,7 +215,7 @@ class Ledger:
         has_news = self.told() != before
         return (quota != self.quota and self.set_quota(quota, now, self.moment(at_ms, now))) or has_news
 
-    def hear_of(self, at_ms: int, quota: Fraction | None) -> None:
+    def hear_of(self, at_ms: int, quota: Quota | None) -> None:
         """The principal's first event on any broker brings its new quota, which may end a throttle here."""
         holds = self.episode is not None and at_ms < self.episode.until
         if holds and quota != self.quota and self.reach(at_ms, quota):
@@ -308,16 +318,23 @@ class Ledger:
 
     # --- tokens, quota, rate
 
+    def burst_of(self, quota: Quota) -> Fraction:
+        return quota.rate * self.rules.burst_windows if quota.burst is None else quota.burst
+
     def burst(self) -> Fraction:
         assert self.quota is not None
-        return self.quota * self.rules.burst_windows if self.own_burst is None else self.own_burst
+        return self.burst_of(self.quota)
+
+    def in_force(self) -> tuple[Fraction | None, Fraction | None]:
+        """The rate and the burst that rows name."""
+        return (None, None) if self.quota is None else (self.quota.rate, self.burst())
 
     def tokens_at(self, tick: int) -> Fraction:
         assert self.quota is not None
         if self.tokens is None:
             return self.burst()
         elapsed_ms = max(0, self.rules.start(tick) - self.rules.start(self.filled))
-        return min(self.burst(), self.tokens + self.quota * elapsed_ms / self.rules.window_ms)
+        return min(self.burst(), self.tokens + self.quota.rate * elapsed_ms / self.rules.window_ms)
 
     def take_token(self, now: int) -> bool:
         self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
@@ -330,13 +347,18 @@ class Ledger:
         """The millisecond in which the bucket is not exhausted any more: tokens are those of a tick's start."""
         if self.quota is None or self.tokens_at(now) >= 0:
             return self.rules.start(now)
-        return self.rules.start(now) + round_half_up(-self.tokens_at(now) / self.quota * self.rules.window_ms)
+        return self.rules.start(now) + round_half_up(-self.tokens_at(now) / self.quota.rate * self.rules.window_ms)
 
-    def set_quota(self, quota: Fraction | None, now: int, at_ms: int) -> bool:
+    def set_quota(self, quota: Quota | None, now: int, at_ms: int) -> bool:
         """Returns whether there is something to say of it: a throttle that ends sooner."""
-        is_raised = self.quota is not None and (quota is None or quota > self.quota)
-        if self.quota is not None and self.tokens is not None:
+        before = self.quota
+        is_raised = before is not None and (quota is None or quota.rate > before.rate)
+        if before is not None and self.tokens is not None:
             self.tokens, self.filled = self.tokens_at(now), max(now, self.filled)
+            if quota is not None and quota.burst is not None and quota.burst > self.burst_of(before):
+                # A larger burst of its own is there at once.
+                self.tokens += quota.burst - self.burst_of(before)
+                is_raised = True
         self.quota = quota
         if not is_raised or self.episode is None:
             return False
@@ -378,7 +400,7 @@ class Ledger:
         tokens = None if self.quota is None else self.tokens_at(tick)
         episode, rate = self.episode, self.rate(at_ms)
         which = (episode.start_ms, episode.decisions)
-        self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, self.quota, *which), episode)
+        self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, *self.in_force(), *which), episode)
         episode.decisions += 1
 
     def write_row(self, tick: int) -> None:
@@ -390,7 +412,7 @@ class Ledger:
             len(self.refused),
             None if self.quota is None else self.tokens_at(tick),
             self.rate(at_ms),
-            self.quota,
+            *self.in_force(),
             len(set().union(*self.stored.values())),
             self.new_in_window(at_ms),
             "learning" if self.is_learning(tick) else "enforcing",
@@ -425,7 +447,7 @@ class Ledger:
             ends.append(rules.start(self.filled) + idle_ms)  # whatever quota comes next
         elif self.tokens is not None and self.quota is not None:
             lacking = max(Fraction(0), self.burst() - self.tokens)
-            wait = lacking * rules.window_ms / self.quota
+            wait = lacking * rules.window_ms / self.quota.rate
             ends.append(rules.start(self.filled) - (-wait.numerator // wait.denominator))
         return rules.tick(max(ends)) + 1
 
@@ -446,7 +468,7 @@ class Oracle:
         self.everything: dict[tuple[str, int], Said] = {}
         self.learn_until: dict[str, int] = {}
 
-    def batch(self, events: list[Event], quotas: dict[str, Fraction | None], lost: str = "") -> None:
+    def batch(self, events: list[Event], quotas: dict[str, Quota | None], lost: str = "") -> None:
         """Take a batch; the quotas are by principal, and one of those may have lost all that was known."""
         met: set[str] = set()
         if lost:

@@ -22,7 +22,7 @@ from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
-from tests.fuzz.history import Batch, Chance, History, Written
+from tests.fuzz.history import Batch, Chance, History, QuotaEntry, Written, rate_and_burst
 from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
 from tests.unit.streaming.group_state_kit import State
 
@@ -69,8 +69,9 @@ class World:
     def _batch(self, batch_id: int, batch: Batch) -> None:
         self.clock_ms += batch.clock_ms
         if batch.quotas is not None:
-            users = {name: Quota(rate, 0) for name, rate in batch.quotas.items() if name}
-            self.quotas = Quotas(users, Quota(batch.quotas[""], 0) if "" in batch.quotas else None)
+            found = {name: quota(entry) for name, entry in batch.quotas.items()}
+            default = found.pop("", None)
+            self.quotas = Quotas(found, default)
             self.quotas_id = batch_id
         if batch.trouble == "restart" or batch.loses:
             self._restart(Chance(batch.plan))
@@ -196,6 +197,11 @@ class World:
         else:
             states[key] = (state.stored, state.times_out_ms)
         return said
+
+
+def quota(entry: QuotaEntry) -> Quota:
+    rate, burst = rate_and_burst(entry)
+    return Quota(rate, 0, burst)
 
 
 def deployment(history: History) -> Deployment:
