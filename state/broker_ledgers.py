@@ -48,7 +48,7 @@ class BrokerLedgers:
 
     def process(self, events: Events, limit: Limit) -> Outcome:
         """Apply events of several brokers in offset order under the quota in force, which holds on each of them."""
-        batches = self._reached_by(limit, events)
+        batches = self._reached_by(limit, events.timestamps_ms[0]) if events.pids else {}
         for broker_id, rows in groupby(range(len(events.pids)), key=events.broker_ids.__getitem__):
             part = list(rows)
             batch = batches.get(broker_id)
@@ -76,16 +76,24 @@ class BrokerLedgers:
         """Report each broker for the last time; as `Ledger.expire`."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
-    def _reached_by(self, limit: Limit, events: Events) -> "dict[int, LedgerBatch]":
+    def throttled_until_ms(self) -> int:
+        """Return when the last throttle ends; as `Ledger.throttled_until_ms`."""
+        return max((ledger.throttled_until_ms() for ledger in self._ledgers.values()), default=0)
+
+    def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
+        """Put a changed quota in force on the brokers with a throttle; as `Ledger.change_quota`."""
+        batches = self._reached_by(limit, at_ms)
+        return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
+
+    def _reached_by(self, limit: Limit, at_ms: int) -> "dict[int, LedgerBatch]":
         """Open the ledgers whose throttle another quota changes, at the principal's first event on any broker.
 
         Not at their own events: where a batch ends decides which of these it has.
         """
-        ledgers = self._ledgers.items() if events.pids else ()
         return {
-            broker_id: ledger.batch(limit, events.timestamps_ms[0])
-            for broker_id, ledger in ledgers
-            if ledger.is_throttled_by_another(limit, events.timestamps_ms[0])
+            broker_id: ledger.batch(limit, at_ms)
+            for broker_id, ledger in self._ledgers.items()
+            if ledger.is_throttled_by_another(limit, at_ms)
         }
 
     def _open(self, broker_id: int) -> Ledger:

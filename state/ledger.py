@@ -83,6 +83,23 @@ class Ledger:
         batch.feed(events)
         return batch.end()
 
+    def throttled_until_ms(self) -> int:
+        """Return when the throttle ends, in milliseconds since the epoch; 0 without one."""
+        episode = self._memory.state.episode
+        return episode.throttled_until_ms if episode else 0
+
+    def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
+        """Put a changed quota in force while the principal is silent, if it is throttled: the throttle may end sooner.
+
+        Args:
+            limit: The quota in force.
+            at_ms: The time of the batch, in milliseconds since the epoch.
+
+        Returns:
+            None if nothing changes.
+        """
+        return self.batch(limit, at_ms).end() if self.is_throttled_by_another(limit, at_ms) else None
+
     def batch(self, limit: Limit, first_ms: int) -> LedgerBatch:
         """Open a batch. End it before the next one is opened.
 

@@ -36,7 +36,7 @@ class TaskBatch:
 
     def begin_ms(self) -> int | None:
         """Return the driver's clock when the batch began, in ms since the epoch; None if it was not recorded."""
-        return batch_begin_ms(self.checkpoint, batch_of_task(self.checkpoint))
+        return self._files().begin_ms
 
     def partitions(self) -> int:
         """Return how many topic partitions the batch covers."""
@@ -68,6 +68,10 @@ class _Files:
 
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint, self._batch_id = checkpoint, batch_of_task(checkpoint)
+
+    @cached_property
+    def begin_ms(self) -> int | None:
+        return batch_begin_ms(self._checkpoint, self._batch_id)
 
     @cached_property
     def quotas(self) -> Quotas:

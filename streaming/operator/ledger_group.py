@@ -13,6 +13,7 @@ from state.errors import LedgerCodecError
 from streaming.checkpoint.event_times import EventTimes
 
 _MAGIC = b"PQG\x02"
+_NEXT_BATCH_MS = 1
 
 
 class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
@@ -22,11 +23,13 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
         forget_ms: Event time of its partition at which it is evicted, in milliseconds since the epoch.
         partition: Topic partition of its newest event.
         content: The ledger's bytes.
+        throttled_until_ms: When its throttle ends, in milliseconds since the epoch; 0 without one.
     """
 
     forget_ms: int
     partition: int
     content: bytes
+    throttled_until_ms: int = 0
 
 
 class _Content(msgspec.Struct, array_like=True):
@@ -79,6 +82,11 @@ class LedgerGroup:
         else:
             self._content.ledgers[principal] = held
 
+    def throttled(self, but: Container[str]) -> dict[str, StoredLedger]:
+        """Return the ledgers with a throttle, except of the principals with events in this batch."""
+        held_by = self._content.ledgers.items()
+        return {name: held for name, held in sorted(held_by) if held.throttled_until_ms and name not in but}
+
     def expired(self, times: EventTimes, but: Container[str]) -> list[str]:
         """Return the principals to evict by the time of their partition, except those with events in this batch."""
         max_event_time_ms = times.max_event_time_ms
@@ -92,15 +100,17 @@ class LedgerGroup:
         """If the group has changed, update the state and set its timeout to when the next ledger may expire.
 
         The timeout is set in such calls only: setting it in others would rewrite every group in every batch. But one
-        that has fired must be set again, or it fires in each batch.
+        that has fired must be set again, or it fires in each batch: that of a group with a throttle does, so that a
+        changed quota reaches principals who are silent.
 
         Args:
             times: Maximum event time of each partition.
             look_again_ms: Minimum timeout.
         """
-        if not (self._has_changed or self._state.hasTimedOut):
-            return
         ledgers = self._content.ledgers
+        is_throttled = any(held.throttled_until_ms for held in ledgers.values())
+        if not (self._has_changed or (self._state.hasTimedOut and not is_throttled)):
+            return
         if not ledgers:
             self._state.remove()
             return
@@ -108,7 +118,7 @@ class LedgerGroup:
         left_ms = min(
             held.forget_ms - times.max_event_time_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
         )
-        self._state.setTimeoutDuration(max(left_ms, look_again_ms))
+        self._state.setTimeoutDuration(_NEXT_BATCH_MS if is_throttled else max(left_ms, look_again_ms))
 
 
 def ledgers_in(stored: bytes) -> dict[str, bytes]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import pandas as pd
+from msgspec.structs import replace as replace_struct
 
 from quota.decision import Decision
 from quota.limits import UNLIMITED, Limit
@@ -58,11 +59,10 @@ class Operator:
         times = self.batch.event_times()
         output: Rows = [("quarantined_events", quarantined_row(record)) for record in sorted(bad, key=_place)]
         group = self._open_group(key[0], found, state, output)
-        if found:
-            quotas = self.batch.quotas()
-            for principal in sorted(found):
-                limit = UNLIMITED if principal in self.never_enforced else quotas.limit(principal)
-                output += self._apply(principal, found[principal], limit, group)
+        for principal in sorted(found):
+            output += self._apply(principal, found[principal], group)
+        for principal, held in group.throttled(found).items():
+            output += self._tell_silent(principal, held, group)
         for principal in group.expired(times, found):
             output += self._forget(principal, group)
         output += _max_event_times(found, times, self.deployment.config.quantum_ms)
@@ -81,7 +81,7 @@ class Operator:
                 output.append((LEARNS_FROM, newest_ms))
             return LedgerGroup(state, newest_ms + self.deployment.config.window_ms)
 
-    def _apply(self, principal: str, own: Arrived, limit: Limit, group: LedgerGroup) -> Rows:
+    def _apply(self, principal: str, own: Arrived, group: LedgerGroup) -> Rows:
         """Apply the events of one principal to its ledger, and return the rows that it produces."""
         events, held = own.events, group.get(principal)
         stored = None if held is None else held.content
@@ -91,13 +91,42 @@ class Operator:
         elif stored is None:
             output.append((TRACKED, code_of(principal)))
             output += self._learn_at_first(ledger, events, group)
-        outcome = ledger.process(events, limit)
+        outcome = ledger.process(events, self._limit(principal))
         if held is not None and outcome.content is stored and own.partition() == held.partition:
             return output
+        group.put(principal, self._stored(ledger, own.partition(), outcome))
+        return output + table_bodies(outcome)
+
+    def _tell_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
+        """Put a changed quota in force for a throttled principal without events, and return the rows of that."""
+        now_ms = self._now_ms()
+        if held.throttled_until_ms <= now_ms:
+            group.put(principal, replace_struct(held, throttled_until_ms=0))
+            return []
+        try:
+            ledger = self._ledger(principal, held.content)
+            outcome = ledger.change_quota(self._limit(principal), now_ms)
+        except LedgerCodecError:
+            # Its next event reports the loss.
+            return []
+        if outcome is None:
+            return []
+        group.put(principal, self._stored(ledger, held.partition, outcome))
+        return table_bodies(outcome)
+
+    def _now_ms(self) -> int:
+        """Return the time of the batch: its begin, but no time that its events are far from."""
+        newest_ms = max(self.batch.event_times().max_event_time_ms.values(), default=0)
+        most_ms, begin_ms = newest_ms + self.deployment.config.quantum_ms, self.batch.begin_ms()
+        return most_ms if begin_ms is None else min(begin_ms, most_ms)
+
+    def _limit(self, principal: str) -> Limit:
+        return UNLIMITED if principal in self.never_enforced else self.batch.quotas().limit(principal)
+
+    def _stored(self, ledger: Ledger | BrokerLedgers, partition: int, outcome: Outcome) -> StoredLedger:
         # A window more than the rules need: where one tap falls behind another, events may be that late.
         forget_ms = ledger.expires_ms() + self.deployment.config.window_ms
-        group.put(principal, StoredLedger(forget_ms, own.partition(), outcome.content))
-        return output + table_bodies(outcome)
+        return StoredLedger(forget_ms, partition, outcome.content, ledger.throttled_until_ms())
 
     def _forget(self, principal: str, group: LedgerGroup) -> Rows:
         """Evict the ledger of an idle principal, and return its last rows."""

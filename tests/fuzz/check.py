@@ -30,7 +30,8 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
     for batch, lost in zip(history.batches, world.lost, strict=True):
         quotas = quotas if batch.quotas is None else batch.quotas
         events = batch.events()
-        oracle.batch(events, {event.principal: quota_of(quotas, event.principal) for event in events}, lost)
+        names = {event.principal for event in events} | set(oracle.ledgers)
+        oracle.batch(events, {name: quota_of(quotas, name) for name in names}, lost, batch.began_ms)
     expected, ids = oracle.said(), Ids()
     found: list[str] = []
     for stream in world.streams:

@@ -146,6 +146,11 @@ class Batch:
     trouble: str = ""
     loses: str = ""
 
+    @property
+    def began_ms(self) -> int:
+        """The driver's clock when it begins: its newest record is there."""
+        return max(record.record_ms for record in self.records)
+
     def partitions(self) -> dict[int, list[Written]]:
         """The records as they are written, by partition."""
         found: dict[int, list[Record]] = {}

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 import state.journal as journal_module
 import streaming.decode.forwarded as forwarded_module
+import streaming.operator.ledger_group as ledger_group_module
 from quota.bucket import BucketTerms, TokenBucket
 from quota.episode import Episode
 from quota.limits import Limit
@@ -35,6 +36,7 @@ from streaming.decode import preaggregate
 from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
+from streaming.operator.ledger_operator import Operator
 from tests.fuzz.run import run
 
 MOST = 2000
@@ -379,6 +381,21 @@ def _unclamped(self: TokenBucket, terms: BucketTerms, tick: int, timeline: Timel
     return min(self.units + elapsed_ms * terms.refill_per_ms, max(self.units, terms.burst_units))
 
 
+def a_changed_quota_does_not_reach_who_is_silent() -> Any:
+    return patch.object(Ledger, "change_quota", lambda self, limit, at_ms: None)
+
+
+def a_throttled_group_is_not_called_without_events() -> Any:
+    return patch.object(ledger_group_module, "_NEXT_BATCH_MS", 10**9)
+
+
+def a_changed_quota_reaches_who_is_silent_at_the_newest_quantum() -> Any:
+    def late(self: Operator) -> int:
+        return max(self.batch.event_times().max_event_time_ms.values(), default=0)
+
+    return patch.object(Operator, "_now_ms", late)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     a_renewal_in_a_tick_that_the_clock_has_reached_is_not_stored,
     pids_are_salted_but_not_mixed,
@@ -418,6 +435,9 @@ MUTANTS: tuple[Mutant, ...] = (
     a_burst_changed_alone_is_not_heard_of,
     a_bucket_of_its_own_burst_holds_the_default_one,
     a_smaller_burst_takes_what_is_above_it_not_away,
+    a_changed_quota_does_not_reach_who_is_silent,
+    a_throttled_group_is_not_called_without_events,
+    a_changed_quota_reaches_who_is_silent_at_the_newest_quantum,
 )
 
 

@@ -467,9 +467,24 @@ class Oracle:
         self.ledgers: dict[str, dict[int, Ledger]] = {}
         self.everything: dict[tuple[str, int], Said] = {}
         self.learn_until: dict[str, int] = {}
+        self.began_ms = self.newest_ms = 0
 
-    def batch(self, events: list[Event], quotas: dict[str, Quota | None], lost: str = "") -> None:
+    def batch(self, events: list[Event], quotas: dict[str, Quota | None], lost: str, began_ms: int) -> None:
         """Take a batch; the quotas are by principal, and one of those may have lost all that was known."""
+        self.began_ms = max(self.began_ms, began_ms)
+        self.take(events, quotas, lost)
+        silent = self.ledgers.keys() - {event.principal for event in events if event.pid >= 0}
+        # A changed quota reaches who is silent by the batch's begin, or by the end of the newest quantum before it.
+        now_ms = min(self.began_ms, self.newest_ms + self.rules.quantum_ms)
+        for principal in silent:
+            for ledger in self.ledgers[principal].values():
+                ledger.hear_of(now_ms, quotas[principal])
+                ledger.said.settle()
+        quantum_ms = self.rules.quantum_ms
+        newest = [event.at_ms // quantum_ms * quantum_ms for event in events if event.pid >= 0]
+        self.newest_ms = max([self.newest_ms, *newest])
+
+    def take(self, events: list[Event], quotas: dict[str, Quota | None], lost: str) -> None:
         met: set[str] = set()
         if lost:
             first = next(event for event in events if event.principal == lost and event.pid >= 0)

@@ -53,7 +53,7 @@ class World:
         self.streams = [Stream(PER_PRINCIPAL), Stream(history.buckets)]
         self.workers = [Forwarded() for _ in range(history.workers)]
         self.runs = self.attempts = self.quotas_id = 0
-        self.clock_ms = 0
+        self.clock_ms = self.began_ms = 0
         self.quotas = Quotas()
         self.next_offset: dict[int, int] = {}
         self.bad: list[tuple[int, int]] = []
@@ -67,7 +67,9 @@ class World:
     # --- one batch
 
     def _batch(self, batch_id: int, batch: Batch) -> None:
-        self.clock_ms += batch.clock_ms
+        # A timeout of the next batch has fired by then.
+        self.clock_ms += max(2, batch.clock_ms)
+        self.began_ms = max(self.began_ms, batch.began_ms)
         if batch.quotas is not None:
             found = {name: quota(entry) for name, entry in batch.quotas.items()}
             default = found.pop("", None)
@@ -170,7 +172,7 @@ class World:
     def _operate(
         self, stream: Stream, pre_aggregated: Packed, plan: int
     ) -> tuple[Rows, dict[object, tuple[bytes | None, int | None]]]:
-        batch = KnownBatch(in_force=self.quotas, times=stream.times)
+        batch = KnownBatch(in_force=self.quotas, times=stream.times, began_ms=self.began_ms)
         operator = operator_of(self.deployment, batch, NEVER_ENFORCED)
         random, states, said = Chance(plan), dict(stream.states), []
         groups: dict[object, Packed] = {}

@@ -1,10 +1,16 @@
 """Quotas that change while the stream runs, set and deleted by the code behind `pid-quota quotas`."""
 
-from datetime import datetime, timezone
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any
 
+from broker.enforcement.store.path_tables import DecisionTable
+from quota.config import QuotaConfig
+from tables.query.sql_query import query as query_tables
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
-from tests.stream.stream_kit import Stream, event
+from tables.times import to_time
+from tests.stream.stream_kit import START_MS, Stream, event
 
 
 def change(stream: Stream, name: str | None, rate: float) -> None:
@@ -85,3 +91,47 @@ def test_a_quota_that_is_raised_or_removed_ends_a_running_throttle_in_the_next_b
         ("THROTTLE", "quota_changed", 200.0),
         ("RELEASE", "quota_changed", None),
     ]
+
+
+def test_a_silent_principal_s_throttle_ends_with_the_next_batch_under_a_raised_or_removed_quota(stream: Stream) -> None:
+    def now_ms() -> int:
+        return time.time_ns() // 1_000_000
+
+    def batch(principal: str, pids: int) -> None:
+        at_ms = now_ms()
+        events = [event(pid, principal, at_ms=at_ms - START_MS) for pid in range(pids)]
+        stream.batch_at(at_ms, *events)
+
+    def row(number: int) -> dict[str, Any]:
+        stream.wait_for(lambda: len(stream.rows("throttle_decisions")) >= number, query)
+        decisions = DecisionTable(stream.tables)
+        rows = stream.rows("throttle_decisions")
+        # Then view and enforcer go by it.
+        (view,) = query_tables(
+            stream.tables, "TABLE current_throttles", datetime.now(timezone.utc), QuotaConfig()
+        ).records()
+        enforced = decisions.newest(now_ms())
+        assert view["throttled_until"] == rows[-1]["throttled_until"]
+        assert [to_time(each.throttled_until_ms) for each in enforced] in ([], [view["throttled_until"]])
+        return rows[-1] | {"throttled_now": view["throttled_now"]}
+
+    # Given a user who is throttled for twenty minutes, and then silent.
+    change(stream, "mallory", 3)
+    with stream.running() as query:
+        batch("User:mallory", 10)
+        first = row(1)
+
+        # When the quota is raised, and somebody else sends events.
+        change(stream, "mallory", 12)
+        batch("User:alice", 1)
+        raised = row(2)
+
+        delete_quota(stream.tables, "mallory")
+        batch("User:alice", 2)
+        removed = row(3)
+
+    # Then a fourth of the time is left, to a tick.
+    assert (raised["reason"], raised["quota"], raised["throttled_now"]) == ("quota_changed", 12.0, True)
+    rest = first["throttled_until"] - raised["decided_at"]
+    assert abs((raised["throttled_until"] - raised["decided_at"]) - rest / 4) <= timedelta(seconds=10)
+    assert (removed["action"], removed["reason"], removed["throttled_now"]) == ("RELEASE", "quota_changed", False)

@@ -14,7 +14,7 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.operator.group_events import arrived
-from streaming.operator.ledger_group import LedgerGroup, StoredLedger
+from streaming.operator.ledger_group import LedgerGroup, StoredLedger, ledgers_in
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.specs import TABLES
@@ -308,8 +308,41 @@ def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
     timed_out = silent.times_out()
 
     assert run(timed_out, nothing(), come(10 * WINDOW_MS)) == []
-    assert timed_out.stored == silent.stored
+    assert ledgers_in(timed_out.stored or b"") == ledgers_in(silent.stored or b"")
     assert timed_out.timeout_ms is not None
+
+
+def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until_the_throttle_is_over() -> None:
+    state = State()
+    run(state, frame(list(range(50))))
+
+    # When batches pass without its events while the throttle is in force.
+    first = state.times_out(now_ms=2)
+    second = first.times_out(now_ms=4)
+    calls = [run(each, nothing(), come(0)) for each in (first, second)]
+
+    # Then it is left alone, so Spark calls it again; and once it is over, not.
+    assert (state.times_out_ms, calls, [each.updates for each in (first, second)]) == (1, [[], []], [0, 0])
+    over = second.times_out(now_ms=6)
+    assert run(over, nothing(), come(10 * WINDOW_MS)) == []
+    assert (over.updates, over.timeout_ms is not None and over.timeout_ms > WINDOW_MS) == (1, True)
+
+
+def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
+    state = State()
+    (_, throttle), _ = run(state, frame(list(range(50))))
+    raised = KnownBatch("", Quotas({"a": Quota(100.0, NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
+
+    calls = []
+    for number in (1, 2):
+        state = state.times_out(now_ms=2 * number)
+        operator = operator_of(DEPLOYMENT, raised)
+        calls.append([row for part in operator((3,), iter([nothing()]), state) for row in unpack_rows(part["packed"])])
+
+    ((kind, decision), _metrics), again = calls
+    assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
+    assert NOW_MS + 60_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
+    assert again == []
 
 
 def test_a_timeout_is_set_with_each_update_and_only_then() -> None:
