@@ -92,7 +92,7 @@ def validate_burst(producer_ids_burst: float | None, producer_ids_rate: float | 
     if not (math.isfinite(producer_ids_burst) and 0 < producer_ids_burst < MAX_PRODUCER_IDS_RATE):
         msg = (
             f"producer_ids_burst={producer_ids_burst} is no burst: it must be a number above 0 and below "
-            f"{MAX_PRODUCER_IDS_RATE:g}; to go back to the default burst, set producer_ids_rate alone"
+            f"{MAX_PRODUCER_IDS_RATE:g}; to go back to the default burst, delete producer_ids_burst"
         )
         raise InvalidQuotaError(msg)
 

@@ -43,11 +43,16 @@ def require_version(version: str, place: str) -> None:
 
 def _add_missing(spec: TableSpec, table: "DeltaTable", path: str) -> None:
     require_version(str(table.metadata().configuration.get(VERSION_PROPERTY, "0")), path)
-    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
-    # once may both commit: its version says nothing about what it has.
-    present = table.metadata().configuration
-    constraints = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
-    if constraints and not table.file_uris():
-        table.alter.add_constraint(constraints)
-    if columns := missing_columns(spec, table):
+    columns = missing_columns(spec, table)
+    if columns:
         table.alter.add_columns(columns)
+    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
+    # once may both commit: its version says nothing about what it has. Rows can't break a constraint on a new column.
+    present, is_empty = table.metadata().configuration, not table.file_uris()
+    constraints = {
+        name: rule
+        for name, rule in spec.constraints.items()
+        if f"delta.constraints.{name}" not in present and (is_empty or any(column.name in rule for column in columns))
+    }
+    if constraints:
+        table.alter.add_constraint(constraints)

@@ -65,6 +65,9 @@ _QUOTAS = TableSpec(
     ),
     {
         "producer_ids_rate_in_range": f"producer_ids_rate > 0 AND producer_ids_rate < {_MAX_RATE}",
+        "producer_ids_burst_in_range": (
+            f"producer_ids_burst IS NULL OR (producer_ids_burst > 0 AND producer_ids_burst < {_MAX_RATE})"
+        ),
         "entity_type_is_user": "entity_type = 'user'",
     },
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.quotas.file import QuotaLine
+from quota.allowance import Allowance
 from quota.words import plural
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import entity_words
@@ -18,13 +19,13 @@ class Change:
 
     Attributes:
         entity_name: Bare user name, None for the default.
-        before: New producer ids per window; None without a quota.
+        before: None without a quota.
         after: The same, afterwards.
     """
 
     entity_name: str | None
-    before: float | None
-    after: float | None
+    before: Allowance | None
+    after: Allowance | None
 
     @property
     def kind(self) -> str:
@@ -35,12 +36,15 @@ class Change:
 
     def line(self) -> str:
         """Return the change as a line of a diff."""
-        rates = " -> ".join(f"{rate:.15g}" for rate in (self.before, self.after) if rate is not None)
-        return f"{_SIGNS[self.kind]} {entity_words(self.entity_name)}: {rates}"
+        numbers = " -> ".join(str(each) for each in (self.before, self.after) if each is not None)
+        return f"{_SIGNS[self.kind]} {entity_words(self.entity_name)}: {numbers}"
 
     def record(self) -> dict[str, Any]:
         """Return the change in the types of JSON."""
-        return {"change": self.kind, "entity_name": self.entity_name, "before": self.before, "after": self.after}
+        sides = {"before": self.before, "after": self.after}
+        rates = {side: each and each.producer_ids_rate for side, each in sides.items()}
+        bursts = {f"{side}_burst": each and each.producer_ids_burst for side, each in sides.items()}
+        return {"change": self.kind, "entity_name": self.entity_name} | rates | bursts
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class Plan:
             wanted: Those of the file.
             prune: Whether to remove the quotas that the file lacks.
         """
-        before = {entry.entity_name: entry.producer_ids_rate for entry in entries}
-        after = {line.entity_name: line.producer_ids_rate for line in wanted}
+        before = {entry.entity_name: entry.allowance for entry in entries}
+        after = {line.entity_name: line.allowance for line in wanted}
         names = sorted({**before, **after} if prune else after, key=lambda name: (name is not None, name or ""))
         every = [Change(name, before.get(name), after.get(name)) for name in names]
         changes = tuple(change for change in every if change.before != change.after)

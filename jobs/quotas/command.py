@@ -9,23 +9,23 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import QuotaCommandError
+from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show
 from jobs.terminal import one_line, output, printable
 from jobs.text_tables import TextTable
+from quota.allowance import BURST, RATE, Allowance
 from quota.words import plural
 from tables.catalog.answer import Answer
-from tables.delta import is_catalog, open_table
 from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import delete_quota, entity_words, judged_quotas, set_quota, set_quotas
+from tables.quotas.quota_table import entity_words, judged_quotas, set_quotas
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""
 
-_KEY = "producer_ids_rate"
-_COLUMNS = ("entity_type", "entity_name", _KEY, "updated_at", "updated_by")
+_COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at", "updated_by")
 
 
 def quotas(
@@ -45,9 +45,15 @@ def quotas(
         bool, typer.Option("--dry-run", help="With --import: only show what would change; exit code 3 if anything.")
     ] = False,
     add_config: Annotated[
-        str | None, typer.Option(help="The quota to set: producer_ids_rate=50, new producer ids per window.")
+        str | None,
+        typer.Option(
+            help="The quota to set: producer_ids_rate=50, new producer ids per window; "
+            "producer_ids_rate=10,producer_ids_burst=600 lets 600 pass at once."
+        ),
     ] = None,
-    delete_config: Annotated[str | None, typer.Option(help="The quota to delete: producer_ids_rate.")] = None,
+    delete_config: Annotated[
+        str | None, typer.Option(help="What to delete: producer_ids_rate, the whole quota; or producer_ids_burst.")
+    ] = None,
     entity_type: Annotated[str | None, typer.Option(help="users; without --entity-name the default quota.")] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
@@ -85,16 +91,9 @@ def quotas(
     if (add_config is None) == (delete_config is None):
         _usage("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
-        rate = _parse_rate(add_config)
-        if not is_catalog(tables):
-            # Where none are, --tables is likelier mistyped than new.
-            open_table(tables, "producer_id_quotas")
-        set_quota(tables, QuotaEntry(entity_name, rate, now, who))
-        _say(as_json, "set", entity_name, rate)
+        _say(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
     else:
-        _check_key(delete_config or "")
-        delete_quota(tables, entity_name)
-        _say(as_json, "deleted", entity_name, None)
+        _say(as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who))
 
 
 def _judged(tables: str) -> list[QuotaEntry]:
@@ -122,9 +121,9 @@ def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, 
 
 def _apply(tables: str, plan: Plan, now: datetime, who: str) -> None:
     wanted = [(change.entity_name, change.after) for change in plan.changes]
-    entries = [QuotaEntry(name, rate, now, who) for name, rate in wanted if rate is not None]
+    entries = [QuotaEntry.of(name, allowance, now, who) for name, allowance in wanted if allowance is not None]
     if wanted:
-        set_quotas(tables, entries, [name for name, rate in wanted if rate is None])
+        set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
 
 
 def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
@@ -137,7 +136,7 @@ def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
 
 def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
     if entity_type not in (None, "users", "user"):
-        _usage(f"--entity-type {entity_type!r} is unknown: only users have a {_KEY}")
+        _usage(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
     if entity_name is None:
         return
     if entity_default:
@@ -153,59 +152,58 @@ def _check_entity(entity_type: str | None, entity_name: str | None, entity_defau
         _usage("--entity-name is not valid UTF-8: check the terminal's encoding")
 
 
-def _parse_rate(text: str) -> float:
-    key, equals, value = text.partition("=")
-    _check_key(key)
-    try:
-        # kafka-configs.sh prints values in brackets, and people copy them.
-        return float(value.strip().removeprefix("[").removesuffix("]"))
-    except ValueError:
-        given = f"{value!r} is not a number" if equals else "there is no value"
-        msg = f"--add-config {text!r}: {given}. Write {_KEY}=50, say"
-        raise QuotaCommandError(msg) from None
-
-
-def _check_key(key: str) -> None:
-    if key.strip() != _KEY:
-        msg = f"quota {key.strip()!r} is unknown. The one quota here is {_KEY}"
-        raise QuotaCommandError(msg)
-
-
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
     entries = _judged(tables)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
-        default = next((entry.producer_ids_rate for entry in entries if entry.entity_name is None), None)
-        falls_to = "none holds" if default is None or entity_default else f"the default holds: {default:g} per window"
-        msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {_KEY}=50"
+        default = next((entry.allowance for entry in entries if entry.entity_name is None), None)
+        falls_to = "none holds" if default is None or entity_default else f"the default holds: {default} per window"
+        msg = f"{entity_words(entity_name)} has no quota ({falls_to}). Set one with --alter --add-config {RATE}=50"
         raise QuotaCommandError(msg)
     if form_wanted != "table":
         records = [_record(entry) for entry in wanted]
         show(Answer(_COLUMNS, tuple(tuple(record[name] for name in _COLUMNS) for record in records)), form_wanted)
         return
     rows = [
-        (entity_words(each.entity_name), each.producer_ids_rate, each.updated_at, each.updated_by) for each in wanted
+        (
+            entity_words(each.entity_name),
+            each.producer_ids_rate,
+            each.producer_ids_burst,
+            each.updated_at,
+            each.updated_by,
+        )
+        for each in wanted
     ]
-    output().print(TextTable(("entity", _KEY, "updated_at", "updated_by"), rows) if rows else "no quotas are set")
+    output().print(TextTable(("entity", *_COLUMNS[2:]), rows) if rows else "no quotas are set")
 
 
 def _record(entry: QuotaEntry) -> dict[str, object]:
     return {
         "entity_type": "user",
         "entity_name": entry.entity_name,
-        _KEY: entry.producer_ids_rate,
+        RATE: entry.producer_ids_rate,
+        BURST: entry.producer_ids_burst,
         "updated_at": entry.updated_at.isoformat(),
         "updated_by": entry.updated_by,
     }
 
 
-def _say(as_json: bool, done: str, entity_name: str | None, rate: float | None) -> None:
+def _say(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
+    numbers = {RATE: allowance and allowance.producer_ids_rate, BURST: allowance and allowance.producer_ids_burst}
     if as_json:
-        record = {"done": done, "entity_type": "user", "entity_name": entity_name, _KEY: rate}
+        record = {"done": done, "entity_type": "user", "entity_name": entity_name, **numbers}
         typer.echo(json.dumps(record, ensure_ascii=False))
         return
-    value = "" if rate is None else f" = {rate:.15g} new producer ids per window"
-    output().print(printable(f"{done}: {_KEY} of {entity_words(entity_name)}{value}"))
+    what = RATE if done == "set" or allowance is None else BURST
+    left = "; left:" if what == BURST else " ="
+    output().print(printable(f"{done}: {what} of {entity_words(entity_name)}{_now_words(left, allowance)}"))
+
+
+def _now_words(before: str, allowance: Allowance | None) -> str:
+    if allowance is None:
+        return ""
+    burst = "" if allowance.producer_ids_burst is None else f", {allowance.producer_ids_burst:.15g} at once"
+    return f"{before} {allowance.producer_ids_rate:.15g} new producer ids per window{burst}"
 
 
 def _usage(message: str) -> None:

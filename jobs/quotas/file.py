@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 
 from jobs.errors import QuotaCommandError
+from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
-from quota.limits import validate_rate
 from tables.quotas.quota_entry import QuotaEntry
 
-_NAME, _RATE = "entity_name", "producer_ids_rate"
+_NAME = "entity_name"
 _ALSO = ("entity_type", "updated_at", "updated_by")
 """Other fields of `quotas --describe`, which are ignored."""
 _DEFAULT = "<default>"
@@ -28,15 +28,16 @@ class QuotaLine:
     """A quota in a file; `entity_name` None is the default."""
 
     entity_name: str | None
-    producer_ids_rate: float
+    allowance: Allowance
 
 
 def read_quotas(file: Path) -> list[QuotaLine]:
     """Read and validate a file of quotas.
 
     Args:
-        file: `.csv` with the columns `entity_name` and `producer_ids_rate`, or `.yaml`, `.yml`, `.json` with a list of
-            entries of those names. An empty name is the default.
+        file: `.csv` with the columns `entity_name`, `producer_ids_rate` and, if any quota has one,
+            `producer_ids_burst`; or `.yaml`, `.yml`, `.json` with a list of entries of those names. An empty name is
+            the default, an empty burst is none.
 
     Raises:
         QuotaCommandError: If the file can't be read, or an entry is invalid or a duplicate.
@@ -57,24 +58,25 @@ def read_quotas(file: Path) -> list[QuotaLine]:
             raise QuotaCommandError(msg)
         lines[line.entity_name] = line
     if not lines:
-        msg = f"--import {file} holds no quota. Give each as {_NAME} and {_RATE}"
+        msg = f"--import {file} holds no quota. Give each as {_NAME} and {RATE}"
         raise QuotaCommandError(msg)
     return list(lines.values())
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
-    """Write quotas as `read_quotas` reads them; names and rates only, so that equal quotas make equal files.
+    """Write quotas as `read_quotas` reads them; names and numbers only, so that equal quotas make equal files.
 
     Raises:
         QuotaCommandError: If the file can't be written, or its name has no known suffix.
     """
-    rows = [{_NAME: entry.entity_name or _DEFAULT, _RATE: entry.producer_ids_rate} for entry in entries]
+    rows = [_row(entry) for entry in entries]
     if file.suffix not in _SUFFIXES:
         msg = f"--export {file} has no known file type. Name it .csv, .yaml or .json"
         raise QuotaCommandError(msg)
     if file.suffix == ".csv":
         lines = io.StringIO()
-        writer = csv.DictWriter(lines, (_NAME, _RATE), lineterminator="\n")
+        columns = [_NAME, RATE, *([BURST] if any(BURST in row for row in rows) else [])]
+        writer = csv.DictWriter(lines, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
         text = lines.getvalue()
@@ -89,11 +91,16 @@ def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
         raise QuotaCommandError(msg) from error
 
 
+def _row(entry: QuotaEntry) -> dict[str, Any]:
+    burst = {} if entry.producer_ids_burst is None else {BURST: entry.producer_ids_burst}
+    return {_NAME: entry.entity_name or _DEFAULT, RATE: entry.producer_ids_rate} | burst
+
+
 def _parse_csv(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
     named = set(reader.fieldnames or ())
-    if not {_NAME, _RATE} <= named <= {_NAME, _RATE, *_ALSO}:
-        msg = f"--import {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{_RATE}"
+    if not {_NAME, RATE} <= named <= {_NAME, RATE, BURST, *_ALSO}:
+        msg = f"--import {file} has the columns {reader.fieldnames}. The first line has to be {_NAME},{RATE},{BURST}"
         raise QuotaCommandError(msg)
     return [(f"line {reader.line_num}", row) for row in reader]
 
@@ -126,25 +133,29 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
         msg = f"--import {file} is not valid YAML: {' '.join(str(error).split())}. Compare `quotas --describe --json`"
         raise QuotaCommandError(msg) from error
     if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
-        msg = f"--import {file} is not a list of entries. Write '- {{{_NAME}: user1, {_RATE}: 50}}' per line"
+        msg = f"--import {file} is not a list of entries. Write '- {{{_NAME}: user1, {RATE}: 50}}' per line"
         raise QuotaCommandError(msg)
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
 
 
 def _line(file: Path, place: str, entry: dict[Any, Any]) -> QuotaLine:
-    unknown = set(entry) - {_NAME, _RATE, *_ALSO}
-    name, rate = entry.get(_NAME), entry.get(_RATE)
+    unknown = set(entry) - {_NAME, RATE, BURST, *_ALSO}
+    name = entry.get(_NAME)
     wrong: object = None
     if unknown or _NAME not in entry or entry.get("entity_type", "user") != "user":
-        wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME} and {_RATE}"
-    elif isinstance(rate, bool) or not isinstance(rate, str | int | float):
-        wrong = f"{_RATE} {rate!r} is not a number"
+        wrong = f"has the fields {sorted(map(str, entry))}, expected are {_NAME}, {RATE} and {BURST}"
     elif name not in _DEFAULT_NAMES and (not isinstance(name, str) or name.startswith("User:")):
         wrong = f"{_NAME} {name!r} is not a bare user name in quotes"
     else:
         try:
-            return QuotaLine(None if name in _DEFAULT_NAMES else name, validate_rate(float(rate)))
+            numbers = {key: _number(entry.get(key)) for key in (RATE, BURST)}
+            return QuotaLine(None if name in _DEFAULT_NAMES else name, Allowance.of(numbers))
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
     msg = f"--import {file}, {place}: {wrong}. Nothing was set; correct it and import the file again"
     raise QuotaCommandError(msg) from (wrong if isinstance(wrong, Exception) else None)
+
+
+def _number(value: object) -> object:
+    """Return a number of a CSV as one; an empty field is none."""
+    return (float(value) if value.strip() else None) if isinstance(value, str) else value

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from quota.allowance import BURST, Allowance
 from quota.limits import Limit, QuotaSource, resolve, shared_limit
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
@@ -91,10 +92,9 @@ def newest(rows: Iterable[Mapping[str, Any]]) -> Quotas:
     for fault in judged.said():
         _say_once(fault)
     found = {
-        name: Quota(
-            float(row["producer_ids_rate"]), int(row["updated_at"].timestamp() * 1000), row.get("producer_ids_burst")
-        )
+        name: Quota(allowed.producer_ids_rate, int(row["updated_at"].timestamp() * 1000), allowed.producer_ids_burst)
         for name, row in judged.holding.items()
+        for allowed in (Allowance.of(row),)
     }
     default = found.pop(None, None)
     return Quotas({name: quota for name, quota in sorted(found.items()) if name is not None}, default)
@@ -121,7 +121,8 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
     else:
         place = table_path(tables, TABLE)
         rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
-        found = rows.select(*COLUMNS).toArrow()
+        # A catalog's table of an earlier version has no bursts until `pid-quota tables create` adds the column.
+        found = rows.select(*(name for name in COLUMNS if name != BURST or name in rows.columns)).toArrow()
     return newest(found.to_pylist())
 
 

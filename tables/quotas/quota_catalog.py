@@ -16,14 +16,18 @@ USING ({source}) AS new
 ON old.entity_type = new.entity_type AND old.entity_name <=> new.entity_name
 WHEN MATCHED AND new.producer_ids_rate IS NULL THEN DELETE
 WHEN MATCHED THEN UPDATE SET
-    producer_ids_rate = new.producer_ids_rate, updated_at = new.updated_at, updated_by = new.updated_by
+    producer_ids_rate = new.producer_ids_rate, producer_ids_burst = new.producer_ids_burst,
+    updated_at = new.updated_at, updated_by = new.updated_by
 WHEN NOT MATCHED AND new.producer_ids_rate IS NOT NULL
-    THEN INSERT (entity_type, entity_name, producer_ids_rate, updated_at, updated_by)
-    VALUES (new.entity_type, new.entity_name, new.producer_ids_rate, new.updated_at, new.updated_by)
+    THEN INSERT (entity_type, entity_name, producer_ids_rate, producer_ids_burst, updated_at, updated_by)
+    VALUES (
+        new.entity_type, new.entity_name, new.producer_ids_rate, new.producer_ids_burst, new.updated_at, new.updated_by
+    )
 """
 _SOURCE = (
     "SELECT 'user' AS entity_type, CAST({entity_name} AS STRING) AS entity_name, "
-    "CAST({producer_ids_rate} AS DOUBLE) AS producer_ids_rate, CAST({updated_at} AS TIMESTAMP) AS updated_at, "
+    "CAST({producer_ids_rate} AS DOUBLE) AS producer_ids_rate, "
+    "CAST({producer_ids_burst} AS DOUBLE) AS producer_ids_burst, CAST({updated_at} AS TIMESTAMP) AS updated_at, "
     "CAST({updated_by} AS STRING) AS updated_by"
 )
 
@@ -34,7 +38,7 @@ def merge(engine: Engine, entries: Sequence[QuotaEntry], remove: Sequence[str | 
     Raises:
         CatalogError: If it fails.
     """
-    nothing = dict.fromkeys(("producer_ids_rate", "updated_at", "updated_by"))
+    nothing = dict.fromkeys(("producer_ids_rate", "producer_ids_burst", "updated_at", "updated_by"))
     rows = [*map(asdict, entries), *({"entity_name": name, **nothing} for name in remove)]
     literals = ({name: databricks_literal(value) for name, value in row.items()} for row in rows)
     engine.execute(_MERGE.format(source=" UNION ALL ".join(_SOURCE.format(**row) for row in literals)).strip())

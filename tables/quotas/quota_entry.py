@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from quota.allowance import Allowance
+
 
 @dataclass(frozen=True)
 class QuotaEntry:
@@ -13,9 +15,25 @@ class QuotaEntry:
         producer_ids_rate: New producer ids per window.
         updated_at: When it was set.
         updated_by: Who set it.
+        producer_ids_burst: New producer ids at once; None for the stream's default.
     """
 
     entity_name: str | None
     producer_ids_rate: float
     updated_at: datetime
     updated_by: str | None
+    producer_ids_burst: float | None = None
+
+    @classmethod
+    def of(cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str) -> "QuotaEntry":
+        """Return the entry of an allowance."""
+        return cls(entity_name, allowance.producer_ids_rate, updated_at, updated_by, allowance.producer_ids_burst)
+
+    @property
+    def allowance(self) -> Allowance:
+        """Its numbers.
+
+        Raises:
+            InvalidQuotaError: If they are out of range.
+        """
+        return Allowance(self.producer_ids_rate, self.producer_ids_burst)

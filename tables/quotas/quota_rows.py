@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
-from quota.limits import validate_rate
 
-COLUMNS = ("entity_type", "entity_name", "producer_ids_rate", "updated_at")
+COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
+"""Columns that rows in force are judged by; tables of an earlier version lack `producer_ids_burst`."""
 
 _MOST_SAID = 10
 
@@ -47,19 +48,19 @@ def judge(rows: Iterable[Mapping[str, Any]]) -> Judged:
             holding[name] = row
     for name, count in counts.items():
         if count > 1:
-            rate = holding[name]["producer_ids_rate"]
-            faults.append(f"{_words(name)} has {count} rows of quotas: the newest holds, {rate:g} per window")
+            newest = Allowance.of(holding[name])
+            faults.append(f"{_words(name)} has {count} rows of quotas: the newest holds, {newest} per window")
     return Judged(holding, tuple(sorted(faults)))
 
 
 def _fault(row: Mapping[str, Any]) -> str:
-    name, rate = row["entity_name"], row["producer_ids_rate"]
+    name = row["entity_name"]
     if row["entity_type"] != "user":
         return f"its entity_type is {row['entity_type']!r}, and only 'user' is known"
     if not isinstance(row["updated_at"], datetime):
         return f"that of {_words(name)} has no updated_at"
     try:
-        validate_rate(float("nan") if rate is None else rate)
+        Allowance.of(row)
     except InvalidQuotaError as error:
         return f"{_words(name)}: {error}"
     return ""

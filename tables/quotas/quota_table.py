@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from quota.limits import validate_rate
+from quota.allowance import Allowance
 from tables.catalog import engines
 from tables.commits import retry_conflicts
 from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
@@ -27,7 +27,7 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
     """Set the quota of a user, or the default; creates the table if it is missing.
 
     Raises:
-        InvalidQuotaError: If the rate is out of range.
+        InvalidQuotaError: If a number is out of range.
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table can't be written.
     """
@@ -37,7 +37,7 @@ def set_quota(tables: str, entry: QuotaEntry) -> None:
 def set_quotas(tables: str, entries: Sequence[QuotaEntry], remove: Sequence[str | None] = ()) -> None:
     """Set the quotas of several entities, and delete those of others, atomically; raises as `set_quota`."""
     for entry in entries:
-        validate_rate(entry.producer_ids_rate)
+        _ = entry.allowance
     if is_catalog(tables):
         with engines.engine(tables) as engine:
             quota_catalog.merge(engine, entries, remove)
@@ -88,8 +88,10 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 def judged_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
     """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
     judged = judge(_rows(tables))
-    fields = ("entity_name", "producer_ids_rate", "updated_at", "updated_by")
-    entries = [QuotaEntry(**{name: row[name] for name in fields}) for row in judged.holding.values()]
+    entries = [
+        QuotaEntry.of(row["entity_name"], Allowance.of(row), row["updated_at"], row["updated_by"])
+        for row in judged.holding.values()
+    ]
     return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), judged.said()
 
 

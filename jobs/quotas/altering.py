@@ -1,0 +1,89 @@
+"""Sets and deletes a quota as `kafka-configs.sh --alter` does: what is not named stays as it is."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from jobs.errors import QuotaCommandError
+from quota.allowance import BURST, RATE, Allowance
+from tables.errors import NoSuchQuotaError
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_force, set_quota
+
+
+def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:
+    """Set numbers of a quota; return what it allows then.
+
+    Args:
+        tables: Folder of path tables, or `catalog.schema`; there have to be some: `--tables` is likelier mistyped than
+            new.
+        entity_name: Bare user name, None for the default.
+        text: Such as `producer_ids_rate=10,producer_ids_burst=600`.
+        now: Of the change.
+        who: Makes it.
+
+    Raises:
+        QuotaCommandError: If the text names something else, or twice.
+        InvalidQuotaError: If a number is out of range, or there is a burst and no rate.
+        TableError: If the table is missing, or can't be read or written.
+    """
+    numbers: dict[str, float] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        name = _known(key, numbers)
+        try:
+            # kafka-configs.sh prints values in brackets, and people copy them.
+            numbers[name] = float(value.strip().removeprefix("[").removesuffix("]"))
+        except ValueError:
+            given = f"{value!r} is not a number" if equals else "there is no value"
+            msg = f"--add-config {text!r}: {given}. Write {name}=50, say"
+            raise QuotaCommandError(msg) from None
+    before = _in_force(tables, entity_name)
+    kept = {} if before is None else {RATE: before.producer_ids_rate, BURST: before.producer_ids_burst}
+    allowance = Allowance.of(kept | numbers)
+    set_quota(tables, QuotaEntry.of(entity_name, allowance, now, who))
+    return allowance
+
+
+def delete(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance | None:
+    """Delete a quota, or its burst alone; return what is left.
+
+    Args:
+        tables: Folder of path tables, or `catalog.schema`.
+        entity_name: Bare user name, None for the default.
+        text: `producer_ids_rate`, which takes the burst with it, or `producer_ids_burst`.
+        now: Of the change.
+        who: Makes it.
+
+    Raises:
+        QuotaCommandError: If the text names something else, or twice.
+        NoSuchQuotaError: If there is nothing to delete.
+        TableError: If the table is missing, or can't be read or written.
+    """
+    names: dict[str, float] = {}
+    for part in text.split(","):
+        names[_known(part, names)] = 0
+    if RATE in names:
+        delete_quota(tables, entity_name)
+        return None
+    before = _in_force(tables, entity_name)
+    if before is None or before.producer_ids_burst is None:
+        msg = f"{entity_words(entity_name)} has no {BURST} to delete. See `pid-quota quotas --describe`"
+        raise NoSuchQuotaError(msg)
+    allowance = replace(before.allowance, producer_ids_burst=None)
+    set_quota(tables, QuotaEntry.of(entity_name, allowance, now, who))
+    return allowance
+
+
+def _in_force(tables: str, entity_name: str | None) -> QuotaEntry | None:
+    return next((entry for entry in quotas_in_force(tables) if entry.entity_name == entity_name), None)
+
+
+def _known(key: str, seen: dict[str, float]) -> str:
+    name = key.strip()
+    if name not in (RATE, BURST):
+        msg = f"quota {name!r} is unknown. Quotas here have {RATE} and {BURST}"
+        raise QuotaCommandError(msg)
+    if name in seen:
+        msg = f"{name} appears twice. Give it once"
+        raise QuotaCommandError(msg)
+    return name
