@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,7 @@ from broker.process import run_to_end
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from streaming.checkpoint.tracked_principals import tracked_principals_before
-from tables.log_upkeep import drop_orphaned_checksums
+from tables.log_upkeep import tidy_log
 from tables.quotas.quota_table import QuotaEntry, set_quota
 from wire.topics import PRODUCE_EVENTS
 
@@ -42,8 +42,7 @@ PRINCIPALS = 300
 PIDS_EACH = 20
 NEW_PID_SHARE = 0.002
 MAINTAINED = ("producer_id_metrics", "throttle_decisions", "quarantined_events")
-KEPT_VERSIONS = "interval 1 minutes"
-CHECKSUM_AGE = timedelta(minutes=1)
+KEPT_VERSIONS = "interval 10 minutes"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 NEVER = 10**9
 ATTEMPTS = 20
@@ -123,9 +122,7 @@ def maintain(tables: Path, every_s: float, stop: threading.Event) -> None:
                     table.alter.set_table_properties({"delta.logRetentionDuration": KEPT_VERSIONS})
                 table.optimize.compact()
                 table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-                table.create_checkpoint()
-                table.cleanup_metadata()
-                drop_orphaned_checksums(tables / name, datetime.now(timezone.utc) - CHECKSUM_AGE)
+                tidy_log(table, tables / name, datetime.now(timezone.utc))
             except DeltaError as error:
                 print(f"maintenance of {name}: {str(error).splitlines()[0]}", file=sys.stderr)
 
