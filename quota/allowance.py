@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from quota.errors import InvalidQuotaError
@@ -39,8 +38,9 @@ class Allowance:
             InvalidQuotaError: If a number is out of range or no number, or there is no rate.
         """
         for name in (RATE, BURST):
-            if isinstance(row.get(name), bool) or not isinstance(row.get(name), int | float | Decimal | None):
-                msg = f"{name} {row[name]!r} is not a number"
+            value = row.get(name)
+            if isinstance(value, bool) or not (value is None or hasattr(value, "__float__")):
+                msg = f"{name} {value!r} is not a number"
                 raise InvalidQuotaError(msg)
         rate, burst = (_float(row.get(name)) for name in (RATE, BURST))
         if rate is None:
@@ -60,7 +60,7 @@ class Allowance:
         return f"{self.producer_ids_rate:.15g}{burst}"
 
 
-def _float(value: float | Decimal | None) -> float | None:
+def _float(value: Any) -> float | None:
     try:
         return None if value is None else float(value)
     except OverflowError:

@@ -2,7 +2,7 @@
 -- Made from sql/views by `make views`; `settings` holds the defaults of the stream: change them there if it has others.
 
 CREATE OR REPLACE VIEW settings AS
-SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms, CAST(1.0 AS DOUBLE) AS burst_windows;
+SELECT current_timestamp() AS now, CAST(3600000 AS BIGINT) AS window_ms;
 
 CREATE OR REPLACE VIEW classified_inits AS
 -- Each answer to INIT_PRODUCER_ID once, with its outcome (KIP-360).
@@ -96,7 +96,8 @@ ORDER BY answered_at, principal, client_id;
 CREATE OR REPLACE VIEW current_throttles AS
 -- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
 -- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
--- refilled and spent since the decision. `settings` is one row: now, window_ms, burst_windows.
+-- refilled and spent since the decision. A row without a
+-- burst has one of its quota. `settings` is one row: now, window_ms.
 SELECT
     decisions.principal,
     decisions.broker_id,
@@ -119,18 +120,19 @@ SELECT
         WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(
-                    metrics.quota * burst_windows,
+                    coalesce(metrics.burst, metrics.quota),
                     metrics.tokens
                     + metrics.quota * greatest(0, unix_millis(now) - unix_millis(metrics.as_of)) / window_ms
                 )
         ELSE
             least(
-                decisions.quota * burst_windows,
+                coalesce(decisions.burst, decisions.quota),
                 decisions.tokens
                 + decisions.quota * greatest(0, unix_millis(now) - unix_millis(decisions.decided_at)) / window_ms
             )
     END AS tokens_now,
     decisions.quota,
+    decisions.burst,
     decisions.quota_source,
     decisions.refused_pids,
     decisions.client_ids,
@@ -150,7 +152,7 @@ LEFT JOIN (
         rows_of_throttled.*,
         row_number() OVER (PARTITION BY principal, broker_id ORDER BY as_of DESC, batch_id DESC) AS newest
     FROM (
-        SELECT principal, broker_id, as_of, batch_id, tokens, quota
+        SELECT principal, broker_id, as_of, batch_id, tokens, quota, burst
         FROM producer_id_metrics
         WHERE principal IN (SELECT principal FROM throttle_decisions)
     ) AS rows_of_throttled
@@ -253,6 +255,7 @@ SELECT
     throttle_time_avg_ms,
     new_pids_window,
     quota,
+    burst,
     quota_source,
     admitted_pids,
     refused_pids,
@@ -779,6 +782,7 @@ SELECT
     principal,
     broker_id,
     quota,
+    burst,
     quota_source,
     new_pids_window,
     quota - new_pids_window AS headroom_pids,
@@ -796,9 +800,10 @@ FROM (
         principal,
         broker_id,
         quota,
+        coalesce(burst, quota) AS burst,
         quota_source,
         CASE WHEN age_ms < window_ms THEN new_pids_window ELSE 0 END AS new_pids_window,
-        least(quota * burst_windows, tokens + quota * age_ms / window_ms) AS tokens_now,
+        least(coalesce(burst, quota), tokens + quota * age_ms / window_ms) AS tokens_now,
         window_ms,
         rate,
         active_pids,

@@ -39,6 +39,7 @@ class _Row(msgspec.Struct):
     tokens: float | None
     new_pids_window: int
     quota: float | None
+    burst: float | None
     active_pids: int
     state_bytes: int
     phase: str
@@ -109,7 +110,7 @@ class StreamMetrics(Collector):
         """Start without metrics.
 
         Args:
-            config: Window and burst of the stream, to refill tokens.
+            config: Window of the stream, to refill tokens.
             top: Number of principals with their own series.
             clock_ms: Wall clock, in milliseconds since the epoch.
         """
@@ -222,7 +223,7 @@ class StreamMetrics(Collector):
         tokens, throttle_time_ms = row.tokens, 0.0
         if tokens is not None and row.quota:
             refilled = tokens + row.quota * max(0, now_ms - row.as_of) / self._config.window_ms
-            tokens = min(row.quota * self._config.burst_windows, refilled)
+            tokens = min(row.burst or row.quota, refilled)
             throttle_time_ms = max(0.0, -tokens) / row.quota * self._config.window_ms
         return _Series(
             row.rate or 0.0, tokens, throttle_time_ms, row.new_pids_window, row.quota, row.active_pids, throttles

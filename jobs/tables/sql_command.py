@@ -31,11 +31,10 @@ def sql(
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
-    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
     """Query the tables and views, or show a view."""
     wanted = form(as_json=as_json, as_csv=as_csv)
-    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    config = QuotaConfig(window_seconds=window_seconds)
     now = datetime.now(timezone.utc)
     found = query(tables, _select(text, view), now, config)
     if view is not None:

@@ -33,13 +33,12 @@ def top(
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
-    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
     stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
-    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    config = QuotaConfig(window_seconds=window_seconds)
     name = principal if principal is None or ":" in principal else f"User:{principal}"
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):

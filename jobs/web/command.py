@@ -92,7 +92,6 @@ def console(
     ] = None,
     stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
-    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
     if databricks_app:
@@ -101,7 +100,7 @@ def console(
     if token is not None and len(token) < LEAST_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
-    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    config = QuotaConfig(window_seconds=window_seconds)
     data = ConsoleData(tables, config, stale_seconds)
     if databricks_app and editors is not None:
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"

@@ -40,7 +40,7 @@ class ConsoleData:
 
     Attributes:
         tables: Folder of the path tables, or `catalog.schema`.
-        config: Window and burst for the views' tokens.
+        config: Window for the views' tokens.
         stale_after_s: Silence in seconds after which the tables do not tell what is so now.
     """
 

@@ -1,6 +1,7 @@
 -- The latest decision on each principal, and whether it is in force: it ends at throttled_until, with or without a
 -- RELEASE row. `tokens_now` is extrapolated from the newest metrics row, as in quota_headroom: tokens may have been
--- refilled and spent since the decision. `settings` is one row: now, window_ms, burst_windows.
+-- refilled and spent since the decision. A row without a
+-- burst has one of its quota. `settings` is one row: now, window_ms.
 SELECT
     decisions.principal,
     decisions.broker_id,
@@ -23,18 +24,19 @@ SELECT
         WHEN metrics.as_of >= decisions.decided_at OR metrics.batch_id >= decisions.batch_id
             THEN
                 least(
-                    metrics.quota * burst_windows,
+                    coalesce(metrics.burst, metrics.quota),
                     metrics.tokens
                     + metrics.quota * greatest(0, unix_millis(now) - unix_millis(metrics.as_of)) / window_ms
                 )
         ELSE
             least(
-                decisions.quota * burst_windows,
+                coalesce(decisions.burst, decisions.quota),
                 decisions.tokens
                 + decisions.quota * greatest(0, unix_millis(now) - unix_millis(decisions.decided_at)) / window_ms
             )
     END AS tokens_now,
     decisions.quota,
+    decisions.burst,
     decisions.quota_source,
     decisions.refused_pids,
     decisions.client_ids,
@@ -54,7 +56,7 @@ LEFT JOIN (
         rows_of_throttled.*,
         row_number() OVER (PARTITION BY principal, broker_id ORDER BY as_of DESC, batch_id DESC) AS newest
     FROM (
-        SELECT principal, broker_id, as_of, batch_id, tokens, quota
+        SELECT principal, broker_id, as_of, batch_id, tokens, quota, burst
         FROM producer_id_metrics
         WHERE principal IN (SELECT principal FROM throttle_decisions)
     ) AS rows_of_throttled

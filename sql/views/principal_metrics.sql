@@ -11,6 +11,7 @@ SELECT
     throttle_time_avg_ms,
     new_pids_window,
     quota,
+    burst,
     quota_source,
     admitted_pids,
     refused_pids,

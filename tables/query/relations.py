@@ -67,7 +67,7 @@ def opened(tables: str, now: datetime, config: QuotaConfig, rows: Mapping[str, R
     Args:
         tables: Folder of the path tables, or `catalog.schema`.
         now: Present time of the views; a catalog uses its own clock.
-        config: Window and burst for the views' tokens.
+        config: Window for the views' tokens.
         rows: By table; tables not named are read whole.
 
     Raises:

@@ -32,7 +32,7 @@ def query(tables: str, sql: str, now: datetime, config: QuotaConfig | None = Non
         tables: Folder of the path tables, or `catalog.schema`.
         sql: One SELECT (or EXPLAIN, DESCRIBE, SHOW) over tables and views.
         now: Present time of the views; a catalog uses its own clock.
-        config: Window and burst for the views' tokens; the defaults by default.
+        config: Window for the views' tokens; the defaults by default.
 
     Raises:
         QueryError: If the query is not one SELECT, or DuckDB refuses it.
@@ -116,9 +116,7 @@ def prepare(connection: "DuckDBPyConnection", now: datetime, config: QuotaConfig
     # The only function of the views that DuckDB names differently from Spark.
     connection.execute("CREATE MACRO unix_millis(t) AS epoch_ms(t)")
     connection.execute(
-        f"CREATE TABLE {SETTINGS} AS SELECT "
-        "$1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms, $3::DOUBLE AS burst_windows",
-        [now, config.window_ms, config.burst_windows],
+        f"CREATE TABLE {SETTINGS} AS SELECT $1::TIMESTAMPTZ AS now, $2::BIGINT AS window_ms", [now, config.window_ms]
     )
 
 

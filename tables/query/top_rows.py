@@ -14,8 +14,8 @@ from tables.query.sql_query import query
 # Older intervals are filtered out first, so that a month of them costs nothing.
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
-    coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.tokens,
-    latest.active_pids, latest.phase, latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids,
+    coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.burst,
+    latest.tokens, latest.active_pids, latest.phase, latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids,
     throttles.throttled_until
 FROM (
     SELECT *, row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
@@ -166,7 +166,7 @@ def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
     tokens, quota, as_of = record["tokens"], record["quota"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())
-        tokens = min(quota * config.burst_windows, tokens + quota * silent_s / config.window_seconds)
+        tokens = min(record["burst"] or quota, tokens + quota * silent_s / config.window_seconds)
     return TopRow(
         record["principal"],
         record["broker_id"],

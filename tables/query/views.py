@@ -78,10 +78,7 @@ def _tokens(sql: str) -> list[Any]:
 
 def settings_select(config: QuotaConfig) -> str:
     """Return the SELECT of `settings`, for Spark and Databricks."""
-    return (
-        f"SELECT current_timestamp() AS now, CAST({config.window_ms} AS BIGINT) AS window_ms, "
-        f"CAST({config.burst_windows} AS DOUBLE) AS burst_windows"
-    )
+    return f"SELECT current_timestamp() AS now, CAST({config.window_ms} AS BIGINT) AS window_ms"
 
 
 def view_statements(config: QuotaConfig) -> list[str]:

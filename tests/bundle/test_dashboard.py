@@ -91,8 +91,7 @@ def spark(spark: SparkSession, tables: str) -> Iterator[SparkSession]:
         for name in TABLES:
             session.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
         session.sql(
-            f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms, "
-            "1.0D AS burst_windows"
+            f"SELECT timestamp'{NOON:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
         ).createOrReplaceTempView(SETTINGS)
         for name in needed_views(" ".join(views())):
             session.sql(views()[name]).createOrReplaceTempView(name)

@@ -99,7 +99,7 @@ def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession
         if name == SETTINGS:
             # The only thing that is not as it is shipped: the time stands still.
             spark.sql(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMPORARY VIEW"))
-            spark.sql(f"{settings}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
+            spark.sql(settings).createOrReplaceTempView(SETTINGS)
         else:
             spark.sql(statement.replace("OR REPLACE VIEW", "OR REPLACE TEMPORARY VIEW"))
 

@@ -127,7 +127,7 @@ def test_spark_answers_as_duckdb_does(spark: SparkSession, tables: str, view: st
     with own_views(spark):
         for name in ROWS:
             spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
-        spark.sql(f"{setting}, 1.0D AS burst_windows").createOrReplaceTempView(SETTINGS)
+        spark.sql(setting).createOrReplaceTempView(SETTINGS)
         for name in needed_views(view):
             spark.sql(views()[name]).createOrReplaceTempView(name)
         by_spark = spark.table(view).toArrow().to_pylist()

@@ -146,7 +146,18 @@ class TestCurrentThrottles:
         assert tokens(120) == 0
         assert tokens(60, window_seconds=60) == 58
         assert tokens(1_000_000) == 60
-        assert tokens(1_000_000, burst_windows=2.0) == 120
+
+    def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
+        own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}
+        append(tmp_path, "throttle_decisions", decision("User:m", NOON, **own))
+        append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
+
+        for view in ("current_throttles", "quota_headroom"):
+            full, before = (
+                ask(tmp_path, f"SELECT burst, tokens_now FROM {view}", NOON + seconds(60 * minutes))
+                for minutes in (700, 300)
+            )
+            assert [(row["burst"], row["tokens_now"]) for row in (*full, *before)] == [(600, 600), (600, 298)]
 
     def test_tokens_spent_since_the_decision_are_gone_as_in_the_headroom(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-1.0))
