@@ -57,6 +57,7 @@ def row(principal: str, as_of_ms: int = NOON_MS, **values: Any) -> tuple[str, di
         "throttle_time_avg_ms": None,
         "new_pids_window": 5,
         "quota": 100.0,
+        "burst": 100.0,
         "quota_source": "default",
         "admitted_pids": 0,
         "refused_pids": 0,
@@ -148,7 +149,7 @@ def test_who_is_throttled_comes_first_and_unknown_is_always_seen(metrics: Stream
         batch(
             row("User:big", new_pids_window=1000),
             row("User:small", new_pids_window=1),
-            row("unknown", new_pids_window=0, quota=None, tokens=None),
+            row("unknown", new_pids_window=0, quota=None, burst=None, tokens=None),
             throttle("User:small", NOON_MS + 60_000),
         )
     )
