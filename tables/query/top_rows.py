@@ -15,8 +15,8 @@ from tables.query.sql_query import query
 _PRINCIPALS = """
 SELECT coalesce(latest.principal, throttles.principal) AS principal,
     coalesce(latest.broker_id, throttles.broker_id) AS broker_id, latest.new_pids_window, latest.quota, latest.burst,
-    latest.tokens, latest.active_pids, latest.phase, latest.saturated, latest.as_of, coalesce(latest.refused, 0) AS refused_pids,
-    throttles.throttled_until
+    latest.tokens, latest.active_pids, latest.phase, latest.saturated, latest.as_of,
+    coalesce(latest.refused, 0) AS refused_pids, throttles.throttled_until
 FROM (
     SELECT *, row_number() OVER (PARTITION BY principal, broker_id ORDER BY window_end DESC) AS newest,
         CAST(sum(refused_pids) OVER (PARTITION BY principal, broker_id) AS BIGINT) AS refused
