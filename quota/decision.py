@@ -57,12 +57,21 @@ class Decision:
     evidence: Evidence
 
 
-def decision_id(principal: str, broker_id: int | None, episode_start_ms: int, renewal: int, action: Action) -> str:
+def decision_id(
+    principal: str,
+    broker_id: int | None,
+    episode_start_ms: int,
+    renewal: int,
+    action: Action,
+    quota_updated_at_ms: int | None = None,
+) -> str:
     """Return the id of a decision. Independent of batches: a replay gives the same id.
+
+    A quota that is removed and set again may begin a second episode in the same millisecond: its time tells them apart.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")
         False
     """
-    name = f"{principal}\x00{broker_id}\x00{episode_start_ms}\x00{renewal}\x00{action}"
+    name = f"{principal}\x00{broker_id}\x00{episode_start_ms}\x00{renewal}\x00{action}\x00{quota_updated_at_ms}"
     return hashlib.blake2b(name.encode(), digest_size=12).hexdigest()

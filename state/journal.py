@@ -40,7 +40,9 @@ class Journal:
         decided_at_ms = episode.throttled_until_ms if release else episode.decided_at_ms
         self.decisions.append(
             Decision(
-                decision_id=decision_id(self.principal, self.broker_id, episode.start_ms, episode.renewal, action),
+                decision_id=decision_id(
+                    self.principal, self.broker_id, episode.start_ms, episode.renewal, action, limit.updated_at_ms
+                ),
                 principal=self.principal,
                 broker_id=self.broker_id,
                 action=action,

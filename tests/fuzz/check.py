@@ -146,7 +146,7 @@ def _decisions(
             )
             if not _alike(row[column], value, EXACTLY.get(name, EXACT))
         ]
-        wrong += ids.wrong((key, wanted.episode_ms, wanted.number), row["decision_id"])
+        wrong += ids.wrong((key, number), row["decision_id"])
         if wanted.refused <= DOZENS:
             wrong += [
                 f"{column} {row[column]!r}, expected {value!r}"

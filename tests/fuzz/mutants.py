@@ -298,16 +298,6 @@ def the_client_counted_is_always_the_first_ones() -> Any:
     return patch.object(Episode, "add_refused", careless)
 
 
-def a_decision_id_does_not_advance_with_a_quota_change() -> Any:
-    shorten = Episode.shorten
-
-    def stuck(self: Episode, now_ms: int, tick: int, recovers_ms: int) -> None:
-        shorten(self, now_ms, tick, recovers_ms)
-        self.renewal -= 1
-
-    return patch.object(Episode, "shorten", stuck)
-
-
 def a_decision_id_depends_on_the_batch_and_not_on_the_episode() -> Any:
     return patch.object(journal_module, "decision_id", lambda *_: secrets.token_hex(12))
 
@@ -425,7 +415,6 @@ MUTANTS: tuple[Mutant, ...] = (
     a_throttled_broker_takes_a_quota_at_its_own_first_event,
     an_older_event_on_another_broker_leaves_what_was_forwarded,
     the_client_counted_is_always_the_first_ones,
-    a_decision_id_does_not_advance_with_a_quota_change,
     a_decision_id_depends_on_the_batch_and_not_on_the_episode,
     after_a_lost_ledger_nothing_is_learned,
     events_of_a_record_are_all_dated_as_the_first,

@@ -83,10 +83,6 @@ class Decision:
     rate: Fraction
     quota: Fraction | None
     burst: Fraction | None
-    episode_ms: int
-    """When its episode began."""
-    number: int
-    """Which decision of the episode it is."""
     refused: int = 0
     client_ids: dict[str, int] = field(default_factory=dict)
     addresses: dict[str, int] = field(default_factory=dict)
@@ -120,8 +116,6 @@ class Episode:
     tick: int
     until: int
     decided_ms: int
-    start_ms: int
-    decisions: int = 0
     refused: dict[int, tuple[str, str]] = field(default_factory=dict)
     """PIDs, each with the client id and the address that it was first refused from."""
 
@@ -274,7 +268,7 @@ class Ledger:
         self.throttled_in.setdefault(self.quantum(now), set()).add(now)
         is_due = self.episode is None or now - self.episode.tick >= rules.ticks_in(rules.min_throttle_ms)
         if self.episode is None:
-            self.episode = Episode(now, until, now_ms, now_ms)
+            self.episode = Episode(now, until, now_ms)
         self.episode.refused.setdefault(pid, (event.client, event.address))
         if is_due:
             self.episode.tick, self.episode.until, self.episode.decided_ms = now, until, now_ms
@@ -399,9 +393,7 @@ class Ledger:
         assert self.episode is not None
         tokens = None if self.quota is None else self.tokens_at(tick)
         episode, rate = self.episode, self.rate(at_ms)
-        which = (episode.start_ms, episode.decisions)
-        self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, *self.in_force(), *which), episode)
-        episode.decisions += 1
+        self.said.decide(Decision(action, reason, at_ms, until, wait, tokens, rate, *self.in_force()), episode)
 
     def write_row(self, tick: int) -> None:
         rules = self.rules

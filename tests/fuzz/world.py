@@ -71,7 +71,7 @@ class World:
         self.clock_ms += max(2, batch.clock_ms)
         self.began_ms = max(self.began_ms, batch.began_ms)
         if batch.quotas is not None:
-            found = {name: quota(entry) for name, entry in batch.quotas.items()}
+            found = {name: quota(entry, batch_id) for name, entry in batch.quotas.items()}
             default = found.pop("", None)
             self.quotas = Quotas(found, default)
             self.quotas_id = batch_id
@@ -201,9 +201,9 @@ class World:
         return said
 
 
-def quota(entry: QuotaEntry) -> Quota:
+def quota(entry: QuotaEntry, batch_id: int) -> Quota:
     rate, burst = rate_and_burst(entry)
-    return Quota(rate, 0, burst)
+    return Quota(rate, batch_id, burst)
 
 
 def deployment(history: History) -> Deployment:
