@@ -75,7 +75,11 @@ def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_pat
     suggest(pid_quota, tables, "--csv", str(file))
 
     with file.open(newline="") as lines:
-        assert list(csv.reader(lines)) == [["entity_name", "producer_ids_rate"], ["busy", "150.0"], ["calm", "10.0"]]
+        assert list(csv.reader(lines)) == [
+            ["entity_name", "producer_ids_rate", "producer_ids_burst"],
+            ["busy", "150.0", "150.0"],
+            ["calm", "10.0", "10.0"],
+        ]
     assert pid_quota("quotas", "--tables", tables, "--import", file)[0] == 0
     assert [row["quota_now"] for row in suggest(pid_quota, tables)] == [150.0, 10.0]
 
