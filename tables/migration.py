@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.errors import TableVersionError
 from tables.facts import missing_columns
 from tables.specs import TABLES_VERSION, VERSION_PROPERTY, TableSpec
@@ -48,6 +48,6 @@ def _add_missing(spec: TableSpec, table: "DeltaTable", path: str) -> None:
     present = table.metadata().configuration
     constraints = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
     if constraints and not table.file_uris():
-        table.alter.add_constraint(constraints)
+        table.alter.add_constraint(constraints, **leaving_old_log())
     if columns := missing_columns(spec, table):
-        table.alter.add_columns(columns)
+        table.alter.add_columns(columns, **leaving_old_log())
