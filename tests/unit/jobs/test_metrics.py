@@ -285,7 +285,7 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path: P
     now = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
     hour = timedelta(hours=1)
     brokers = (outlook(1, now + 30 * hour), outlook(2, None), outlook(3, now - hour))
-    report = CensusReport(Mock(TakenCensus), (), brokers, (), None)
+    report = CensusReport(Mock(TakenCensus), (), (), brokers, (), None)
 
     write_metrics_file(tmp_path / "pid-quota.prom", report, now)
 
