@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import bench_kit as kit
-import old_results
 from headline import headline
 from loads import BenchError
 from page import page
@@ -139,16 +138,22 @@ def main() -> int:
         file = results / f"{today}.json"
         names = asked.parts.split(",") if asked.parts else list(PARTS)
         print("\n".join(plan(names, full=asked.full)), flush=True)
-        failures = measure(names, file, {} if known is None else old_results.read(known), today, full=asked.full)
+        failures = measure(names, file, {} if known is None else read(known), today, full=asked.full)
     if file is None or not file.exists():
         msg = f"{results} has no results: {failures or 'nothing was measured'}"
         raise BenchError(msg)
-    found = old_results.read(file)
+    found = read(file)
     # Today's numbers, of results of any day.
     render(found | headline(found["parts"]), docs, file.name)
     for command, reason in failures.items():
         print(f"{command} failed: {reason}", file=sys.stderr)
     return 1 if failures else 0
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return what a file of results holds."""
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def plan(names: Iterable[str], *, full: bool) -> list[str]:

@@ -1,21 +1,20 @@
-"""How does the stream fare on the events of a large cluster, and how far is `pid-quota size` from it?
+"""How does the stream fare on the events of a large cluster?
 
     .venv/bin/python bench/size_stream.py        # 100 brokers, 20,000 principals, 2,000,000 PIDs
     .venv/bin/python bench/size_stream.py --principals 20 --pids 2000 --produce-requests 20000 --brokers 3 --batch 50000
 
 Writes the events that the taps of such a cluster would send to a real topic, and runs the real `pid-quota stream` over
 them at full speed, in batches. Batches in which most PIDs are new (the first tick) and others are told apart. The last
-line is JSON: CPU, state, tables, memory of driver and workers, and what the model expects of the same.
+line is JSON: CPU, state, tables, memory of driver and workers.
 """
 
 import argparse
 import json
-import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,10 +33,6 @@ from size_processes import Sample, SizeError, sample
 from broker.local.local_broker import LocalBroker
 from broker.process import end, start_watched
 from broker.tap.tap_output import PRODUCER_SETTINGS
-from jobs.size import model
-from jobs.size.costs import amount
-from jobs.size.costs import seconds as cost_s
-from quota.config import QuotaConfig
 
 TOPIC = "produce-events"
 POLL_S = 0.1
@@ -49,6 +44,26 @@ SLICE_MS = 100
 FLUSH_S = 600
 RUN_S = 1200
 COUNTED = ("producer_id_metrics", "throttle_decisions")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster: each of its PIDs produces at the same rate, to as many brokers, at random times."""
+
+    brokers: int
+    produce_requests: float
+    principals: int
+    pids: int
+    brokers_per_pid: int
+    skew: float
+    repeats_s: float
+
+    @property
+    def shares(self) -> list[float]:
+        """Each principal's share of the PIDs by Zipf's law, the largest first."""
+        weights = [rank**-self.skew for rank in range(1, self.principals + 1)]
+        total = sum(weights)
+        return [weight / total for weight in weights]
 
 
 def main() -> None:
@@ -65,7 +80,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--events-version", type=int, choices=(1, 2), default=1)
     asked = parser.parse_args()
-    cluster = model.Cluster(
+    cluster = Cluster(
         brokers=asked.brokers,
         produce_requests=asked.produce_requests,
         principals=asked.principals,
@@ -81,15 +96,13 @@ def main() -> None:
         place = Place(broker, TOPIC, Path(root, "stream"))
         place.folder.mkdir()
         found = run(place, asked.batch)
-    found |= checked(cluster, topic, found)
-    print(f"  {found['checked']}", flush=True)
     print(json.dumps(vars(asked) | {"topic": topic} | found))
 
 
 # The events
 
 
-def fill(broker: LocalBroker, cluster: model.Cluster, asked: argparse.Namespace) -> dict[str, Any]:
+def fill(broker: LocalBroker, cluster: Cluster, asked: argparse.Namespace) -> dict[str, Any]:
     """Write the events of all taps, in the order of time, and return how many they were."""
     admin = AdminClient({**broker.admin_config()})
     admin.create_topics([NewTopic(TOPIC, asked.partitions, 1)])[TOPIC].result()
@@ -122,7 +135,7 @@ def fill(broker: LocalBroker, cluster: model.Cluster, asked: argparse.Namespace)
     }
 
 
-def rounds(cluster: model.Cluster, seconds: float) -> Iterator[tuple[Any, Any, Any, Any]]:
+def rounds(cluster: Cluster, seconds: float) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Yield times, principals, PIDs and brokers of the events of each round of the taps."""
     random = np.random.default_rng(1)
     # Each principal has a PID at least.
@@ -137,7 +150,7 @@ def rounds(cluster: model.Cluster, seconds: float) -> Iterator[tuple[Any, Any, A
     place = (first[pairs] + np.tile(np.arange(cluster.brokers_per_pid, dtype=np.int32), cluster.pids)) % cluster.brokers
     span_ms = round(cluster.repeats_s * 1000)
     # Each pair produces at random times, and is seen once in an interval.
-    seen = -np.expm1(-cluster.batches_per_s / len(pairs) * cluster.repeats_s)
+    seen = -np.expm1(-cluster.produce_requests / len(pairs) * cluster.repeats_s)
     for begin_ms in range(0, round(seconds * 1000), span_ms):
         chosen = np.flatnonzero(random.random(len(pairs), dtype=np.float32) < seen).astype(np.int32)
         times = random.integers(0, span_ms, len(chosen), dtype=np.int32)
@@ -238,34 +251,6 @@ def told(place: Place, commits: dict[int, float], peak: Sample) -> dict[str, Any
         "tracked_bytes": kit.folder_bytes(place.checkpoint / "pid-quota-principals"),
         "tables": tables,
         "peak_mib": {name: round(value / MIB) for name, value in asdict(peak).items() if name != "cpu_s"},
-    }
-
-
-def checked(cluster: model.Cluster, topic: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Return what the model expects of the same, and its error."""
-    # Warm, and with all PIDs known.
-    later = found["batches"][len(found["batches"]) // 2 :]
-    later = [each for each in later if each["records"] >= later[0]["records"] * kit.REMAINDER_SHARE]
-    records = statistics.median(each["records"] for each in later)
-    # A batch of as many records as the model's.
-    seconds = records / topic["records"] * topic["seconds"]
-    batch = model.batch(replace(cluster, trigger_s=seconds), topic["partitions"])
-    ledgers = found["ledger_bytes"]
-    # The run ends within a quantum: one layer holds what five will.
-    of_pids = ledgers["active_pids"] * amount("ledger_pid_bytes") / (QuotaConfig().layer_count + 1)
-    pairs = {
-        "events_per_s": (model.taps(cluster).events_per_s, topic["events"] / topic["seconds"]),
-        "cpu_s": (batch.cpu_s, statistics.median(each["cpu_s"] for each in later)),
-        "ledger_bytes": (ledgers["principals"] * amount("ledger_bytes") + of_pids, ledgers["bytes"]),
-    }
-    # What is left of a batch for the PIDs that are new to their tick.
-    left_s = pairs["cpu_s"][1] - batch.cpu_s + batch.tick_pids * cost_s("tick_pid")
-    return {
-        "tick_pid_us": round(left_s / batch.tick_pids * 1e6, 2),
-        "checked": {
-            name: {"model": round(of_model, 2), "measured": round(real, 2), "error": round(of_model / real - 1, 3)}
-            for name, (of_model, real) in pairs.items()
-        },
     }
 
 

@@ -26,7 +26,6 @@ _COMMANDS = {
         "enforce",
         "Turn decisions into Kafka client quotas, and restore them in time.",
     ),
-    "size": ("jobs.size.command", "size", "Say what taps, topic, stream and tables a cluster takes."),
     "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),

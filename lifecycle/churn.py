@@ -75,7 +75,7 @@ class Diagnosis:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether no kind that fits needs a fix."""
+        """Whether the likely kind needs no fix, or none that fits if it can't tell; alternatives may need one."""
         fitting = self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
         return HARMLESS.issuperset(fitting)
 
@@ -103,8 +103,9 @@ def _without_rhythm(evidence: ChurnEvidence) -> Diagnosis | None:
         return Diagnosis(Churn.ON_ERROR)
     if evidence.instances >= MIN_INSTANCES and seconds is not None and seconds < INSTANCE_SECONDS:
         # Rivals behind one address, with one client id, look like a restart loop, and so does a pool of ids.
-        healthy = () if evidence.new_pids >= MIN_NEW_PIDS else (Churn.HEALTHY,)
-        return Diagnosis(Churn.CANT_TELL, (*healthy, Churn.RESTART_LOOP, Churn.FENCING_WAR))
+        rivals = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
+        no_churn = evidence.new_pids < MIN_NEW_PIDS
+        return Diagnosis(Churn.HEALTHY, rivals) if no_churn else Diagnosis(Churn.CANT_TELL, rivals)
     if evidence.new_pids < MIN_NEW_PIDS:
         return Diagnosis(Churn.HEALTHY, (Churn.FENCING_WAR,) if returns else ())
     just_begun = evidence.silent_seconds < START_SECONDS
@@ -127,7 +128,10 @@ def _by_requests(evidence: ChurnEvidence) -> Diagnosis:
         # Before the steps: the last waits of a backoff are pauses, too.
         return Diagnosis(Churn.RESTART_LOOP)
     if evidence.is_in_steps:
-        return Diagnosis(Churn.DEPLOY, (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP))
+        others = (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
+        if evidence.has_steps_of_deploys:
+            return Diagnosis(Churn.DEPLOY, others)
+        return Diagnosis(Churn.CANT_TELL, (Churn.DEPLOY, *others))
     if evidence.starts_anew:
         return Diagnosis(Churn.RESTART_LOOP, (Churn.SCALE_OUT,))
     return _by_pace(evidence)

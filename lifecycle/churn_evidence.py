@@ -22,6 +22,8 @@ JAVA_DEFAULT = "producer-#"
 MIN_STEP_PIDS = 3.0
 RARE_STEP_SECONDS = 600.0
 """Groups of new ids at least this far apart on average are deploys rather than checkpoints."""
+DEPLOY_STEP_SECONDS = 7200.0
+"""Groups at least this far apart on average are likely deploys; jobs and supervisors come back sooner."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,11 @@ class ChurnEvidence:
     def has_rare_steps(self) -> bool:
         """Whether ids came in groups that are as far apart as deploys."""
         return self.is_in_steps and self.span_seconds >= RARE_STEP_SECONDS * (self.steps - 1)
+
+    @property
+    def has_steps_of_deploys(self) -> bool:
+        """Whether ids came in groups that are too far apart for most jobs and supervisors."""
+        return self.is_in_steps and self.span_seconds >= DEPLOY_STEP_SECONDS * (self.steps - 1)
 
     @property
     def counts_up(self) -> bool:

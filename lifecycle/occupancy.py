@@ -18,6 +18,8 @@ Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
+BYTES_PER_ENTRY = 306
+"""Heap of an entry with one batch, measured on Kafka 4.3; 446 with the most it keeps, five (docs/kip-854.md)."""
 NOT_KNOWN_MS = -1
 """Stands for an unknown time."""
 MAX_IDLE_HOURS = 168
@@ -102,6 +104,7 @@ class Census:
         owners: Of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
         checks_ms: Interval of expiration checks by broker, where it is not ten minutes.
+        bytes_per_entry: Heap of an entry.
     """
 
     taken_at_ms: int
@@ -110,6 +113,11 @@ class Census:
     owners: CensusOwners
     expirations_ms: Mapping[int, int]
     checks_ms: Mapping[int, int] = field(default_factory=dict)
+    bytes_per_entry: int = BYTES_PER_ENTRY
+
+    def bytes_of(self, entries: float) -> int:
+        """Estimate the heap of this many entries."""
+        return round(entries * self.bytes_per_entry)
 
     def check_interval_ms(self, broker_id: int) -> int:
         """Interval of a broker's expiration checks."""
@@ -194,16 +202,34 @@ def _count_topic(census: Census, replicas: Sequence[ReplicaProducers]) -> Iterat
         )
 
 
-# Memory
+@dataclass(frozen=True)
+class Held:
+    """What all brokers together hold of a principal.
+
+    Attributes:
+        principal: Their owner, or `unknown`.
+        producer_ids: Distinct producer ids.
+        entries: Of these on all partitions and replicas.
+    """
+
+    principal: str
+    producer_ids: int
+    entries: int
 
 
-BYTES_PER_PID = 306
-"""Heap of an entry with one batch, measured on Kafka 4.3; 446 with the most it keeps, five (docs/kip-854.md)."""
+def count_held(census: Census, occupancy: Iterable[Occupancy]) -> list[Held]:
+    """Count producer ids and entries by principal; most entries first.
 
-
-def estimated_bytes(pids: float) -> int:
-    """Estimate the heap of this many entries."""
-    return round(pids * BYTES_PER_PID)
+    Args:
+        census: The census.
+        occupancy: The census, counted.
+    """
+    entries: dict[str, int] = defaultdict(int)
+    for row in occupancy:
+        entries[row.principal] += row.held_pids
+    ids = np.bincount(census.owners.codes, minlength=len(census.owners.principals))
+    found = [Held(each, int(ids[code]), entries[each]) for code, each in enumerate(census.owners.principals)]
+    return sorted((each for each in found if each.entries), key=lambda each: (-each.entries, each.principal))
 
 
 def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[str, int]]) -> CensusOwners:

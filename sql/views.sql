@@ -339,8 +339,9 @@ GROUP BY principal, window_number
 ORDER BY principal, window_number;
 
 CREATE OR REPLACE VIEW new_pids_per_day AS
--- How many new producer ids each principal made in the last 24 hours, each counted once however often it was refused.
--- Within a window they are distinct. Across windows this is an estimate, from how many refused ids are retried within a
+-- How many new producer ids each principal made in the last 24 hours. An id that is refused again within a window counts
+-- once; one that is retried at longer intervals counts in each window in which it is refused, since no table holds ids.
+-- `refused_pids_at_least` and `refused_pids_at_most` bound the number. Across windows it is an estimate, from how many refused ids are retried within a
 -- window: if all are (`refusals` equals `refusals_at_most`), only the largest window counts; if none is (`refusals`
 -- equals `refused_pids`), all windows are added up; in between, in proportion.
 SELECT
@@ -577,7 +578,7 @@ FROM (
                 THEN 'fencing war|'
             WHEN error_answers >= 5 AND error_answers > new_pids THEN 'new producer on error|'
             WHEN new_pids < 5 AND instances >= 5 AND instance_seconds < 60
-                THEN 'can''t tell|healthy, restart loop, fencing war'
+                THEN 'healthy|restart loop, fencing war'
             WHEN instances >= 5 AND instance_seconds < 60 THEN 'can''t tell|restart loop, fencing war'
             WHEN new_pids < 5 AND returns >= 3 THEN 'healthy|fencing war'
             WHEN new_pids < 5 THEN 'healthy|'
@@ -595,7 +596,10 @@ FROM (
             WHEN transactional_ids >= 0.8 * new_pids THEN 'new transactional id each time|scale-out'
             WHEN median_life_seconds >= 600 THEN 'healthy|leak'
             WHEN growing_share >= CASE WHEN new_pids - 2 * hosts >= 16 THEN 0.65 ELSE 0.75 END THEN 'restart loop|'
-            WHEN steps >= 2 AND new_pids >= 3 * steps THEN 'deploy|producer per message/batch, leak, restart loop'
+            WHEN steps >= 2 AND new_pids >= 3 * steps AND span_seconds >= 7200 * (steps - 1)
+                THEN 'deploy|producer per message/batch, leak, restart loop'
+            WHEN steps >= 2 AND new_pids >= 3 * steps
+                THEN 'can''t tell|deploy, producer per message/batch, leak, restart loop'
             WHEN client = 'producer-#' AND client_ids = 1 THEN 'restart loop|scale-out'
             WHEN client = 'producer-#' AND client_ids >= greatest(5, 0.5 * new_pids / greatest(1, hosts))
                 THEN 'producer per message/batch|leak'

@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.delta import open_table
 
 
@@ -23,4 +23,4 @@ def append_rows(tables: str, name: str, rows: pa.Table) -> None:
     from deltalake import write_deltalake
 
     # Open the table first: given a path, deltalake would create a missing table.
-    retry_conflicts(lambda: write_deltalake(open_table(tables, name), rows, mode="append"))
+    retry_conflicts(lambda: write_deltalake(open_table(tables, name), rows, mode="append", **leaving_old_log()))

@@ -1,10 +1,10 @@
-"""Commits that lose against another writer's: what a conflict is, and how a commit is retried after one."""
+"""What all commits to path tables share: retries after a conflict, and who cleans up the log."""
 
 import logging
 import re
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 ATTEMPTS = 20
 """Twenty scripts that set quotas at the same moment all get through."""
@@ -41,6 +41,21 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
         reraise=True,
     )
     return attempts(commit)
+
+
+def leaving_old_log(*, checkpoint: bool = True) -> dict[str, Any]:
+    """Return the arguments of a commit by `deltalake` that deletes no expired files of the log: `tidy_log` does.
+
+    By default deltalake deletes them after every 100th commit. If two processes do so at once, one of them raises
+    `FileNotFoundError` although its rows are written.
+
+    Args:
+        checkpoint: Whether every 100th commit writes a checkpoint of the log.
+    """
+    from deltalake import PostCommitHookProperties
+
+    hooks = PostCommitHookProperties(create_checkpoint=checkpoint, cleanup_expired_logs=False)
+    return {"post_commithook_properties": hooks}
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.errors import TableVersionError
 from tables.facts import missing_columns
 from tables.specs import TABLES_VERSION, VERSION_PROPERTY, TableSpec
@@ -45,7 +45,7 @@ def _add_missing(spec: TableSpec, table: "DeltaTable", path: str) -> None:
     require_version(str(table.metadata().configuration.get(VERSION_PROPERTY, "0")), path)
     columns = missing_columns(spec, table)
     if columns:
-        table.alter.add_columns(columns)
+        table.alter.add_columns(columns, **leaving_old_log())
     # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
     # once may both commit: its version says nothing about what it has. Rows can't break a constraint on a new column.
     present, is_empty = table.metadata().configuration, not table.file_uris()
@@ -55,4 +55,4 @@ def _add_missing(spec: TableSpec, table: "DeltaTable", path: str) -> None:
         if f"delta.constraints.{name}" not in present and (is_empty or any(column.name in rule for column in columns))
     }
     if constraints:
-        table.alter.add_constraint(constraints)
+        table.alter.add_constraint(constraints, **leaving_old_log())

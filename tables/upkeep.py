@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.delta import open_table, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.facts import TableFacts, file_sizes, table_facts
@@ -202,7 +202,5 @@ def _vacuum(table: "DeltaTable", plan: UpkeepPlan) -> int:
 
 
 def _quietly() -> dict[str, Any]:
-    """Return options for a commit that leaves the log alone: step 5 truncates it with care."""
-    from deltalake import PostCommitHookProperties
-
-    return {"post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)}
+    # Step 5 writes the checkpoint.
+    return leaving_old_log(checkpoint=False)

@@ -17,7 +17,7 @@ from broker.occupancy.sweep import (
     replicas_to_ask,
     sweep,
 )
-from lifecycle.occupancy import Census, owners_of
+from lifecycle.occupancy import BYTES_PER_ENTRY, Census, owners_of
 
 _NOT_ALIVE = "the cluster does not count it among its living brokers"
 
@@ -58,6 +58,7 @@ def take_census(
     now_ms: int,
     requests_per_second: float,
     report: Callable[[float, float], None] = lambda _done, _total: None,
+    bytes_per_entry: int = BYTES_PER_ENTRY,
 ) -> TakenCensus:
     """Ask all brokers.
 
@@ -66,6 +67,7 @@ def take_census(
         now_ms: Our clock, in milliseconds since the epoch.
         requests_per_second: Limit for all brokers together.
         report: Takes how many replicas were asked for, and of how many.
+        bytes_per_entry: Heap of an entry.
 
     Raises:
         BrokerUnreachableError: If no broker answers.
@@ -86,6 +88,7 @@ def take_census(
         owners,
         {each.broker_id: each.producer_id_ms for each in expirations},
         {each.broker_id: each.check_interval_ms for each in expirations},
+        bytes_per_entry,
     )
     holders = {broker_id for each in placements for broker_id in each.replicas}
     down = {each: silent.get(each, _NOT_ALIVE) for each in sorted(holders.difference(brokers))}

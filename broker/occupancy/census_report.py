@@ -10,7 +10,7 @@ from broker.occupancy.sweep import BrokerExpiration
 from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import Failover, failovers
 from lifecycle.forecast import Outlook
-from lifecycle.occupancy import Census, Occupancy, count_occupancy, estimated_bytes
+from lifecycle.occupancy import Census, Held, Occupancy, count_held, count_occupancy
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
 
 _HOUR_MS = 3_600_000
@@ -108,6 +108,7 @@ class CensusReport:
     Attributes:
         taken: The census.
         occupancy: By broker, topic and principal.
+        held: By principal.
         brokers: One by one.
         failovers: What the death of each would do.
         what_if: Another expiration, if one was asked for.
@@ -115,6 +116,7 @@ class CensusReport:
 
     taken: TakenCensus
     occupancy: tuple[Occupancy, ...]
+    held: tuple[Held, ...]
     brokers: tuple[BrokerOutlook, ...]
     failovers: tuple[Failover, ...]
     what_if: WhatIf | None
@@ -146,7 +148,8 @@ def make_report(
         freed, lost = freed_by(census, expiration_ms), lost_dedup(census, expiration_ms)
         what_if = WhatIf(expiration_ms, tuple(freed), tuple(lost), tuple(commands))
     deaths = failovers(census) if len(brokers) > 1 else []
-    return CensusReport(taken, tuple(occupancy), brokers, tuple(deaths), what_if)
+    held = tuple(count_held(census, occupancy))
+    return CensusReport(taken, tuple(occupancy), held, brokers, tuple(deaths), what_if)
 
 
 def change_commands(expirations: Sequence[BrokerExpiration], expiration_ms: int, bootstrap_servers: str) -> list[str]:
@@ -174,7 +177,7 @@ def _outlook(
         sum(each.led_pids for each in mine),
         held,
         sum(each.open_transactions for each in mine),
-        estimated_bytes(held),
+        census.bytes_of(held),
         settings.producer_id_ms,
         settings.transactional_id_ms,
         settings.check_interval_ms,
@@ -196,8 +199,8 @@ def _forecast(census: Census, broker_id: int, rate: Rate, limit: int | None) -> 
         rate.error_share,
         soon,
         tomorrow,
-        estimated_bytes(soon),
-        estimated_bytes(tomorrow),
+        census.bytes_of(soon),
+        census.bytes_of(tomorrow),
         outlook.settles_at,
         outlook.swing,
         None if reached_ms is None else now + timedelta(milliseconds=reached_ms),

@@ -19,8 +19,8 @@ _PLAIN_LINE_EVERY_S = 5.0
 """Interval of plain lines without a terminal."""
 
 _PRINCIPALS = """
-SELECT counts.principal, latest.rate, latest.tokens, latest.throttle_time_ms, counts.admitted, counts.refused,
-    throttles.throttled_until
+SELECT counts.principal, latest.new_pids_window, latest.tokens, latest.throttle_time_ms, counts.admitted,
+    counts.refused, throttles.throttled_until
 FROM (
     SELECT principal, CAST(sum(admitted_pids) AS BIGINT) AS admitted, CAST(sum(refused_pids) AS BIGINT) AS refused,
         max(window_end) AS newest
@@ -40,7 +40,7 @@ class PrincipalRow:
 
     Attributes:
         principal: Such as `User:alice`.
-        rate: Kafka's sampled rate, new producer ids per window.
+        new_pids_window: New producer ids of the last window, also refused ones.
         tokens: Tokens left, None without a quota.
         throttle_time_ms: Milliseconds until tokens are available again.
         admitted: Producer ids admitted so far.
@@ -49,7 +49,7 @@ class PrincipalRow:
     """
 
     principal: str
-    rate: float
+    new_pids_window: int
     tokens: float | None
     throttle_time_ms: int
     admitted: int
@@ -137,7 +137,7 @@ def principals_table(rows: list[PrincipalRow], title: str) -> TextTable:
     values = (
         (
             row.principal,
-            f"{row.rate:.2f}",
+            row.new_pids_window,
             None if row.tokens is None else f"{row.tokens:.2f}",
             f"{row.throttle_time_ms / 1000:.1f} s",
             row.admitted,
@@ -146,5 +146,5 @@ def principals_table(rows: list[PrincipalRow], title: str) -> TextTable:
         )
         for row in rows
     )
-    numbers = ("rate /window", "tokens", "throttle time", "admitted", "refused", "throttled until")
+    numbers = ("new /window", "tokens", "throttle time", "admitted", "refused", "throttled until")
     return TextTable(("principal", *numbers), values, title=title, right=numbers)

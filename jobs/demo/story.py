@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobs.text_tables import TextTable
+from lifecycle.occupancy import BYTES_PER_ENTRY
 from tables.catalog.answer import Answer
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ SELECT decided_at, principal, action, refused_pids, throttle_time_ms, throttled_
 ORDER BY decided_at
 """
 
-_ENTRY_BYTES = 306
-"""What a broker holds for a producer id with one batch (docs/kip-854.md)."""
 _DAY_S = 86_400
 
 
@@ -35,7 +34,7 @@ def story(result: "Result", quota: float) -> Iterator[str]:
     )
     yield (
         f"What it cost: a broker remembers each producer for a day; at mallory's first pace, {pace:.1f} a second, that "
-        f"comes to {round(entries, -3):,.0f} of them and {entries * _ENTRY_BYTES / 1e6:,.0f} MB of its memory."
+        f"comes to {round(entries, -3):,.0f} of them and {entries * BYTES_PER_ENTRY / 1e6:,.0f} MB of its memory."
     )
     over = f"mallory went over the quota of {quota:g} an hour"
     if slowing is None:

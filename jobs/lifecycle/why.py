@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
+from jobs.human import size, time_of
 from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.lifecycle.similar_names import similar
 from jobs.progress import progress_bar
@@ -24,6 +25,7 @@ from lifecycle.producer_lives import Lives
 from quota.words import counted, plural
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
+from tables.query.held_entries import held_entries
 from tables.query.open_leases import open_leases
 from tables.query.sql_query import query
 
@@ -56,14 +58,17 @@ def why(
         )
         raise WhyError(msg)
     refused, asked = refused_from(tables, name, now), asked_from(tables, name, now)
-    leases = open_leases(tables, name, now)
+    leases, held = open_leases(tables, name, now), held_entries(tables, name, now)
     if as_json:
         clients = [_client_dict(row) | {"addresses": asked.get(row.row["client"], {})} for row in rows]
         enforced = [lease | {"until": lease["until"].isoformat()} for lease in leases]
-        found = {"principal": name, "refused_from": refused, "enforced": enforced, "clients": clients}
+        swept = held and dict(held) | {"swept_at": held["swept_at"].isoformat()}
+        found = {"principal": name, "refused_from": refused, "enforced": enforced, "held": swept, "clients": clients}
         typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
         return
     output().print(printable(_headline(name, rows[0].row)))
+    if held is not None:
+        output().print(printable(_held_text(held)), soft_wrap=True)
     if refused:
         output().print(printable(f"  refused in its last throttle, by address: {counted(refused)}"), soft_wrap=True)
     for lease in leases:
@@ -124,6 +129,12 @@ def _headline(name: str, row: Mapping[str, Any]) -> str:
         return f"{name}: not throttled in the last 24 hours"
     now = ", throttled now" if row["throttled_now"] else ""
     return f"{name}: {plural(row['throttles'], 'throttle')} in the last 24 hours{now}"
+
+
+def _held_text(held: Mapping[str, Any]) -> str:
+    entries, heap = plural(held["entries"], "entry", "entries"), size(held["estimated_bytes"])
+    counted_as = "producer ids times partitions times replicas"
+    return f"  held by brokers: {entries} ({counted_as}), about {heap} of heap, swept {time_of(held['swept_at'])}"
 
 
 def _lease_text(lease: Mapping[str, Any]) -> str:

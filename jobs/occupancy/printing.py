@@ -12,7 +12,7 @@ from jobs.human import size
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
 from lifecycle.failover import Failover
-from lifecycle.occupancy import BYTES_PER_PID, Occupancy, estimated_bytes
+from lifecycle.occupancy import Census
 from lifecycle.occupancy_rate import IDLE
 from quota.words import plural
 from tables.times import to_time
@@ -32,21 +32,25 @@ def print_report(console: Console, report: CensusReport, *, top: int, limit: int
         top: Number of rows by broker, topic and principal; the rest is summed up.
         limit: Entries that a broker must not reach; None without a limit.
     """
-    console.print(_occupancy_table(report.occupancy[:top]))
+    census = report.taken.census
+    console.print(_occupancy_table(report, top))
     _lines(console, _after_occupancy(report, top))
+    console.print(_principals_table(report, top))
+    _lines(console, _after_principals(report, top))
     console.print(_brokers_table(report, limit))
     _lines(console, _after_brokers(report, limit))
     if report.failovers:
         console.print(_failover_table(report.failovers, limit))
         _lines(console, _after_failovers(report.failovers))
     if report.what_if is not None:
-        console.print(_freed_table(report.what_if))
+        console.print(_freed_table(report.what_if, census))
         console.print(_lost_table(report.what_if))
         _lines(console, _after_what_if(report.what_if))
 
 
 def report_dict(report: CensusReport) -> dict[str, Any]:
     """Return a report in the types of JSON."""
+    census = report.taken.census
     return {
         "taken_at": to_time(report.taken.census.taken_at_ms).isoformat(),
         "requests": report.taken.requests,
@@ -54,7 +58,9 @@ def report_dict(report: CensusReport) -> dict[str, Any]:
         "unanswered": [asdict(each) for each in report.taken.unanswered],
         "down": [{"broker_id": each, "reason": reason} for each, reason in report.taken.down.items()],
         "brokers": [_broker_dict(each) for each in report.brokers],
-        "occupancy": [asdict(each) | {"estimated_bytes": estimated_bytes(each.held_pids)} for each in report.occupancy],
+        "bytes_per_entry": census.bytes_per_entry,
+        "occupancy": [asdict(each) | {"estimated_bytes": census.bytes_of(each.held_pids)} for each in report.occupancy],
+        "principals": [asdict(each) | {"estimated_bytes": census.bytes_of(each.entries)} for each in report.held],
         "failovers": [asdict(each) for each in report.failovers],
         "what_if": None if report.what_if is None else _what_if_dict(report.what_if),
     }
@@ -72,7 +78,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]])
 # What is held
 
 
-def _occupancy_table(rows: Sequence[Occupancy]) -> TextTable:
+def _occupancy_table(report: CensusReport, top: int) -> TextTable:
     columns = ("topic", "principal", "broker", "led_pids", "held_pids", "in transaction", "about")
     cells = (
         (
@@ -80,9 +86,9 @@ def _occupancy_table(rows: Sequence[Occupancy]) -> TextTable:
             row.principal,
             row.broker_id,
             *map(_count, (row.led_pids, row.held_pids, row.open_transactions)),
-            size(estimated_bytes(row.held_pids)),
+            size(report.taken.census.bytes_of(row.held_pids)),
         )
-        for row in rows
+        for row in report.occupancy[:top]
     )
     return _table("held now", columns, cells)
 
@@ -99,23 +105,42 @@ def _after_occupancy(report: CensusReport, top: int) -> Iterator[str]:
         yield f"NOT TOLD: broker {each.broker_id}, {each.topic}-{each.partition}: {each.reason}"
     if len(missing) > _MORE_UNANSWERED:
         yield f"NOT TOLD: {plural(len(missing) - _MORE_UNANSWERED, 'more replica')}, see --json"
-    yield f"an entry is one producer id on one partition, about {BYTES_PER_PID} bytes (measured, docs/kip-854.md)"
+    yield ""
+
+
+def _principals_table(report: CensusReport, top: int) -> TextTable:
+    about = report.taken.census.bytes_of
+    rows = (
+        (each.principal, *map(_count, (each.producer_ids, each.entries)), size(about(each.entries)))
+        for each in report.held[:top]
+    )
+    return _table("by principal, all brokers", ("principal", "producer ids", "entries", "about"), rows)
+
+
+def _after_principals(report: CensusReport, top: int) -> Iterator[str]:
+    rest = report.held[top:]
+    if rest:
+        entries = _count(sum(each.entries for each in rest))
+        yield f"and {plural(len(rest), 'more principal')} with {entries} entries: see --top, --json"
+    heap = report.taken.census.bytes_per_entry
+    yield f"an entry is one producer id on one replica of one partition, about {heap} bytes (docs/kip-854.md)"
     yield ""
 
 
 def _brokers_table(report: CensusReport, limit: int | None) -> TextTable:
     columns = ["broker", "led_pids", "held_pids", "in transaction", "about", "expiration", "new/h", "in 1 h", "in 24 h"]
     columns += ["settles at"] if limit is None else ["settles at", f"reaches {_count(limit)}"]
-    rows = [_broker_cells(each, limit) for each in report.brokers]
+    rows = [_broker_cells(report.taken.census, each, limit) for each in report.brokers]
     rows += [(broker_id, "DOWN") for broker_id in report.taken.down]
     return _table("brokers, at the higher of today's rate and lately's", columns, rows)
 
 
-def _broker_cells(broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
+def _broker_cells(census: Census, broker: BrokerOutlook, limit: int | None) -> tuple[object, ...]:
     counts = map(_count, (broker.led_pids, broker.held_pids, broker.open_transactions))
     now = (broker.broker_id, *counts, size(broker.estimated_bytes), _duration(broker.expiration_ms))
     worst = broker.worst
-    later = (f"{worst.pids_per_hour:,.0f}", *map(_held, (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at)))
+    held = (_held(census, each) for each in (worst.pids_in_1h, worst.pids_in_24h, worst.settles_at))
+    later = (f"{worst.pids_per_hour:,.0f}", *held)
     return (*now, *later) if limit is None else (*now, *later, _moment(worst.limit_reached_at))
 
 
@@ -123,7 +148,7 @@ def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
     for broker_id, reason in report.taken.down.items():
         yield f"NOT TOLD: broker {broker_id}, nothing of what it holds: {reason}"
     for each in report.brokers:
-        yield from _rates(each, limit)
+        yield from _rates(report.taken.census, each, limit)
     checks = sorted({_duration(each.check_interval_ms) for each in report.brokers})
     yield f"a broker looks for expired producer ids every {', '.join(checks)}"
     times = sorted({_duration(each.transactional_id_expiration_ms) for each in report.brokers})
@@ -136,15 +161,16 @@ def _after_brokers(report: CensusReport, limit: int | None) -> Iterator[str]:
     yield ""
 
 
-def _rates(broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
+def _rates(census: Census, broker: BrokerOutlook, limit: int | None) -> Iterator[str]:
     """Explain a forecast: its rate, its uncertainty, and what today's rate alone gives."""
     worst, today = broker.worst, broker.forecasts[-1]
     yield f"broker {broker.broker_id}: {_rate(worst)}{'' if worst is today else ', faster than today: if it goes on'}"
     if worst is not today:
         reached = "" if limit is None else f", reaches {_count(limit)}: {_moment(today.limit_reached_at)}"
+        held = [_held(census, each) for each in (today.pids_in_1h, today.pids_in_24h, today.settles_at)]
         yield (
-            f"broker {broker.broker_id}, at today's {_rate(today)}: {_held(today.pids_in_1h)} in 1 h, "
-            f"{_held(today.pids_in_24h)} in 24 h, settles at {_held(today.settles_at)}{reached}"
+            f"broker {broker.broker_id}, at today's {_rate(today)}: {held[0]} in 1 h, "
+            f"{held[1]} in 24 h, settles at {held[2]}{reached}"
         )
     if worst.rate_source == IDLE:
         yield f"broker {broker.broker_id}: idle times do not show a flood younger than an hour: keep sweeps, --tables"
@@ -191,14 +217,14 @@ def _after_failovers(deaths: Sequence[Failover]) -> Iterator[str]:
 # What another expiration would do
 
 
-def _freed_table(what_if: WhatIf) -> TextTable:
+def _freed_table(what_if: WhatIf, census: Census) -> TextTable:
     title = f"with producer.id.expiration.ms={what_if.expiration_ms} ({_duration(what_if.expiration_ms)})"
     rows = (
         (
             each.broker_id,
             _count(each.held_pids),
             _count(each.freed_pids),
-            size(estimated_bytes(each.freed_pids)),
+            size(census.bytes_of(each.freed_pids)),
             _count(each.kept_open),
         )
         for each in what_if.freed
@@ -232,8 +258,8 @@ def _moment(at: datetime | None) -> str:
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
 
 
-def _held(pids: int) -> str:
-    return f"{_count(pids)} ({size(estimated_bytes(pids))})"
+def _held(census: Census, entries: int) -> str:
+    return f"{_count(entries)} ({size(census.bytes_of(entries))})"
 
 
 def _count(number: int) -> str:

@@ -32,7 +32,7 @@ from tables.delta import is_catalog
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _FIRST_BATCH_S = 15
 _FIRST_BATCH_POLL_S = 1
+_CLOCK_POLL_S = 5
+_CLOCK_STEP_S = 5.0
+"""Smaller steps back of the wall clock delay one batch by as much, and are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +154,7 @@ def _run(
         try:
             if is_catalog(options.tables):
                 make_relations(spark, options, new_tables=launch.new_tables)
-            restart_after_losses(options.checkpoint, lambda: _run_queries(spark, options, report_topics))
+            restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics))
         except Exception as error:
             if is_of_spark(error):
                 raise as_stream_error(error, options.checkpoint) from error
@@ -166,8 +169,21 @@ def _run(
             await_batches()
 
 
-def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
-    """Run the queries until one fails, or all have read what is available."""
+def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> None:
+    """Run the queries to their end, again whenever the wall clock goes back.
+
+    Spark's trigger waits for a wall clock time: after a step back by an hour it would start no batch for an hour.
+    """
+    while back_s := _run_queries(spark, options, report_topics):
+        say(f"the clock of this host went back by {back_s:.0f} s: the stream goes on with the next batch")
+
+
+def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:
+    """Run the queries until one fails, all have read what is available, or the wall clock goes back.
+
+    Returns:
+        Seconds by which it went back; 0 if all is read.
+    """
     queries = [start(spark, options)]
     try:
         note_tables(spark, options)
@@ -177,14 +193,28 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
         if options.trigger == AVAILABLE_NOW:
             for query in queries:
                 query.awaitTermination()
-        else:
-            # None ends by itself: the first to end has failed.
-            spark.streams.awaitAnyTermination()
+            return 0.0
+        # None ends by itself: the first to end has failed.
+        return await_step_back(lambda: bool(spark.streams.awaitAnyTermination(_CLOCK_POLL_S)))
     finally:
         with jvm_may_be_gone():
             for query in queries:
                 query.stop()
             spark.streams.resetTerminated()
+
+
+def await_step_back(has_ended: Callable[[], bool]) -> float:
+    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first.
+
+    Args:
+        has_ended: Waits some seconds for a query to end.
+    """
+    ahead_s = time.time() - time.monotonic()
+    while not has_ended():
+        before_s, ahead_s = ahead_s, time.time() - time.monotonic()
+        if before_s - ahead_s > _CLOCK_STEP_S:
+            return before_s - ahead_s
+    return 0.0
 
 
 def _let_begin(stream: StreamingQuery) -> None:

@@ -37,6 +37,7 @@ class _Row(msgspec.Struct):
     as_of: int
     rate: float | None
     tokens: float | None
+    throttle_time_avg_ms: float | None
     new_pids_window: int
     quota: float | None
     burst: float | None
@@ -62,18 +63,20 @@ class _Series:
 
     rate: float = 0.0
     tokens: float | None = None
-    throttle_time_ms: float = 0.0
+    throttle_time_avg_ms: float | None = None
+    throttle_time_s: float = 0.0
     new_pids: int = 0
     quota: float | None = None
     active_pids: int = 0
     throttles: int = 0
 
     def plus(self, other: "_Series") -> "_Series":
-        """Return the sums, and the longest throttle time."""
+        """Return the sums, and the longest throttle times."""
         return _Series(
             self.rate + other.rate,
             _sum(self.tokens, other.tokens),
-            max(self.throttle_time_ms, other.throttle_time_ms),
+            _longest(self.throttle_time_avg_ms, other.throttle_time_avg_ms),
+            max(self.throttle_time_s, other.throttle_time_s),
             self.new_pids + other.new_pids,
             _sum(self.quota, other.quota),
             self.active_pids + other.active_pids,
@@ -82,11 +85,19 @@ class _Series:
 
 
 _OF_A_USER = {
-    "kafka_server_producerids_rate": ("rate", "New producer ids of a user per quota window, as Kafka samples it."),
+    "kafka_server_producerids_rate": (
+        "rate",
+        "Kafka's sampled rate: new producer ids of a user per quota window, a mean over ten to eleven windows. "
+        "See pid_quota_window_pids for those of the last window.",
+    ),
     "kafka_server_producerids_tokens": ("tokens", "New producer ids that a user has left; below 0 when exhausted."),
-    "kafka_server_producerids_throttle_time_ms": (
-        "throttle_time_ms",
-        f"Milliseconds until a user has tokens again; of {OTHER} the longest.",
+    "kafka_server_producerids_throttle_time_avg_ms": (
+        "throttle_time_avg_ms",
+        f"Mean throttle time of a user over the throttled ticks of the last window; of {OTHER} the longest.",
+    ),
+    "pid_quota_throttle_time_seconds": (
+        "throttle_time_s",
+        f"Seconds until a user has tokens again; of {OTHER} the longest.",
     ),
     "pid_quota_window_pids": (
         "new_pids",
@@ -220,13 +231,20 @@ class StreamMetrics(Collector):
         row = self._rows.get(key)
         if row is None:
             return _Series(throttles=throttles)
-        tokens, throttle_time_ms = row.tokens, 0.0
+        tokens, throttle_time_s = row.tokens, 0.0
         if tokens is not None and row.quota:
             refilled = tokens + row.quota * max(0, now_ms - row.as_of) / self._config.window_ms
             tokens = min(row.burst or row.quota, refilled)
-            throttle_time_ms = max(0.0, -tokens) / row.quota * self._config.window_ms
+            throttle_time_s = max(0.0, -tokens) / row.quota * self._config.window_ms / 1000
         return _Series(
-            row.rate or 0.0, tokens, throttle_time_ms, row.new_pids_window, row.quota, row.active_pids, throttles
+            row.rate or 0.0,
+            tokens,
+            row.throttle_time_avg_ms,
+            throttle_time_s,
+            row.new_pids_window,
+            row.quota,
+            row.active_pids,
+            throttles,
         )
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
@@ -310,6 +328,10 @@ def _counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Met
     for value, count in counts.items():
         family.add_metric([value], count)
     return family
+
+
+def _longest(*times: float | None) -> float | None:
+    return max((each for each in times if each is not None), default=None)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

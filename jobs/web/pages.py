@@ -23,6 +23,7 @@ from jobs.web.timelines import (
 )
 from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, read_freshness
+from tables.query.held_entries import HELD
 from tables.query.relations import Relations, RowFilter, opened
 from tables.times import to_ms
 
@@ -156,6 +157,7 @@ class ConsoleData:
                 "throttles": merged(spans_of(decisions)),
                 "decisions": decisions,
                 "leases": relations.ask(web_sql.LEASES, mine).records(),
+                "held": next(iter(relations.ask(HELD.format(principal=":principal"), mine).records()), None),
                 "churn": diagnosed(relations.ask(web_sql.CHURN, mine).records()),
             }
         if not ledgers and not decisions:
@@ -170,6 +172,7 @@ class ConsoleData:
             page = {
                 "rows": [{name: row[name] for name in row if name != "idle_hours"} for row in held[:200]],
                 "more_rows": max(0, len(held) - 200),
+                "principals": relations.ask(web_sql.HOLDERS).records(),
                 **sweeps_over_time(relations.ask(web_sql.SWEEPS).records()),
                 **failover_bounds(held),
             }

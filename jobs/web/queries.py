@@ -97,6 +97,16 @@ ORDER BY new_pids DESC, client
 LIMIT 20
 """
 OCCUPANCY = "SELECT * FROM occupancy_now ORDER BY held_pids DESC, broker_id, topic, principal"
+HOLDERS = """
+SELECT
+    principal,
+    CAST(sum(held_pids) AS BIGINT) AS entries,
+    CAST(sum(estimated_bytes) AS BIGINT) AS estimated_bytes
+FROM occupancy_now
+GROUP BY principal
+ORDER BY entries DESC, principal
+LIMIT 200
+"""
 SWEEPS = """
 SELECT unix_millis(swept_at) AS at_ms, broker_id, CAST(sum(held_pids) AS BIGINT) AS held_pids
 FROM producer_occupancy

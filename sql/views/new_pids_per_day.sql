@@ -1,5 +1,6 @@
--- How many new producer ids each principal made in the last 24 hours, each counted once however often it was refused.
--- Within a window they are distinct. Across windows this is an estimate, from how many refused ids are retried within a
+-- How many new producer ids each principal made in the last 24 hours. An id that is refused again within a window counts
+-- once; one that is retried at longer intervals counts in each window in which it is refused, since no table holds ids.
+-- `refused_pids_at_least` and `refused_pids_at_most` bound the number. Across windows it is an estimate, from how many refused ids are retried within a
 -- window: if all are (`refusals` equals `refusals_at_most`), only the largest window counts; if none is (`refusals`
 -- equals `refused_pids`), all windows are added up; in between, in proportion.
 SELECT

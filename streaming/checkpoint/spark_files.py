@@ -19,8 +19,12 @@ Offsets = dict[str, dict[int, int]]
 """Next offset to read, by topic and partition."""
 
 
-def newest_batch(checkpoint: str) -> int | None:
+def newest_batch(checkpoint: str, otherwise: str = START_ANEW) -> int | None:
     """Return the number of the newest batch that began, None if none did.
+
+    Args:
+        checkpoint: Folder of a query's checkpoint.
+        otherwise: What to do where no file may be deleted alone.
 
     Raises:
         CheckpointDamagedError: If `metadata`, the newest file of `commits`, one of the newest two of `offsets`, or one
@@ -36,19 +40,19 @@ def newest_batch(checkpoint: str) -> int | None:
         raise CheckpointDamagedError(msg)
     metadata = Path(checkpoint) / "metadata"
     if metadata.exists() and not _is_json(metadata.read_text(encoding="utf-8", errors="replace")):
-        msg = f"{metadata}, Spark's own file, is damaged: {START_ANEW}"
+        msg = f"{metadata}, Spark's own file, is damaged: {otherwise}"
         raise CheckpointDamagedError(msg)
     # Spark reads the newest two.
     for number in () if begun is None else (begun, begun - 1):
         file = Path(checkpoint) / "offsets" / str(number)
         if file.exists() and not _is_whole(file):
-            msg = f"{file} is damaged, so nobody knows which records batch {number} had: {START_ANEW}"
+            msg = f"{file} is damaged, so nobody knows which records batch {number} had: {otherwise}"
             raise CheckpointDamagedError(msg)
-    _require_whole_sources(Path(checkpoint), has_batches=begun is not None)
+    _require_whole_sources(Path(checkpoint), otherwise, has_batches=begun is not None)
     return begun
 
 
-def _require_whole_sources(checkpoint: Path, *, has_batches: bool) -> None:
+def _require_whole_sources(checkpoint: Path, otherwise: str, *, has_batches: bool) -> None:
     """Check where the topic was first read from. Only the first batch needs that; Spark parses it at every start."""
     for file in checkpoint.glob("sources/*/0"):
         # A zero byte comes first.
@@ -56,7 +60,7 @@ def _require_whole_sources(checkpoint: Path, *, has_batches: bool) -> None:
             remedy = (
                 f"delete it and .0.crc beside it, and start again: the newest batch of {checkpoint} says where to go on"
             )
-            msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else START_ANEW}"
+            msg = f"{file}, Spark's own file, is damaged: {remedy if has_batches else otherwise}"
             raise CheckpointDamagedError(msg)
 
 

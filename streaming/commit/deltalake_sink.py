@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from streaming.checkpoint.commit_metadata import CommitMetadata, require_own
 from streaming.commit.sinks import application
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.delta import open_table
 from tables.errors import TableError, first_line
 
@@ -61,5 +61,5 @@ class DeltalakeSink:
             app_transactions=[Transaction(name, batch_id)],
         )
         # A table of an earlier version may have columns that are no longer written: they are null.
-        write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit)
+        write_deltalake(opened, rows, mode="append", schema_mode="merge", commit_properties=commit, **leaving_old_log())
         return True

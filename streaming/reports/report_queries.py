@@ -1,17 +1,23 @@
 """Small queries beside the stream: what the taps report besides events, each from its topic to its table.
 
-Each has its own checkpoint below the stream's, and affects no decision.
+Each has its own checkpoint below the stream's, and affects no decision. A new one resumes where the table's rows end.
 """
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streaming.checkpoint.commit_metadata import CommitMetadata, newest_metadata
 from streaming.checkpoint.identity import load_or_create
+from streaming.checkpoint.recovery import resume_offsets
+from streaming.checkpoint.spark_files import batch_offsets, newest_batch
 from streaming.commit.sinks import TableSink
 from streaming.failures import with_short_errors
 from streaming.pipeline import KAFKA_TIMEOUTS, StreamOptions, open_sink
@@ -63,16 +69,16 @@ def start_reports(spark: SparkSession, options: StreamOptions, topics: Collectio
     Raises:
         CheckpointError: As of `streaming.pipeline.start`.
     """
-    identity = load_or_create(options.of_checkpoint)
-    sink = open_sink(options.tables, identity.stream_id, options.sink)
-    return [_start(spark, options, REPORTS[topic], sink) for topic in REPORTS if topic in topics]
+    stream_id = load_or_create(options.of_checkpoint).stream_id
+    return [_start(spark, options, REPORTS[topic], stream_id) for topic in REPORTS if topic in topics]
 
 
-def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: TableSink) -> StreamingQuery:
+def _start(spark: SparkSession, options: StreamOptions, report: Report, stream_id: str) -> StreamingQuery:
+    checkpoint = f"{options.checkpoint}/{report.folder}"
     source = spark.readStream.format("kafka").options(**KAFKA_TIMEOUTS | options.kafka_options)
     records = (
         source.option("subscribe", report.topic)
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", _starting_offsets(spark, options.tables, report.table, checkpoint))
         # No decision depends on these reports, so records that retention deleted are skipped.
         .option("failOnDataLoss", "false")
         .option("maxOffsetsPerTrigger", replace(options, events_per_record=1).most_records)
@@ -80,12 +86,25 @@ def _start(spark: SparkSession, options: StreamOptions, report: Report, sink: Ta
         # A few records: one task leaves the other cores to the stream.
         .coalesce(1)
     )
-    commit = with_short_errors(CommitReport(report, sink))
+    open_for = partial(open_sink, options.tables, name=options.sink)
+    commit = with_short_errors(CommitReport(report, open_for, stream_id, checkpoint))
     writer = records.writeStream.queryName(f"pid-quota-{report.folder}").foreachBatch(commit)
-    writer = writer.option("checkpointLocation", f"{options.checkpoint}/{report.folder}")
+    writer = writer.option("checkpointLocation", checkpoint)
     if options.trigger == AVAILABLE_NOW:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{report.trigger_ms} milliseconds").start()
+
+
+def _starting_offsets(spark: SparkSession, tables: str, table: str, checkpoint: str) -> str:
+    """Return from where a query reads if its checkpoint is new.
+
+    Raises:
+        CheckpointDamagedError: If a file of the checkpoint is damaged.
+    """
+    otherwise = f"delete the folder {checkpoint}, and start again: it goes on where the rows of {table} end"
+    newest_batch(checkpoint, otherwise)
+    newest = newest_metadata(spark, tables, table)
+    return resume_offsets([newest] if newest else [])
 
 
 @dataclass(frozen=True)
@@ -94,19 +113,32 @@ class CommitReport:
 
     Attributes:
         report: Its topic and table.
-        sink: Where the rows go.
+        open_for: Opens the writer of the tables for an id.
+        stream_id: Names the stream's checkpoint.
+        checkpoint: Folder of the query's own.
     """
 
     report: Report
-    sink: TableSink
+    open_for: Callable[[str], TableSink]
+    stream_id: str
+    checkpoint: str
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Append the rows of a batch, if there are any; a batch that was appended before changes nothing."""
-        rows = self.report.rows(records)
+        """Append the rows of a batch, if there are any; a batch that was appended before changes nothing.
+
+        Raises:
+            StreamIdTakenError: If another stream has written the batch.
+        """
+        rows, table = self.report.rows(records), self.report.table
         if rows.num_rows:
             self.report.tell(rows)
             # Not by Spark: it would compile the batch's number into its code, anew each time.
-            rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows))
-            self.sink.append(
-                records.sparkSession, rows.cast(row_schema(self.report.table)), self.report.table, batch_id
-            )
+            rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows)).cast(row_schema(table))
+            metadata = self._metadata(batch_id)
+            self.open_for(metadata.stream_id).append(records.sparkSession, rows, table, batch_id, metadata)
+
+    def _metadata(self, batch_id: int) -> CommitMetadata:
+        # Spark gives each new checkpoint an id: batch numbers restart with it.
+        query_id = json.loads((Path(self.checkpoint) / "metadata").read_text())["id"]
+        starts, ends = (batch_offsets(self.checkpoint, number) for number in (batch_id - 1, batch_id))
+        return CommitMetadata(f"{self.stream_id}/{query_id}", batch_id, (self.report.table,), starts, ends)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lifecycle.occupancy import Census, Occupancy, estimated_bytes
+from lifecycle.occupancy import Census, Occupancy
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.appends import append_rows
 from tables.catalog import engines
@@ -57,7 +57,7 @@ def rows_of(
             "held_pids": each.held_pids,
             "open_transactions": each.open_transactions,
             "idle_hours": list(each.idle_hours),
-            "estimated_bytes": estimated_bytes(each.held_pids),
+            "estimated_bytes": census.bytes_of(each.held_pids),
             "expiration_ms": census.expirations_ms[each.broker_id],
             "missing_replicas": missing.get(each.broker_id, 0),
         }

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from quota.allowance import Allowance
 from tables.catalog import engines
-from tables.commits import retry_conflicts
+from tables.commits import leaving_old_log, retry_conflicts
 from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
 from tables.errors import NoSuchQuotaError, TableError, first_line
 from tables.quotas import quota_catalog
@@ -126,8 +126,8 @@ def _merge(tables: str, entities: Sequence[Mapping[str, Any]], clauses: "Callabl
     source = pa.Table.from_pylist(rows, schema=schema)
 
     def commit() -> None:
-        merge = open_table(tables, _TABLE).merge(source, _SAME_ENTITY, source_alias="new", target_alias="old")
-        clauses(merge).execute()
+        table = open_table(tables, _TABLE)
+        clauses(table.merge(source, _SAME_ENTITY, "new", "old", **leaving_old_log())).execute()
 
     try:
         retry_conflicts(commit)

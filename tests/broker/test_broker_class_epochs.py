@@ -77,7 +77,7 @@ class Transactions:
 
 
 @pytest.mark.slow
-def test_an_id_that_a_commit_hands_out_is_its_users(jars: Path, tmp_path: Path) -> None:
+def test_an_id_that_a_commit_hands_out_is_its_users_and_survives_a_restart(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path, jars=jars) as broker:
         topic = new_topic(broker, "orders")
         transactional_producer(broker.client_config("admin"), "first")
@@ -89,13 +89,17 @@ def test_an_id_that_a_commit_hands_out_is_its_users(jars: Path, tmp_path: Path) 
                 assert alice.init() == 0
             used = []
             for _ in range(6):
-                used.append(alice.producer_id)
+                used.append((alice.producer_id, alice.epoch))
                 wait_until(lambda: _commits(alice), "a transaction")
+            second = alice.producer_id
+            alice.producer_id, alice.epoch = -1, -1
+            wait_until(lambda: alice.init() == 0, "alice restarts")
         finally:
             alice.close()
-        assert len(set(used)) == 2
-        assert used[0] == first
-        lines = batches_of(broker, *set(used))
+        assert alice.producer_id == second != first
+        assert alice.epoch > 2
+        assert used == [*((first, MOST_EPOCHS - back) for back in (3, 2, 1, 0)), (second, 0), (second, 1)]
+        lines = batches_of(broker, first, second)
     assert {(line.principal, line.transactional_id) for line in lines} == {("User:alice", "alice-tx")}
 
 

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -116,6 +117,18 @@ def test_a_sweep_finds_what_the_broker_itself_counts(broker: LocalBroker, first_
         False,
     )
     assert settings.check_interval_ms == CHECK_INTERVAL_MS
+
+
+def test_producers_whose_records_are_deleted_are_held_as_before(broker: LocalBroker, first_pid: int) -> None:
+    topic = new_topic(broker, "orders")
+    fill_with_ages(broker, topic, first_pid, [0.0] * 5)
+
+    whole = TopicPartition(topic, 0, 5)
+    admin = AdminClient({**broker.admin_config()})
+    deleted = admin.delete_records([whole])[whole].result(LIMIT_S)
+
+    assert deleted.low_watermark == 5
+    assert held_of(census_of(broker.admin_servers), topic) == {first_pid + number for number in range(5)}
 
 
 @pytest.mark.slow

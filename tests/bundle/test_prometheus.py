@@ -37,7 +37,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 RULES = DOCS / "alerts.yml"
 DASHBOARD = json.loads((DOCS / "grafana/pid-quota.json").read_text(encoding="utf-8"))
 
-KAFKA_S_OWN_NAME = "kafka_server_producerids_throttle_time_ms metric names should not contain abbreviated units"
+KAFKA_S_OWN_NAME = "kafka_server_producerids_throttle_time_avg_ms metric names should not contain abbreviated units"
 """The one thing promtool says: KIP-936 counts in milliseconds, and the name says so."""
 
 

@@ -15,7 +15,18 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.delta import SinkName
-from tests.fault.fault_kit import Stream, committed, drive, kill, new_topic, running_driver, send, traffic, wait_until
+from tests.fault.fault_kit import (
+    SINK,
+    Stream,
+    committed,
+    drive,
+    kill,
+    new_topic,
+    running_driver,
+    send,
+    traffic,
+    wait_until,
+)
 
 STEPS = ("throttle_decisions", "producer_id_metrics", "quarantined_events", "end")
 
@@ -56,12 +67,12 @@ def is_past(stream: Stream, batches: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [3, 20])
+@pytest.mark.parametrize(("sink", "kills"), [(SINK, 3), (SINK, 20), ("delta-spark", 10)])
 def test_killed_at_random_under_load_it_means_the_same_as_an_undisturbed_run(
-    spark: SparkSession, broker: LocalBroker, tmp_path: Path, kills: int
+    spark: SparkSession, broker: LocalBroker, tmp_path: Path, sink: SinkName | None, kills: int
 ) -> None:
     topic, chance = new_topic(broker), secrets.SystemRandom()
-    stream = Stream(tmp_path / "killed", broker.admin_servers, topic, 5000).prepared()
+    stream = Stream(tmp_path / "killed", broker.admin_servers, topic, 5000, sink).prepared()
     done = threading.Event()
 
     def load() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -102,8 +103,9 @@ def test_what_is_no_report_is_passed_over(spark: SparkSession) -> None:
 
 def test_a_batch_that_is_run_again_is_written_once(spark: SparkSession, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
+    (tmp_path / "metadata").write_text('{"id": "query"}')
     for report, value in ((INITS, init()), (BLOCKS, block())):
-        commit = CommitReport(report, DeltaSink(str(tmp_path), "test"))
+        commit = CommitReport(report, partial(DeltaSink, str(tmp_path)), "test", str(tmp_path))
         for batch_id in (0, 0, 1):
             commit(records(spark, value), batch_id)
         commit(records(spark, "nothing of ours"), 2)

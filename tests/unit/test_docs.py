@@ -1,5 +1,6 @@
 """The pages: their links, the files they name, and the tables that repeat what the code says."""
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -15,13 +16,36 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 GENERATED = DOCS / "performance.md"
-FOLDERS = "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|sql|bench|tests|docs|resources"
+FOLDERS = "wire|quota|lifecycle|state|tables|broker|streaming|jobs|jvm|sql|bench|tests|docs|resources|requirements"
 OF_TESTS = "unit|attack|fault|fuzz|stream|bundle"
+NAMED_PATH = re.compile(rf"(?<![\w./$-])(?:{FOLDERS}|{OF_TESTS})/[\w./*-]*[\w*]\.[a-z]\w*")
+SOURCES = sorted(
+    file
+    for folder in FOLDERS.split("|")
+    for kind in ("py", "sql", "java", "yml", "xml")
+    for file in (ROOT / folder).rglob(f"*.{kind}")
+)
 
 
 def text_of(page: Path) -> str:
     """Return the page without its code blocks, in which a # begins a comment."""
     return re.sub(r"^\s*```.*?^\s*```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def prose_of(source: Path) -> str:
+    """Return the docstrings and comments of Python; all of another file, where a path is rarely anything else."""
+    text = source.read_text(encoding="utf-8")
+    if source.suffix != ".py":
+        return text
+    values = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    docstrings = [value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)]
+    return "\n".join(docstrings + re.findall(r"(?:^|\s)#.*$", text, re.MULTILINE))
+
+
+def missing(text: str) -> list[str]:
+    """Return the paths of ours that a text names, by `*` perhaps, and that do not exist."""
+    places = ROOT, ROOT / "tests"
+    return [name for name in NAMED_PATH.findall(text) if not any(any(place.glob(name)) for place in places)]
 
 
 def anchors(page: Path) -> set[str]:
@@ -55,9 +79,19 @@ def test_every_relative_link_leads_to_a_file_and_heading(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
-    named = re.findall(rf"`((?:{FOLDERS}|{OF_TESTS})/[\w./-]+\.\w+)(?:::\w+)*`", text_of(page))
-    places = ROOT, ROOT / "tests"
-    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+    assert missing(text_of(page)) == []
+
+
+def test_every_file_that_a_docstring_or_comment_names_exists() -> None:
+    prose = {str(source.relative_to(ROOT)): prose_of(source) for source in SOURCES}
+    assert sum(len(NAMED_PATH.findall(text)) for text in prose.values()) > 50
+    assert {source: names for source, text in prose.items() if (names := missing(text))} == {}
+
+
+def test_a_name_of_a_file_that_is_gone_is_found() -> None:
+    assert missing("see `lifecycle/init_producer_id.py`, unit/lifecycle/test_churn.py and docs/kip-*.md") == [
+        "lifecycle/init_producer_id.py"
+    ]
 
 
 def test_every_test_that_a_page_names_exists() -> None:

@@ -20,7 +20,7 @@ export async function occupancy(get) {
     title,
     content: [
       h("h1", {}, "What brokers hold"),
-      h("p", { class: "quiet" }, "An entry is one producer id on one partition; followers hold those they replicate."),
+      h("p", { class: "quiet" }, "An entry is one producer id on one replica of one partition: this takes heap, a quota counts producer ids."),
       section("Brokers", table([
         { head: "Broker", by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
         { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
@@ -34,12 +34,18 @@ export async function occupancy(get) {
         section("Held entries, last 7 d", chart({ title: "Held entries", times: page.sweeps.at_ms, series })),
       section("If producers expired sooner or later", whatIf(page)),
       page.failovers.length > 0 && section("If a broker dies", failovers(page.failovers)),
+      section("By principal, all brokers", table([
+        { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) },
+        { head: "Entries", number: true, by: (row) => row.entries, cell: (row) => compact(row.entries) },
+        { head: "About", number: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
+      ], page.principals, { name: "holders" })),
       section("By broker, topic and principal", table([
         { head: "Principal", by: (row) => row.principal, cell: (row) => principalLink(row.principal) },
         { head: "Topic", by: (row) => row.topic, cell: (row) => visible(row.topic) },
         { head: "Broker", number: true, by: (row) => row.broker_id, cell: (row) => `${row.broker_id}` },
         { head: "Held", number: true, by: (row) => row.held_pids, cell: (row) => compact(row.held_pids) },
         { head: "Led", number: true, wide: true, by: (row) => row.led_pids, cell: (row) => compact(row.led_pids) },
+        { head: "About", number: true, wide: true, by: (row) => row.estimated_bytes, cell: (row) => bytes(row.estimated_bytes) },
         { head: "Of broker", number: true, wide: true, by: (row) => row.share_of_broker, cell: (row) => percent(row.share_of_broker) },
       ], page.rows, { name: "occupancy" }), page.more_rows > 0 && h("p", { class: "quiet" }, `${count(page.more_rows)} smaller rows are not shown.`)),
     ],

@@ -21,7 +21,7 @@ export async function principal(get, { name = "", hours = "24", broker = "" }) {
       h("h1", {}, visible(name), held && [" ", h("span", { class: "held" }, "throttled")]),
       choices(page),
       current(page, held),
-      section("Diagnosis, last 24 h", ...diagnosis(page.churn)),
+      section("Diagnosis, last 24 h", page.held && heldLine(page), ...diagnosis(page.churn)),
       ...charts(page),
       h("div", { class: "pair" }, section("Decisions", decisions(page), all("decisions")),
         h("div", {},
@@ -134,6 +134,12 @@ function refused({ decisions: rows }, field, head, empty) {
     { head, cell: ([name]) => visible(name) },
     { head: "Refused in last episode", number: true, cell: ([, pids]) => count(pids) },
   ], found, { empty });
+}
+
+// What it costs the brokers, as `pid-quota why` tells it.
+function heldLine({ held, now }) {
+  return h("p", { class: "quiet" }, `Entries that brokers hold (producer ids × partitions × replicas): ${count(held.entries)}, ` +
+    `about ${bytes(held.estimated_bytes)} of heap, swept ${moment(held.swept_at, now)}.`);
 }
 
 // Each client with what it does, how that is known, and the fix, as `pid-quota why` tells it.

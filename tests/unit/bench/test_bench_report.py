@@ -1,8 +1,6 @@
-import json
 from pathlib import Path
 from typing import Any
 
-import old_results
 import pytest
 import report
 from headline import MEANINGS, headline, meets
@@ -151,7 +149,7 @@ def test_a_run_that_fails_keeps_what_was_known_of_it_and_the_others(
     failures = report.measure(["core"], tmp_path / "2026-01-02.json", before, "2026-01-02", full=True)
 
     # then its figures are yesterday's
-    found = old_results.read(tmp_path / "2026-01-02.json")
+    found = report.read(tmp_path / "2026-01-02.json")
     assert failures == {"bench/second.py": "the time of its part was up"}
     assert [each["date"] for each in found["parts"]["core"]] == ["2026-01-02", "2026-01-01"]
     assert found["flood_throughput_ratio"] == 3.0
@@ -163,20 +161,3 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.
 
     with pytest.raises(BenchError, match="time of its part was up"):
         report.measured(("slow.py",), "2026-01-01", 0.2)
-
-
-def test_results_of_old_days_are_read_by_todays_names(tmp_path: Path) -> None:
-    # given results of when `source` was the one that nobody had tuned
-    old = {"variants": {"source": 1, "source-tuned": 2, "job": 3}, "ratios": {"job/source": 4, "job/source-tuned": 5}}
-    file = tmp_path / "2026-01-01.json"
-    file.write_text(json.dumps({"parts": {"throughput": [{"result": {"loads": [old]}}]}}))
-
-    (found,) = old_results.read(file)["parts"]["throughput"]
-
-    assert found["result"]["loads"] == [
-        {
-            "variants": {"source-default": 1, "source": 2, "job": 3},
-            "ratios": {"job/source-default": 4, "job/source": 5},
-        }
-    ]
-    assert found["date"] == "2026-01-01"

@@ -191,6 +191,19 @@ def test_the_tables_alone_never_name_a_wrong_cause(pattern: Pattern, seen: Evide
     assert pattern.cause in (*fitting(found), *found.could_be)
 
 
+@pytest.mark.parametrize("name", ["crash-loop-6-nat", "leak-cron", "leak-random"])
+def test_groups_closer_than_deploys_are_not_called_likely_deploys(name: str, seen: Evidence) -> None:
+    assert diagnosis_of(seen[name]).kind is Churn.CANT_TELL
+
+
+@pytest.mark.parametrize(
+    "pattern", [each for each in PATTERNS if each.cause is Churn.HEALTHY], ids=lambda each: each.name
+)
+def test_a_client_that_makes_no_new_ids_is_healthy_in_the_first_place(pattern: Pattern, seen: Evidence) -> None:
+    assert diagnosis_of(seen[pattern.name]).kind is Churn.HEALTHY
+    assert diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), NOW_MS)).kind is Churn.HEALTHY
+
+
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
 def test_with_the_brokers_answer_the_cause_is_named(pattern: Pattern, seen: Evidence) -> None:
     found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), NOW_MS))

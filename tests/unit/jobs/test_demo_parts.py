@@ -102,7 +102,7 @@ class TestStreamProgress:
 
 
 class TestResult:
-    ALICE = PrincipalRow("User:alice", 0.3, 17.0, 0, 3, 0, None)
+    ALICE = PrincipalRow("User:alice", 3, 17.0, 0, 3, 0, None)
     GOOD = Result(
         [ALICE], frozenset({"User:mallory"}), Traffic(3, 600), Traffic(116, 110, 6), 60.0, 9.0, Slowing(20.0, 100), True
     )
@@ -218,7 +218,7 @@ class TestView:
     def shown(self, terminal: bool, clock: Callable[[], float]) -> str:
         text = io.StringIO()
         console = Console(file=text, force_terminal=terminal, width=120, color_system=None)
-        rows = [PrincipalRow("User:mallory\x1b[2J", 2.1, -0.78, 140_000, 21, 33, NOON)]
+        rows = [PrincipalRow("User:mallory\x1b[2J", 21, -0.78, 140_000, 21, 33, NOON)]
         with DemoView(console, clock) as view:
             view.stage("traffic")
             for _ in range(5):

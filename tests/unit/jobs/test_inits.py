@@ -95,6 +95,21 @@ def test_the_retry_of_a_bump_is_told_by_what_was_asked_before(tmp_path: Path) ->
     ]
 
 
+def test_an_id_that_a_commit_handed_out_is_no_new_one_of_the_next_instance(tmp_path: Path) -> None:
+    pay = {"transactional_id": "pay"}
+    append_kip_tables(
+        tmp_path,
+        inits=[
+            init(ago(50), 7, **pay),
+            # A commit handed out 80 in between, as the epochs of 7 ran out.
+            init(ago(20), 80, **pay, result_producer_epoch=3),
+            init(ago(10), 80, **pay, producer_id=80, producer_epoch=3, result_producer_epoch=4),
+        ],
+    )
+    rows = query(str(tmp_path), "SELECT outcome, is_new_pid FROM classified_inits ORDER BY answered_at", NOW).rows
+    assert [tuple(row) for row in rows] == [("first id", True), ("new instance", False), ("epoch bump", False)]
+
+
 ERRORS = (
     "NONE",
     "PRODUCER_FENCED",

@@ -110,12 +110,13 @@ def metrics(clock: Clock) -> StreamMetrics:
 
 
 def test_a_principal_has_the_metrics_of_the_kip_under_the_name_its_quota_has(metrics: StreamMetrics) -> None:
-    metrics.observe(batch(row("User:alice", tokens=-2.0)))
+    metrics.observe(batch(row("User:alice", tokens=-2.0, throttle_time_avg_ms=36_000.0)))
 
     found = told(metrics)
     assert found[user("kafka_server_producerids_rate", "alice")] == 2.5
     assert found[user("kafka_server_producerids_tokens", "alice")] == -2.0
-    assert found[user("kafka_server_producerids_throttle_time_ms", "alice")] == 72_000
+    assert found[user("kafka_server_producerids_throttle_time_avg_ms", "alice")] == 36_000
+    assert found[user("pid_quota_throttle_time_seconds", "alice")] == 72
     assert found[user("pid_quota_window_pids", "alice")] == 5
     assert found[user("pid_quota_limit_pids", "alice")] == 100
 
@@ -129,7 +130,7 @@ def test_tokens_come_back_and_the_throttle_time_passes_while_nothing_is_written(
 
     found = told(metrics)
     assert found[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(0)
-    assert found[user("kafka_server_producerids_throttle_time_ms", "alice")] == pytest.approx(0)
+    assert found[user("pid_quota_throttle_time_seconds", "alice")] == pytest.approx(0)
     clock.ms += HOUR_MS // 2
     assert told(metrics)[user("kafka_server_producerids_tokens", "alice")] == pytest.approx(50)
 
@@ -286,7 +287,7 @@ def test_a_census_leaves_a_file_that_says_how_long_brokers_have_left(tmp_path: P
     now = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
     hour = timedelta(hours=1)
     brokers = (outlook(1, now + 30 * hour), outlook(2, None), outlook(3, now - hour))
-    report = CensusReport(Mock(TakenCensus), (), brokers, (), None)
+    report = CensusReport(Mock(TakenCensus), (), (), brokers, (), None)
 
     write_metrics_file(tmp_path / "pid-quota.prom", report, now)
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timezone
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +124,13 @@ def test_a_day_counts_each_producer_once(tables: str, name: str) -> None:
     )
 
     assert row["new_pids"] == pytest.approx(true, rel=0.2)
+
+
+def test_producers_that_retry_after_longer_than_a_window_count_in_each_between_the_two_bounds(tmp_path: Path) -> None:
+    append(tmp_path, "producer_id_metrics", *rows_of("slow", 5, tries([0.0] * 50, every_s=6000)))
+    append(tmp_path, "throttle_decisions")
+
+    (row,) = query(str(tmp_path), "TABLE new_pids_per_day", END).records()
+
+    assert row["refused_pids_at_least"] < 50 < row["new_pids"]
+    assert row["refused_pids_at_least"] <= row["refused_pids"] <= row["refused_pids_at_most"]

@@ -1,9 +1,12 @@
 """`pid-quota occupancy` on a census made by hand: what it says, and what it keeps. Real brokers are in tests/broker."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,6 +104,29 @@ def test_json_tells_each_broker_now_and_later(occupancy: Told) -> None:
     assert [death["dead"] for death in said["failovers"]] == [1, 2]
     assert said["failovers"][0]["survivors"][0]["led_pids"] == 5
     assert said["what_if"] is None
+
+
+def test_a_principal_s_entries_and_heap_are_summed_over_brokers_by_the_bytes_that_are_set(
+    pid_quota: PidQuota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = two_brokers()
+
+    def sweep(*asked: Any) -> TakenCensus:
+        return replace(found, census=replace(found.census, bytes_per_entry=asked[-1]))
+
+    monkeypatch.setattr(command, "take_census", sweep)
+    arguments = ("occupancy", "--bootstrap-servers", "kafka:9092", "--bytes-per-entry", 446)
+    _, out, _ = pid_quota(*arguments, "--json")
+    _, text, _ = pid_quota(*arguments)
+
+    said = json.loads(out)
+    assert said["principals"] == [
+        {"principal": "User:alice", "producer_ids": 3, "entries": 6, "estimated_bytes": 6 * 446},
+        {"principal": "User:mallory", "producer_ids": 2, "entries": 4, "estimated_bytes": 4 * 446},
+    ]
+    assert said["brokers"][0]["estimated_bytes"] == 5 * 446
+    assert "about 446 bytes" in text
+    assert re.search(r"User:alice +3 +6 +2.7 kB", text)
 
 
 def test_the_moment_a_limit_is_reached_is_told_and_never_where_it_is_not(occupancy: Told) -> None:

@@ -47,7 +47,7 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     rows = [init(ago(300 - number), number, principal="User:busy") for number in range(300)]
     # Pods of three roll-outs, and one that lives.
     rows += [
-        init(ago(3000 * (1 + number // 8)), 1000 + number, principal="User:busy", client_id="pod")
+        init(ago(7500 * (1 + number // 8)), 1000 + number, principal="User:busy", client_id="pod")
         for number in range(24)
     ]
     rows += [init(ago(60), 2000, principal="User:calm")]

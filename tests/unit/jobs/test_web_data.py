@@ -245,6 +245,11 @@ class TestOccupancy:
         ]
         assert page["sweeps"]["held_pids"] == {"1": [None, 12], "2": [3, 10]}
         assert page["brokers"][0]["age_seconds"] == 0
+        (holder,) = page["principals"]
+        assert (holder["entries"], holder["estimated_bytes"]) == (22, 220)
+        held = data.principal(NOON, holder["principal"])["held"]
+        assert (held["entries"], held["estimated_bytes"]) == (22, 220)
+        assert data.principal(NOON, "User:nobody")["held"] is None
 
     def test_a_survivor_leads_at_most_what_it_follows_of_the_dead_ones_topics(self) -> None:
         rows = [occupancy_row(1, "t", 6, 10), occupancy_row(1, "u", 4, 4)]

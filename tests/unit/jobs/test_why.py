@@ -71,6 +71,29 @@ def takes(name: str, rivals: Sequence[tuple[str, str]], count: int, gap_s: float
     ]
 
 
+def test_it_says_what_the_brokers_held_of_the_principal_at_the_last_sweep(pid_quota: PidQuota, tmp_path: Path) -> None:
+    append_kip_tables(tmp_path, inits=rows_of(going_on(0.5, 100)))
+    before = pid_quota("why", "User:m", "--tables", tmp_path)[1]
+    swept = {
+        "swept_at": ago(600), "topic": "t", "principal": "User:m", "led_pids": 10, "held_pids": 100_000,
+        "open_transactions": 0, "idle_hours": [100_000], "estimated_bytes": 30_600_000, "expiration_ms": 86_400_000,
+        "missing_replicas": 0,
+    }  # fmt: skip
+    other = {"principal": "User:n", "held_pids": 7}
+    append(tmp_path, "producer_occupancy", *({**swept, "broker_id": each} for each in (1, 2)))
+    append(tmp_path, "producer_occupancy", {**swept, **other, "broker_id": 3})
+
+    _, text, _ = pid_quota("why", "User:m", "--tables", tmp_path)
+    _, as_json, _ = pid_quota("why", "User:m", "--tables", tmp_path, "--json")
+
+    assert "held by brokers" not in before
+    assert (
+        "held by brokers: 200,000 entries (producer ids times partitions times replicas), about 61.2 MB of heap" in text
+    )
+    held = json.loads(as_json)["held"]
+    assert (held["entries"], held["estimated_bytes"]) == (200_000, 61_200_000)
+
+
 def test_each_kind_is_told_from_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     arrivals = [3600.0]
@@ -113,9 +136,9 @@ def test_each_kind_is_told_from_rows(tmp_path: Path) -> None:
         ("User:fleet", "app"): "scale-out",
         ("User:steady", "app"): "healthy",
         ("User:start", "app"): "healthy",
-        ("User:deploy", "app"): "deploy: producer per message/batch, leak, restart loop",
+        ("User:deploy", "app"): "can't tell: deploy, producer per message/batch, leak, restart loop",
         ("User:war", "a"): "fencing war",
-        ("User:behind-one-address", "a"): "can't tell: healthy, restart loop, fencing war",
+        ("User:behind-one-address", "a"): "healthy: restart loop, fencing war",
         ("User:moves-back", "a"): "healthy: fencing war",
         ("User:moved", "a"): "healthy",
         ("User:flink", "app"): "new transactional id each time: scale-out",

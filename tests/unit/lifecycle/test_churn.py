@@ -76,7 +76,7 @@ def test_a_transactional_id_that_moves_between_hosts_with_each_deploy_is_no_sure
 def test_rivals_that_nothing_tells_apart_may_be_one_that_restarts() -> None:
     again = {"new_pids": 1, "instances": 20}
     rivals = (Churn.RESTART_LOOP, Churn.FENCING_WAR)
-    assert of(**again, instance_seconds=4.0) == (Churn.CANT_TELL, Churn.HEALTHY, *rivals)
+    assert of(**again, instance_seconds=4.0) == (Churn.HEALTHY, *rivals)
     assert of(new_pids=5, instances=20, instance_seconds=4.0) == (Churn.CANT_TELL, *rivals)
     assert of(**again, instance_seconds=3600.0) == (Churn.HEALTHY,)
 
@@ -117,8 +117,10 @@ def test_many_hosts_with_a_few_ids_each_are_a_scale_out_that_ends() -> None:
     assert of(hosts=2, new_pids=6)[0] is not Churn.SCALE_OUT
 
 
-def test_groups_with_pauses_are_likely_deploys() -> None:
-    assert of(new_pids=60, steps=3) == (Churn.DEPLOY, Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
+def test_groups_with_pauses_are_likely_deploys_if_they_are_hours_apart() -> None:
+    others = (Churn.PER_MESSAGE, Churn.LEAK, Churn.RESTART_LOOP)
+    assert of(new_pids=60, steps=3, span_seconds=14_400) == (Churn.DEPLOY, *others)
+    assert of(new_pids=60, steps=3, span_seconds=14_399) == (Churn.CANT_TELL, Churn.DEPLOY, *others)
     assert of(new_pids=60, steps=30)[0] is not Churn.DEPLOY
 
 

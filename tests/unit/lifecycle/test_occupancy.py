@@ -11,14 +11,15 @@ from lifecycle.expiration_change import Freed, LostDedup, freed_by, lost_dedup
 from lifecycle.failover import failover, failovers
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy import (
-    BYTES_PER_PID,
+    BYTES_PER_ENTRY,
     MAX_IDLE_HOURS,
     Census,
+    Held,
     Occupancy,
     Placement,
     ReplicaProducers,
+    count_held,
     count_occupancy,
-    estimated_bytes,
     owners_of,
 )
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
@@ -115,7 +116,14 @@ def test_topics_are_apart_and_open_transactions_and_idle_hours_are_counted() -> 
 
 def test_a_broker_without_producers_has_no_rows() -> None:
     assert count_occupancy(census(replica([]), brokers=[1, 2])) == []
-    assert estimated_bytes(1000) == 1000 * BYTES_PER_PID
+    assert census().bytes_of(1000) == 1000 * BYTES_PER_ENTRY
+
+
+def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() -> None:
+    ids = [(pid, 0.5) for pid in range(100)]
+    found = census(*(replica(ids, broker=broker, partition=each) for broker in (1, 2, 3) for each in range(10)))
+
+    assert count_held(found, count_occupancy(found)) == [Held("unknown", 100, 3000)]
 
 
 # Rates
