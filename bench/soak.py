@@ -209,7 +209,7 @@ def live_heap_bytes(jvm: list[int]) -> float:
         return 0.0
     run_to_end([jcmd, str(jvm[0]), "GC.run"], JCMD_S)
     _, told = run_to_end([jcmd, str(jvm[0]), "GC.heap_info"], JCMD_S)
-    return sum(map(int, re.findall(r"(?:heap|generation) +total \d+K, used (\d+)K", told))) * 1024.0
+    return sum(map(int, re.findall(r"(?:heap|generation|Gen) +total \d+K, used (\d+)K", told))) * 1024.0
 
 
 def size_bytes(folder: Path) -> int:

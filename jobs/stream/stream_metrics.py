@@ -88,7 +88,7 @@ _OF_A_USER = {
     "kafka_server_producerids_rate": (
         "rate",
         "Kafka's sampled rate: new producer ids of a user per quota window, a mean over ten to eleven windows. "
-        "See pid_quota_window_pids for those of the last window.",
+        "pid_quota_window_pids tells the number in the last window.",
     ),
     "kafka_server_producerids_tokens": ("tokens", "New producer ids that a user has left; below 0 when exhausted."),
     "kafka_server_producerids_throttle_time_avg_ms": (

@@ -64,6 +64,7 @@ def row(principal: str, **values: object) -> tuple[str, dict[str, object]]:
         "as_of": now_ms(),
         "rate": 2.5,
         "tokens": -1.0,
+        "throttle_time_avg_ms": 36_000.0,
         "new_pids_window": 7,
         "quota": 100.0,
         "active_pids": 3,

@@ -1,9 +1,19 @@
 """Shared by the tests of the commands."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from jobs import cli
 from tests.unit.jobs.command_kit import PidQuota
+from tests.unit.jobs.kip_kit import now
+
+
+@pytest.fixture(autouse=True)
+def a_clock_of_its_own() -> Iterator[None]:
+    """Modules are imported many minutes before the last of their tests runs."""
+    yield
+    now.cache_clear()
 
 
 @pytest.fixture

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.unit.jobs.table_rows import Row, append
 
-NOW = datetime.now(timezone.utc).replace(microsecond=0)
-"""The commands read the real clock, so their rows are of a moment ago."""
+
+@cache
+def now() -> datetime:
+    """One moment for all rows of a test; `conftest.py` forgets it after each, as the commands read the real clock."""
+    return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def ago(seconds: float) -> datetime:
-    return NOW - timedelta(seconds=seconds)
+    return now() - timedelta(seconds=seconds)
 
 
 def init(answered_at: datetime, result_producer_id: int, **values: Any) -> Row:

@@ -15,7 +15,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, block_row, init
+from tests.unit.jobs.kip_kit import ago, append_kip_tables, block_row, init, now
 from tests.unit.jobs.table_rows import decision
 
 
@@ -223,10 +223,10 @@ def test_the_views_say_what_the_model_says(
         for row in rows
     ]
 
-    burned = query(str(tables), "SELECT broker_id, pids_per_hour FROM pid_block_burn", NOW).rows
-    alerts = query(str(tables), "SELECT promise, first_producer_id, other FROM pid_block_violations", NOW).rows
+    burned = query(str(tables), "SELECT broker_id, pids_per_hour FROM pid_block_burn", now()).rows
+    alerts = query(str(tables), "SELECT promise, first_producer_id, other FROM pid_block_violations", now()).rows
 
-    assert dict(burned) == pytest.approx(pids_per_hour(blocks, ms(NOW)))
+    assert dict(burned) == pytest.approx(pids_per_hour(blocks, ms(now())))
     expected = [(found.promise, found.block.first, found.other) for found in find_violations(blocks)]
     assert sorted(alerts) == sorted(expected)
 

@@ -11,12 +11,15 @@ from lifecycle.churn import Churn, Diagnosis
 from lifecycle.producer_lives import Life, lives_of
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
-from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, init
+from tests.unit.jobs.kip_kit import ago, append_kip_tables, init, now
 from tests.unit.jobs.table_rows import Row
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-NOW_MS = round(NOW.timestamp() * 1000)
+
+
+def now_ms() -> int:
+    return round(now().timestamp() * 1000)
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     tables = tmp_path_factory.mktemp("patterns")
     inits = [row for n, pattern in enumerate(PATTERNS) for row in rows_of(pattern, 10_000 * n)]
     append_kip_tables(tables, inits=inits)
-    rows = query(str(tables), "TABLE principal_churn", NOW).records()
+    rows = query(str(tables), "TABLE principal_churn", now()).records()
     return {row["principal"].removeprefix("User:"): row for row in rows}
 
 
@@ -175,7 +178,7 @@ def fitting(found: Diagnosis) -> tuple[Churn, ...]:
 
 def lasting(pattern: Pattern) -> list[Life]:
     return [
-        Life(each.host, NOW_MS - round(each.at_s * 1000), NOW_MS - round(each.last_s * 1000))
+        Life(each.host, now_ms() - round(each.at_s * 1000), now_ms() - round(each.last_s * 1000))
         for each in pattern.requests
     ]
 
@@ -201,12 +204,12 @@ def test_groups_closer_than_deploys_are_not_called_likely_deploys(name: str, see
 )
 def test_a_client_that_makes_no_new_ids_is_healthy_in_the_first_place(pattern: Pattern, seen: Evidence) -> None:
     assert diagnosis_of(seen[pattern.name]).kind is Churn.HEALTHY
-    assert diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), NOW_MS)).kind is Churn.HEALTHY
+    assert diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), now_ms())).kind is Churn.HEALTHY
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda each: each.name)
 def test_with_the_brokers_answer_the_cause_is_named(pattern: Pattern, seen: Evidence) -> None:
-    found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), NOW_MS))
+    found = diagnosis_of(seen[pattern.name], lives_of(lasting(pattern), now_ms()))
     assert pattern.cause in fitting(found)
 
 

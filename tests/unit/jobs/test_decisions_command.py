@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
@@ -20,16 +19,10 @@ from tables.errors import TableError
 from tables.query.new_rows import new_rows
 from tests.following_kit import Following
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW
+from tests.unit.jobs.kip_kit import now
 from tests.unit.jobs.table_rows import append, decision, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"
-
-
-@pytest.fixture(autouse=True)
-def fresh_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands count from now; modules may be imported minutes before their tests run."""
-    monkeypatch.setattr(sys.modules[__name__], "NOW", datetime.now(timezone.utc).replace(microsecond=0))
 
 
 def minutes(count: float) -> timedelta:
@@ -38,7 +31,7 @@ def minutes(count: float) -> timedelta:
 
 @pytest.fixture
 def tables(tmp_path: Path) -> str:
-    append(tmp_path, NAME, decision("User:old", NOW - minutes(90)), decision("User:mallory", NOW - minutes(5)))
+    append(tmp_path, NAME, decision("User:old", now() - minutes(90)), decision("User:mallory", now() - minutes(5)))
     return str(tmp_path)
 
 
@@ -50,9 +43,9 @@ def compact(tables: str) -> None:
 def test_without_following_it_shows_those_since_a_time_and_ends(pid_quota: PidQuota, tables: str) -> None:
     code, out, err = pid_quota("decisions", "--tables", tables)
     assert (code, err) == (0, "")
-    until = NOW - minutes(5) + seconds(60)
+    until = now() - minutes(5) + seconds(60)
     assert out == (
-        f"{NOW - minutes(5):%Y-%m-%d %H:%M:%SZ}  THROTTLE  User:mallory  until {until:%Y-%m-%d %H:%M:%SZ}  "
+        f"{now() - minutes(5):%Y-%m-%d %H:%M:%SZ}  THROTTLE  User:mallory  until {until:%Y-%m-%d %H:%M:%SZ}  "
         "1 PID refused  quota 60 (default)  clients: rdkafka 1  addresses: 10.0.0.7 1\n"
     )
 
@@ -81,9 +74,9 @@ def test_it_follows_from_the_end_as_one_line_of_json_each_and_ends_by_ctrl_c(tab
         "decisions", "--tables", tables, "--follow", "--json", "--since", "10m", "--seconds", "0.1"
     ) as shown:
         shown.wait_for(1)
-        append(tables, NAME, decision("User:bob", NOW))
+        append(tables, NAME, decision("User:bob", now()))
         shown.wait_for(2)
-        append(tables, NAME, decision("User:bob", NOW, action="RELEASE"))
+        append(tables, NAME, decision("User:bob", now(), action="RELEASE"))
         lines = shown.wait_for(3)
 
         assert shown.end() == (0, "")
@@ -92,7 +85,7 @@ def test_it_follows_from_the_end_as_one_line_of_json_each_and_ends_by_ctrl_c(tab
     assert [(row["principal"], row["action"]) for row in found] == [
         *(("User:mallory", "THROTTLE"), ("User:bob", "THROTTLE"), ("User:bob", "RELEASE")),
     ]
-    assert found[1]["decided_at"] == NOW.isoformat()
+    assert found[1]["decided_at"] == now().isoformat()
 
 
 def test_a_stop_by_the_system_is_as_quiet(tables: str) -> None:
@@ -102,7 +95,7 @@ def test_a_stop_by_the_system_is_as_quiet(tables: str) -> None:
 
 
 def test_a_name_can_not_steer_the_terminal(pid_quota: PidQuota, tmp_path: Path) -> None:
-    append(tmp_path, NAME, decision("User:\x1b[2J\nUser:b", NOW))
+    append(tmp_path, NAME, decision("User:\x1b[2J\nUser:b", now()))
     out = pid_quota("decisions", "--tables", tmp_path)[1]
     assert "User:\\x1b[2J\\nUser:b" in out
     assert out.count("\n") == 1
@@ -119,10 +112,10 @@ class TestNewRows:
     def test_each_row_comes_once_though_it_is_written_again_by_a_compaction(self, tables: str) -> None:
         with new_rows(tables, NAME, COLUMN, None) as rows:
             assert rows.read() == []
-            append(tables, NAME, decision("User:a", NOW), decision("User:late", NOW - timedelta(days=9)))
+            append(tables, NAME, decision("User:a", now()), decision("User:late", now() - timedelta(days=9)))
             assert [row["principal"] for row in rows.read()] == ["User:late", "User:a"]
             compact(tables)
-            append(tables, NAME, decision("User:b", NOW))
+            append(tables, NAME, decision("User:b", now()))
             assert [row["principal"] for row in rows.read()] == ["User:b"]
             assert rows.read() == []
 
@@ -131,13 +124,13 @@ class TestNewRows:
             for file in Path(table_path(tables, NAME)).glob("*.parquet"):
                 # Given that what was there can't be read any more.
                 file.unlink()
-            append(tables, NAME, decision("User:a", NOW))
+            append(tables, NAME, decision("User:a", now()))
             assert [row["principal"] for row in rows.read()] == ["User:a"]
 
     def test_what_could_not_be_read_comes_with_the_next_read(self, tables: str, tmp_path: Path) -> None:
         with new_rows(tables, NAME, COLUMN, None) as rows:
             before = set(Path(table_path(tables, NAME)).glob("*.parquet"))
-            append(tables, NAME, decision("User:a", NOW))
+            append(tables, NAME, decision("User:a", now()))
             (file,) = set(Path(table_path(tables, NAME)).glob("*.parquet")) - before
             away = file.rename(tmp_path / "away")
             with pytest.raises(TableError, match="can't read table throttle_decisions"):
@@ -147,7 +140,7 @@ class TestNewRows:
 
     def test_a_log_that_was_cleaned_up_is_read_anew(self, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with new_rows(tables, NAME, COLUMN, None) as rows:
-            append(tables, NAME, decision("User:a", NOW))
+            append(tables, NAME, decision("User:a", now()))
             monkeypatch.setattr(DeltaTable, "update_incremental", Mock(side_effect=DeltaError("no such version")))
             assert [row["principal"] for row in rows.read()] == ["User:a"]
 
@@ -155,7 +148,7 @@ class TestNewRows:
         create_missing(str(tmp_path))
         with new_rows(str(tmp_path), NAME, COLUMN, datetime(2026, 1, 1, tzinfo=timezone.utc)) as rows:
             assert rows.read() == []
-            append(tmp_path, NAME, decision("User:a", NOW))
+            append(tmp_path, NAME, decision("User:a", now()))
             assert len(rows.read()) == 1
 
 
@@ -180,16 +173,16 @@ class TestNewRowsOfACatalog:
         return warehouse
 
     def test_from_the_end_each_row_comes_once_by_a_query_of_the_newest(self, warehouse: Warehouse) -> None:
-        warehouse.rows = [(NOW - minutes(9), "User:old"), (NOW, "User:a")]
+        warehouse.rows = [(now() - minutes(9), "User:old"), (now(), "User:a")]
         with new_rows("prod.quota", NAME, COLUMN, None) as rows:
-            warehouse.rows += [(NOW, "User:b"), (NOW + minutes(1), "User:c")]
+            warehouse.rows += [(now(), "User:b"), (now() + minutes(1), "User:c")]
             assert [row["principal"] for row in rows.read()] == ["User:b", "User:c"]
-            warehouse.rows.append((NOW + minutes(2), "User:d"))
+            warehouse.rows.append((now() + minutes(2), "User:d"))
             assert [row["principal"] for row in rows.read()] == ["User:d"]
-        assert warehouse.since == [NOW, NOW, NOW + minutes(1)]
+        assert warehouse.since == [now(), now(), now() + minutes(1)]
 
     def test_an_empty_table_is_followed_from_its_first_row(self, warehouse: Warehouse) -> None:
         with new_rows("prod.quota", NAME, COLUMN, None) as rows:
             assert rows.read() == []
-            warehouse.rows = [(NOW, "User:a"), (NOW + minutes(1), "User:b")]
+            warehouse.rows = [(now(), "User:a"), (now() + minutes(1), "User:b")]
             assert [row["principal"] for row in rows.read()] == ["User:a", "User:b"]

@@ -4,9 +4,7 @@ import csv
 import inspect
 import io
 import json
-import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from jobs import progress
 from jobs.cli import _COMMANDS
 from tables.delta import create_missing
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW, init
+from tests.unit.jobs.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
 
 SILENT = {"stream", "console", "demo-clients"}
@@ -54,17 +52,11 @@ def commands() -> Iterator[tuple[str, Callable[..., object]]]:
             yield f"{name} {each.name or each.callback.__name__}", each.callback
 
 
-@pytest.fixture(autouse=True)
-def fresh_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands count from now; modules may be imported minutes before their tests run."""
-    monkeypatch.setattr(sys.modules[__name__], "NOW", datetime.now(timezone.utc).replace(microsecond=0))
-
-
 @pytest.fixture
 def filled(pid_quota: PidQuota, tmp_path: Path) -> Path:
-    append(tmp_path, "producer_id_metrics", metrics('User:a,"b"', NOW))
-    append(tmp_path, "throttle_decisions", decision('User:a,"b"', NOW))
-    append(tmp_path, "producer_inits", init(NOW, 1))
+    append(tmp_path, "producer_id_metrics", metrics('User:a,"b"', now()))
+    append(tmp_path, "throttle_decisions", decision('User:a,"b"', now()))
+    append(tmp_path, "producer_inits", init(now(), 1))
     assert (
         pid_quota("quotas", "--tables", tmp_path, "--alter", "--add-config", "producer_ids_rate=5", "--entity-default")[
             0

@@ -9,11 +9,11 @@ import pytest
 from tables.query.sql_query import query
 from tests.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
+from tests.unit.jobs.kip_kit import ago, append_kip_tables, failed_init, init, now
 
 
 def outcomes(tables: Path) -> list[str]:
-    rows = query(str(tables), "SELECT outcome FROM classified_inits ORDER BY answered_at", NOW).rows
+    rows = query(str(tables), "SELECT outcome FROM classified_inits ORDER BY answered_at", now()).rows
     return [outcome for (outcome,) in rows]
 
 
@@ -106,7 +106,7 @@ def test_an_id_that_a_commit_handed_out_is_no_new_one_of_the_next_instance(tmp_p
             init(ago(10), 80, **pay, producer_id=80, producer_epoch=3, result_producer_epoch=4),
         ],
     )
-    rows = query(str(tmp_path), "SELECT outcome, is_new_pid FROM classified_inits ORDER BY answered_at", NOW).rows
+    rows = query(str(tmp_path), "SELECT outcome, is_new_pid FROM classified_inits ORDER BY answered_at", now()).rows
     assert [tuple(row) for row in rows] == [("first id", True), ("new instance", False), ("epoch bump", False)]
 
 
@@ -158,7 +158,7 @@ def test_the_view_classifies_as_the_pure_function_does(tmp_path: Path) -> None:
         expected.append((f"client-{number}", outcome.value, outcome in NEW_PID))
     append_kip_tables(tmp_path, inits=rows)
 
-    everything = query(str(tmp_path), "TABLE classified_inits", NOW).records()
+    everything = query(str(tmp_path), "TABLE classified_inits", now()).records()
     newest = [row for row in everything if row["answered_at"] == ago(100)]
     found = [(row["client_id"], row["outcome"], row["is_new_pid"]) for row in newest]
 

@@ -21,7 +21,7 @@ from rich.console import Console
 from jobs.text_tables import TextTable
 from tables.delta import create_missing
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW, block_row, init
+from tests.unit.jobs.kip_kit import block_row, init, now
 from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
 
 LONG = "User:CN=payments-gateway,OU=platform,O=Example Corporation"
@@ -116,13 +116,13 @@ def test_a_row_of_many_columns_becomes_a_block() -> None:
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
-    minutes = [NOW - timedelta(minutes=count) for count in range(3)]
+    minutes = [now() - timedelta(minutes=count) for count in range(3)]
     append(folder, "producer_id_metrics", *(metrics(LONG, at, refused_pids=3, new_pids_window=9) for at in minutes))
     append(folder, "producer_id_metrics", *(metrics("User:mallory", at, rate=1 / 3) for at in minutes))
-    append(folder, "throttle_decisions", decision("User:mallory", NOW), decision(LONG, NOW))
+    append(folder, "throttle_decisions", decision("User:mallory", now()), decision(LONG, now()))
     append(folder, "producer_inits", *(init(at, 7 + index, principal=LONG) for index, at in enumerate(minutes)))
-    append(folder, "pid_blocks", block_row(0, NOW), block_row(1000, NOW, broker_id=2))
-    append(folder, "enforcement_actions", lease_step("lease", "in_force", NOW))
+    append(folder, "pid_blocks", block_row(0, now()), block_row(1000, now(), broker_id=2))
+    append(folder, "enforcement_actions", lease_step("lease", "in_force", now()))
     return folder
 
 
@@ -195,7 +195,7 @@ def test_a_name_can_not_steer_the_terminal_in_a_form_for_programs(
     pid_quota: PidQuota, tmp_path: Path, form: str
 ) -> None:
     name = "User:\x1b[2J\x9b2J"
-    append(tmp_path, "throttle_decisions", decision(name, NOW))
+    append(tmp_path, "throttle_decisions", decision(name, now()))
     query = ("sql", "SELECT principal FROM throttle_decisions", "--tables", tmp_path, form)
 
     shown, piped = in_a_terminal(80, *query), pid_quota(*query)[1]

@@ -16,9 +16,8 @@ from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import ALL_CLIENTS, diagnosis_of
 from tables.query.sql_query import query
-from tests.unit.jobs import kip_kit
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import NOW, ago, append_kip_tables, failed_init, init
+from tests.unit.jobs.kip_kit import ago, append_kip_tables, failed_init, init, now
 from tests.unit.jobs.table_rows import Row, append, decision, lease_step, seconds, tap_report
 
 
@@ -47,7 +46,7 @@ def going_on(gap_s: float, count: int) -> list[float]:
 
 def kinds(tables: Path) -> dict[tuple[str, str], str]:
     select = "SELECT principal, client, kind, could_be FROM principal_churn"
-    rows = query(str(tables), select, NOW).rows
+    rows = query(str(tables), select, now()).rows
     return {
         (principal, client): kind if could_be is None else f"{kind}: {could_be}"
         for principal, client, kind, could_be in rows
@@ -190,13 +189,13 @@ def test_an_error_answer_before_an_id_counts_for_the_same_client_and_address_onl
         ],
     )
     select = "SELECT principal, errors_before_share FROM principal_churn"
-    assert dict(query(str(tmp_path), select, NOW).rows) == {"User:m": 1.0, "User:n": 0.0, "User:o": 0.0}
+    assert dict(query(str(tmp_path), select, now()).rows) == {"User:m": 1.0, "User:n": 0.0, "User:o": 0.0}
 
 
 def test_who_only_gets_errors_is_told_too(tmp_path: Path) -> None:
     inits = [failed_init(ago(60 - n), "INVALID_TRANSACTION_TIMEOUT", transactional_id="t") for n in range(6)]
     append_kip_tables(tmp_path, inits=inits)
-    (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+    (row,) = query(str(tmp_path), "TABLE principal_churn", now()).records()
     assert (row["kind"], row["new_pids"], row["error_answers"]) == ("new producer on error", 0, 6)
 
 
@@ -206,7 +205,7 @@ def test_epochs_are_no_producer_ids(tmp_path: Path) -> None:
         for n in range(50)
     ]
     append_kip_tables(tmp_path, inits=[init(ago(601), 7, transactional_id="pay"), *bumps])
-    (row,) = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+    (row,) = query(str(tmp_path), "TABLE principal_churn", now()).records()
     assert (row["kind"], row["new_pids"], row["epoch_bumps"], row["instances"]) == ("healthy", 1, 50, 0)
 
 
@@ -247,7 +246,7 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path: Path) -> None:
     inits += rows_of([3600 - 600 * step - pod for step in range(3) for pod in range(9)], "User:d", first=90_000)
     append_kip_tables(tmp_path, inits=inits)
 
-    rows = query(str(tmp_path), "TABLE principal_churn", NOW).records()
+    rows = query(str(tmp_path), "TABLE principal_churn", now()).records()
 
     assert len(rows) == len(EVIDENCE) + 5
     # A leak shows in lives only.
@@ -261,11 +260,6 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path: Path) -> None:
 
 
 class TestCommand:
-    @pytest.fixture(autouse=True)
-    def its_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The command reads the clock, which goes on while tests that came before run."""
-        monkeypatch.setattr(kip_kit, "NOW", datetime.now(timezone.utc).replace(microsecond=0))
-
     def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:
@@ -276,7 +270,7 @@ class TestCommand:
                 decision(
                     "User:mallory",
                     ago(30),
-                    throttled_until=kip_kit.NOW + seconds(3600),
+                    throttled_until=now() + seconds(3600),
                     addresses=[("10.0.0.8", 2), ("10.0.0.7", 1200)],
                 ),
                 decision("User:mallory", ago(100), addresses=[("10.0.0.9", 7)]),
@@ -287,7 +281,7 @@ class TestCommand:
         code, out, err = pid_quota("why", "User:mallory", "--tables", tmp_path)
         assert (code, err) == (0, "")
         fix = FIXES[Churn.PER_MESSAGE]
-        host = init(kip_kit.NOW, 0)["client_host"]
+        host = init(now(), 0)["client_host"]
         assert out.splitlines()[:10] == [
             "User:mallory: 2 throttles in the last 24 hours, throttled now",
             "  refused in its last throttle, by address: 10.0.0.7 (1,200), 10.0.0.8 (2)",
@@ -366,7 +360,7 @@ class TestCommand:
         self, pid_quota: PidQuota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
-        last = dict.fromkeys(range(120), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
+        last = dict.fromkeys(range(120), round(now().timestamp() * 1000) + 600_000)
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: leak" in out
@@ -377,7 +371,7 @@ class TestCommand:
     ) -> None:
         append_kip_tables(tmp_path, inits=rows_of([600 - 5 * n for n in range(120)], "User:crash"))
         # The others are on topics that one may not read, say.
-        last = dict.fromkeys(range(50), round(kip_kit.NOW.timestamp() * 1000) + 600_000)
+        last = dict.fromkeys(range(50), round(now().timestamp() * 1000) + 600_000)
         monkeypatch.setattr(why, "ask_last_batches", lambda *_: last)
         out = pid_quota("why", "crash", "--tables", tmp_path, "--bootstrap-servers", "kafka:9092")[1]
         assert "client app: can't tell" in out
@@ -391,8 +385,8 @@ class TestCommand:
         append(
             tmp_path,
             "enforcement_actions",
-            lease_step("over", "restored", NOW),
-            lease_step("held", "in_force", NOW, until=soon, **held),
+            lease_step("over", "restored", now()),
+            lease_step("held", "in_force", now(), until=soon, **held),
         )
         out = pid_quota("why", "m", "--tables", tmp_path)[1]
         (line,) = [line for line in out.splitlines() if "enforced:" in line]
