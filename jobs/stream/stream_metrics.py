@@ -65,6 +65,7 @@ class _Series:
     throttle_time_ms: float = 0.0
     new_pids: int = 0
     quota: float | None = None
+    burst: float | None = None
     active_pids: int = 0
     throttles: int = 0
 
@@ -76,6 +77,7 @@ class _Series:
             max(self.throttle_time_ms, other.throttle_time_ms),
             self.new_pids + other.new_pids,
             _sum(self.quota, other.quota),
+            _sum(self.burst, other.burst),
             self.active_pids + other.active_pids,
             self.throttles + other.throttles,
         )
@@ -93,6 +95,7 @@ _OF_A_USER = {
         "New producer ids of a user in the last quota window, also refused ones.",
     ),
     "pid_quota_limit_pids": ("quota", "Quota of a user, in new producer ids per window."),
+    "pid_quota_burst_pids": ("burst", "Tokens of a user's full bucket: new producer ids at once."),
     "pid_quota_active_pids": ("active_pids", "Producer ids of a user that are remembered."),
     "pid_quota_throttles_in_force": ("throttles", "Throttle decisions against a user that hold now."),
 }
@@ -226,7 +229,14 @@ class StreamMetrics(Collector):
             tokens = min(row.burst or row.quota, refilled)
             throttle_time_ms = max(0.0, -tokens) / row.quota * self._config.window_ms
         return _Series(
-            row.rate or 0.0, tokens, throttle_time_ms, row.new_pids_window, row.quota, row.active_pids, throttles
+            row.rate or 0.0,
+            tokens,
+            throttle_time_ms,
+            row.new_pids_window,
+            row.quota,
+            row.burst,
+            row.active_pids,
+            throttles,
         )
 
     def _totals(self, rows: Sequence[_Row]) -> Iterator[Metric]:
