@@ -1,12 +1,15 @@
-"""Suggests a quota from a principal's history, high enough that a normal day refuses nothing."""
+"""Suggests a quota from a principal's history: a rate for what is usual, a burst for the peaks that recur."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from quota.allowance import Allowance
 from quota.errors import InvalidConfigError
 
 _DIGITS = 2
+_WEEK_WINDOWS = 168
+"""Windows of an hour, the default, in a week."""
 
 
 def suggested_rate(
@@ -52,19 +55,59 @@ class Excess:
     pids_over: int
 
 
-def excess(new_pids: Sequence[int], rate: float) -> Excess:
-    """Return what a quota would have refused at most: a bucket that is full when a window begins lets more pass.
+def excess(new_pids: Mapping[int, int], allowance: Allowance | None) -> Excess:
+    """Return what a quota would have refused if the new PIDs of each window came at once, when it began.
 
     Args:
-        new_pids: New PIDs of each past window that had any.
-        rate: The quota, new PIDs per window.
+        new_pids: New PIDs of each past window that had any, by the window's number.
+        allowance: The quota; its burst is a window's rate if it has none of its own. Without one nothing is refused.
 
     Examples:
-        >>> excess([3, 10, 12], 9.5)
+        >>> excess({7: 3, 8: 10, 9: 12}, Allowance(9.5))
         Excess(windows=3, windows_over=2, pids_over=4)
+        >>> excess({0: 500, 168: 500, 169: 500}, Allowance(10, 600))
+        Excess(windows=3, windows_over=1, pids_over=390)
     """
-    over = [math.ceil(count - rate) for count in new_pids if count > rate]
+    if allowance is None:
+        return Excess(len(new_pids), 0, 0)
+    tokens, last, over = allowance.burst, None, []
+    for number in sorted(new_pids):
+        if last is not None:
+            tokens = min(allowance.burst, tokens + allowance.producer_ids_rate * (number - last))
+        refused = max(0, math.ceil(new_pids[number] - tokens))
+        tokens -= new_pids[number] - refused
+        last = number
+        if refused:
+            over.append(refused)
     return Excess(len(new_pids), len(over), sum(over))
+
+
+def suggested_burst(new_pids: Mapping[int, int], rate: float, *, headroom: float = 1.2) -> float:
+    """Return the burst that lets the peaks that recur pass under a rate; the rate itself if it suffices.
+
+    The peak of all windows recurs if another one is at least half as large. It counts, too, if the windows span no more
+    than a week: a weekly deploy comes once in it.
+
+    Args:
+        new_pids: New PIDs of each past window that had any, by the window's number.
+        rate: New PIDs per window.
+        headroom: Factor on top of the tokens that the peaks took.
+
+    Examples:
+        >>> suggested_burst({**dict.fromkeys(range(167), 5), 167: 500}, 10.0)
+        600.0
+        >>> suggested_burst({**dict.fromkeys(range(400), 5), 400: 500}, 10.0)
+        10.0
+    """
+    most = max(new_pids.values())
+    is_long = max(new_pids) - min(new_pids) >= _WEEK_WINDOWS
+    is_once = is_long and sum(2 * count >= most for count in new_pids.values()) == 1
+    taken, deepest, last = 0.0, 0.0, None
+    for number in sorted(new_pids):
+        taken = 0.0 if last is None else max(0.0, taken - rate * (number - last))
+        taken += 0 if is_once and new_pids[number] == most else new_pids[number]
+        deepest, last = max(deepest, taken), number
+    return rate if deepest <= rate else max(rate, rounded_up(deepest * headroom))
 
 
 def rounded_up(value: float) -> float:

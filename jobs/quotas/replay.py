@@ -47,7 +47,7 @@ def replay(
         quotas: In force from the first event on.
         bootstrap_servers: Brokers of the topic.
         kafka_config: File of client settings.
-        config: Window and bucket of the rules.
+        config: Window of the rules.
         learn_seconds: Learning time after the oldest event; None for a window.
 
     Raises:
@@ -71,7 +71,6 @@ def replay(
                 kafka_config=kafka_config,
                 learn_seconds=learn_seconds,
                 window_seconds=config.window_seconds,
-                burst_windows=config.burst_windows,
             )
         rows = query(tables, _REFUSED, datetime.now(timezone.utc), config).rows
     return {principal: RefusalCounts(refused_pids, throttles) for principal, refused_pids, throttles in rows}

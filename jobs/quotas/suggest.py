@@ -14,6 +14,7 @@ from jobs.quotas.replay import replay
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
 from jobs.terminal import output, printable
+from quota.allowance import BURST, RATE
 from quota.config import QuotaConfig
 from quota.principals import entity_name
 from tables.catalog.answer import Answer
@@ -37,11 +38,10 @@ def suggest_quotas(
     kafka_config: KafkaConfigFile = None,
     learn_seconds: Annotated[int | None, typer.Option(min=0, help="Of the replay. [default: the window]")] = None,
     window_seconds: Annotated[int, typer.Option(help="The stream's window.")] = 3600,
-    burst_windows: Annotated[float, typer.Option(help="The stream's full bucket, in windows of quota.")] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest a quota per principal from its new producer ids per window, and what it would have refused."""
-    config = QuotaConfig(window_seconds=window_seconds, burst_windows=burst_windows)
+    config = QuotaConfig(window_seconds=window_seconds)
     found = suggestions(tables, config, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
@@ -72,8 +72,10 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
     try:
         with file.open("w", encoding="utf-8", newline="") as lines:
             writer = csv.writer(lines)
-            writer.writerow(("entity_name", "producer_ids_rate"))
-            writer.writerows((entity_name(each.principal), each.producer_ids_rate) for each in found)
+            writer.writerow(("entity_name", RATE, BURST))
+            writer.writerows(
+                (entity_name(each.principal), each.allowance.producer_ids_rate, each.allowance.burst) for each in found
+            )
     except OSError as error:
         msg = f"--csv {file} can't be written ({error.strerror}): choose another file"
         raise SuggestError(msg) from error
@@ -93,7 +95,17 @@ def _with_refusals(found: Sequence[Suggestion], refused: Mapping[str, RefusalCou
 
 def _answer(found: Sequence[Suggestion]) -> Answer:
     columns = (
-        *("principal", "windows", "most_pids", "quota_now", "suggested", "would_refuse_pids", "would_throttle"),
+        *(
+            "principal",
+            "windows",
+            "most_pids",
+            "quota_now",
+            "burst_now",
+            "suggested",
+            "burst",
+            "would_refuse_pids",
+            "would_throttle",
+        ),
         *("looks_like", "once_mended"),
     )
     rows = tuple(
@@ -101,8 +113,10 @@ def _answer(found: Sequence[Suggestion]) -> Answer:
             each.principal,
             each.windows,
             each.most_pids,
-            each.quota_now,
-            each.producer_ids_rate,
+            each.now and each.now.producer_ids_rate,
+            each.now and each.now.producer_ids_burst,
+            each.allowance.producer_ids_rate,
+            each.allowance.burst,
             each.refused and each.refused.refused_pids,
             each.refused and each.refused.throttles,
             each.looks_like,

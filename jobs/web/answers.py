@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from math import isfinite
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +16,9 @@ from starlette.responses import Response
 from jobs.web import history_pages, quota_pages
 from jobs.web.editing import user_fault
 from jobs.web.pages import SPANS_HOURS, ConsoleData
+from quota.allowance import Allowance
+from quota.errors import InvalidQuotaError
+from quota.limits import validate_burst
 
 _ANSWERS = 64
 
@@ -41,19 +43,22 @@ def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict
     fault = user_fault(name)
     if fault:
         raise HTTPException(400, fault)
-    return quota_pages.what_if(data, now, name, _rate(query.get("rate", "")))
+    rate, burst = (_float(which, query.get(which, "")) for which in ("rate", "burst"))
+    try:
+        validate_burst(burst, rate)
+        allowance = None if rate is None else Allowance(rate, burst)
+    except InvalidQuotaError as error:
+        raise HTTPException(400, str(error)) from error
+    return quota_pages.what_if(data, now, name, allowance)
 
 
-def _rate(text: str) -> float | None:
+def _float(which: str, text: str) -> float | None:
     if not text:
         return None
     try:
-        rate = float(text)
-    except ValueError:
-        rate = -1.0
-    if rate < 0 or not isfinite(rate):
-        raise HTTPException(400, f"rate is {text[:20]!r}. Give new producer ids per window")
-    return rate
+        return float(text)
+    except ValueError as error:
+        raise HTTPException(400, f"{which} is {text[:20]!r}. Give a number of new producer ids") from error
 
 
 def _hours(query: Mapping[str, str], allowed: tuple[float, ...]) -> float:

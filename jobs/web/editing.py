@@ -19,8 +19,8 @@ from jobs.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import refusal
+from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
-from quota.limits import validate_rate
 from quota.principals import MAX_PRINCIPAL_BYTES
 from tables.errors import TableNotFoundError
 from tables.quotas.quota_entry import QuotaEntry
@@ -28,7 +28,8 @@ from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_forc
 
 _MOST_BYTES = 64 * 1024
 _MOST_CHANGES = 100
-_FIELDS = {"entity_name", "producer_ids_rate", "was"}
+_FIELDS = {"entity_name", RATE, "was"}
+_BURSTS = {BURST, "was_burst"}
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class QuotaEdit:
 
     Attributes:
         entity_name: User name; None for the default.
-        producer_ids_rate: New PIDs per window; None deletes the quota.
+        then: None deletes the quota.
         was: The quota that the editor saw; None for none.
     """
 
     entity_name: str | None
-    producer_ids_rate: float | None
-    was: float | None
+    then: Allowance | None
+    was: Allowance | None
 
 
 @dataclass
@@ -120,19 +121,19 @@ class Editing:
             _require_unchanged(self.data.tables, changes)
             now = self.clock()
             entries = [
-                QuotaEntry(each.entity_name, each.producer_ids_rate, now, user)
-                for each in changes
-                if each.producer_ids_rate is not None
+                QuotaEntry.of(each.entity_name, each.then, now, user) for each in changes if each.then is not None
             ]
             if entries:
                 set_quotas(self.data.tables, entries)
             for each in changes:
-                if each.producer_ids_rate is None:
+                if each.then is None:
                     delete_quota(self.data.tables, each.entity_name)
         self.changed()
         for each in changes:
-            was, rate = _words(each.was), _words(each.producer_ids_rate)
-            line = f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: {was} -> {rate}"
+            line = (
+                f"{now.isoformat()} {user} changed {entity_words(each.entity_name)}: "
+                f"{_words(each.was)} -> {_words(each.then)}"
+            )
             typer.echo(printable(line).plain)
 
     def _required(self) -> Editors:
@@ -182,21 +183,23 @@ def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
 
 
 def _change(row: object) -> QuotaEdit:
-    if not isinstance(row, dict) or set(row) != _FIELDS:
-        raise HTTPException(400, f"a change has other fields than {', '.join(sorted(_FIELDS))}. Send these")
+    if not isinstance(row, dict) or not _FIELDS <= set(row) <= _FIELDS | _BURSTS:
+        names = ", ".join(sorted(_FIELDS | _BURSTS))
+        raise HTTPException(400, f"a change has other fields than {names}. Send these")
     name = row["entity_name"]
     wrong = user_fault(name)
     if wrong:
         raise HTTPException(400, wrong)
-    for key in ("producer_ids_rate", "was"):
-        value = row[key]
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise HTTPException(400, f"{key} is not a number. Give new producer ids per window")
     try:
-        rate = None if row["producer_ids_rate"] is None else validate_rate(float(row["producer_ids_rate"]))
-    except (InvalidQuotaError, OverflowError) as error:
+        then, was = (_allowance(row, *keys) for keys in ((RATE, BURST), ("was", "was_burst")))
+    except InvalidQuotaError as error:
         raise HTTPException(400, str(error)) from error
-    return QuotaEdit(name, rate, row["was"])
+    return QuotaEdit(name, then, was)
+
+
+def _allowance(row: dict[str, Any], rate: str, burst: str) -> Allowance | None:
+    numbers = {RATE: row[rate], BURST: row.get(burst)}
+    return None if numbers == {RATE: None, BURST: None} else Allowance.of(numbers)
 
 
 def user_fault(name: object) -> str:
@@ -223,15 +226,11 @@ def _require_unchanged(tables: str, changes: list[QuotaEdit]) -> None:
         rates = {}
     for each in changes:
         entry = rates.get(each.entity_name)
-        if (None if entry is None else entry.producer_ids_rate) != each.was:
-            now = (
-                "has no quota any more"
-                if entry is None
-                else f"was set to {entry.producer_ids_rate:g} by {entry.updated_by}"
-            )
+        if (entry and entry.allowance) != each.was:
+            now = "has no quota any more" if entry is None else f"was set to {entry.allowance} by {entry.updated_by}"
             msg = f"{entity_words(each.entity_name)} {now} meanwhile. Nothing was changed: look again, then apply"
             raise HTTPException(409, msg)
 
 
-def _words(rate: float | None) -> str:
-    return "no quota" if rate is None else f"{rate:.15g}"
+def _words(allowance: Allowance | None) -> str:
+    return "no quota" if allowance is None else str(allowance)

@@ -130,6 +130,6 @@ ORDER BY recorded_at DESC, sequence DESC
 LIMIT 1001
 """
 NEW_PIDS = """
-SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning
+SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning
 """
 CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"

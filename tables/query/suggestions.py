@@ -6,16 +6,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 from lifecycle.churn import Diagnosis, diagnosis_text
+from quota.allowance import Allowance
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED, entity_name
-from quota.suggestion import rounded_up, suggested_rate
+from quota.suggestion import rounded_up, suggested_burst, suggested_rate
 from tables.errors import TableNotFoundError
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force
 
-_HISTORY = "SELECT principal, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
+_HISTORY = "SELECT principal, window_number, new_pids FROM new_pids_per_window WHERE new_pids > 0 AND NOT learning"
 _CLIENTS = "SELECT * FROM principal_churn ORDER BY new_pids DESC"
 _USER = "User:"
 
@@ -41,8 +42,8 @@ class Suggestion:
         principal: KafkaPrincipal.
         windows: Number of windows with new PIDs.
         most_pids: New PIDs in the busiest of them.
-        quota_now: Quota in force; None without one.
-        producer_ids_rate: Suggested quota, new PIDs per window.
+        now: Quota in force; None without one.
+        allowance: Suggested quota; its burst is always named.
         looks_like: Diagnosis of what has to be fixed in its clients; None if nothing.
         once_mended: Quota that suffices after the fix; None if there is nothing to fix.
         refused: What the suggestion would have refused; None without a replay.
@@ -51,8 +52,8 @@ class Suggestion:
     principal: str
     windows: int
     most_pids: int
-    quota_now: float | None
-    producer_ids_rate: float
+    now: Allowance | None
+    allowance: Allowance
     looks_like: str | None = None
     once_mended: float | None = None
     refused: RefusalCounts | None = None
@@ -70,7 +71,7 @@ def suggestions(
     rows = query(tables, _HISTORY, datetime.now(timezone.utc), config).rows
     return suggest(
         history_of(rows),
-        rates_now(tables),
+        quotas_now(tables),
         _clients(tables),
         percentile=percentile,
         headroom=headroom,
@@ -78,18 +79,18 @@ def suggestions(
     )
 
 
-def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
-    """Return the new PIDs of each past window, by user; rows hold a principal and the new PIDs of one window."""
-    history: dict[str, list[int]] = {}
-    for principal, new_pids in rows:
+def history_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, dict[int, int]]:
+    """Return the new PIDs of past windows, by user and number of the window; a row holds these three."""
+    history: dict[str, dict[int, int]] = {}
+    for principal, window_number, new_pids in rows:
         if principal.startswith(_USER) and principal not in NEVER_ENFORCED:
-            history.setdefault(principal, []).append(new_pids)
+            history.setdefault(principal, {})[window_number] = new_pids
     return history
 
 
 def suggest(
-    history: Mapping[str, Sequence[int]],
-    now: Mapping[str | None, float],
+    history: Mapping[str, Mapping[int, int]],
+    now: Mapping[str | None, Allowance],
     clients: Iterable[Mapping[str, Any]],
     *,
     percentile: float = 99.0,
@@ -99,7 +100,7 @@ def suggest(
     """Suggest a quota for each user, the greatest first.
 
     Args:
-        history: New PIDs of past windows, by principal.
+        history: New PIDs of past windows, by principal and number of the window.
         now: Quotas in force by user name; None is the default.
         clients: Rows of the view `principal_churn`, in order of their new PIDs.
         percentile: Share of windows that must fit, in percent.
@@ -109,31 +110,33 @@ def suggest(
     ills = _ills(clients)
     found = []
     for principal, counts in history.items():
-        ill = ills.get(principal)
+        ill, windows = ills.get(principal), list(counts.values())
+        rate = suggested_rate(windows, percentile=percentile, headroom=headroom, at_least=at_least)
         found.append(
             Suggestion(
                 principal,
-                len(counts),
-                max(counts),
+                len(windows),
+                max(windows),
                 now.get(entity_name(principal), now.get(None)),
-                suggested_rate(counts, percentile=percentile, headroom=headroom, at_least=at_least),
+                # The peaks of clients that have to be mended are no reason for a burst.
+                Allowance(rate, suggested_burst(counts, rate) if ill is None else rate),
                 None if ill is None else ill.looks_like,
                 None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
             )
         )
-    return sorted(found, key=lambda each: (-each.producer_ids_rate, each.principal))
+    return sorted(found, key=lambda each: (-each.allowance.producer_ids_rate, each.principal))
 
 
 def as_entries(found: Sequence[Suggestion]) -> list[QuotaEntry]:
     """Return suggestions as quotas."""
     now = datetime.now(timezone.utc)
-    return [QuotaEntry(entity_name(each.principal), each.producer_ids_rate, now, "suggested") for each in found]
+    return [QuotaEntry.of(entity_name(each.principal), each.allowance, now, "suggested") for each in found]
 
 
-def rates_now(tables: str) -> dict[str | None, float]:
+def quotas_now(tables: str) -> dict[str | None, Allowance]:
     """Return the quotas in force by user name; None is the default. Raises as `suggestions`."""
     try:
-        return {entry.entity_name: entry.producer_ids_rate for entry in quotas_in_force(tables)}
+        return {entry.entity_name: entry.allowance for entry in quotas_in_force(tables)}
     except TableNotFoundError:
         return {}
 

@@ -108,7 +108,7 @@ def test_a_suggestion_stands_on_the_true_number_of_a_window(tables: str, name: s
     }
     true = true_most(quota, sent)
     told = found[f"User:{name}"]
-    print(f"{name}: true {true}, told {told.most_pids}, suggested {told.producer_ids_rate:g}")
+    print(f"{name}: true {true}, told {told.most_pids}, suggested {told.allowance}")
 
     assert told.most_pids == pytest.approx(true, rel=0.1)
 

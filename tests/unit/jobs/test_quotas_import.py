@@ -163,7 +163,6 @@ class TestAsCode:
         code, out, err = quotas("--import", file, "--prune", "--json")
 
         assert (code, err) == (0, "")
-        no_bursts = {"before_burst": None, "after_burst": None}
         assert json.loads(out) == {
             "done": "set",
             "changes": [

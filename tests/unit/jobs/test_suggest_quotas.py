@@ -70,12 +70,31 @@ def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota,
     assert (busy["suggested"], calm["suggested"]) == (200.0, 25.0)
 
 
+def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuota, tmp_path: Path) -> None:
+    rows = [metrics("User:deploys", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(167)]
+    rows += [metrics("User:deploys", NOON + seconds(3600 * 167), admitted_pids=500)]
+    rows += [metrics("User:flooded", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(400)]
+    rows += [metrics("User:flooded", NOON + seconds(3600 * 400), admitted_pids=500)]
+    append(tmp_path, "producer_id_metrics", *rows)
+
+    deploys, flooded = suggest(pid_quota, tmp_path, "--csv", tmp_path / "quotas.csv")
+
+    assert (deploys["suggested"], deploys["burst"]) == (10.0, 600.0)
+    assert (flooded["suggested"], flooded["burst"]) == (10.0, 10.0)
+    assert pid_quota("quotas", "--tables", tmp_path, "--import", tmp_path / "quotas.csv")[0] == 0
+    assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tmp_path)] == [(10, 600), (10, 10)]
+
+
 def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:
     file = tmp_path / "quotas.csv"
     suggest(pid_quota, tables, "--csv", str(file))
 
     with file.open(newline="") as lines:
-        assert list(csv.reader(lines)) == [["entity_name", "producer_ids_rate"], ["busy", "150.0"], ["calm", "10.0"]]
+        assert list(csv.reader(lines)) == [
+            ["entity_name", "producer_ids_rate", "producer_ids_burst"],
+            ["busy", "150.0", "150.0"],
+            ["calm", "10.0", "10.0"],
+        ]
     assert pid_quota("quotas", "--tables", tables, "--import", file)[0] == 0
     assert [row["quota_now"] for row in suggest(pid_quota, tables)] == [150.0, 10.0]
 
