@@ -781,7 +781,8 @@ ORDER BY metrics.principal, metrics.broker_id, metrics.window_end;
 
 CREATE OR REPLACE VIEW quota_headroom AS
 -- How far each principal is from its quota, extrapolated from its last row to now: a silent principal writes no row,
--- but its tokens refill by quota / window and its window empties.
+-- but its tokens refill by quota / window and its window empties. `burst` is the size of a full bucket; rows of an
+-- earlier version lack it, and count as a window's quota. What fits a window is the quota or the burst, if it is larger.
 SELECT
     principal,
     broker_id,
@@ -789,8 +790,8 @@ SELECT
     burst,
     quota_source,
     new_pids_window,
-    quota - new_pids_window AS headroom_pids,
-    new_pids_window / quota AS used_share,
+    greatest(quota, burst) - new_pids_window AS headroom_pids,
+    new_pids_window / greatest(quota, burst) AS used_share,
     tokens_now,
     CAST(ceil(greatest(0, -tokens_now) / quota * window_ms) AS BIGINT) AS throttle_time_ms_now,
     rate,

@@ -12,6 +12,7 @@ from jobs.errors import QuotaCommandError
 from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
+from jobs.quotas.suggest_for import command_for
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, Form, JsonOption, form, show
 from jobs.terminal import one_line, output, printable
@@ -54,6 +55,10 @@ def quotas(
     delete_config: Annotated[
         str | None, typer.Option(help="What to delete: producer_ids_rate, the whole quota; or producer_ids_burst.")
     ] = None,
+    suggest_for: Annotated[
+        str | None,
+        typer.Option(metavar="PRINCIPAL", help="Print the command that sets the suggested quota, such as of User:x."),
+    ] = None,
     entity_type: Annotated[str | None, typer.Option(help="users; without --entity-name the default quota.")] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
@@ -62,8 +67,9 @@ def quotas(
     updated_by: Annotated[str | None, typer.Option(help="Who sets it. [default: the system's user name]")] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
-    if [alter, describe, import_file is not None, export_file is not None].count(True) != 1:
-        _usage("give one of --alter, --describe, --import and --export")
+    chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
+    if chosen.count(True) != 1:
+        _usage("give one of --alter, --describe, --import, --export and --suggest-for")
     wanted = form(as_json=as_json, as_csv=as_csv)
     for option, given, goes_with in (
         ("--prune", prune, import_file is not None),
@@ -74,6 +80,9 @@ def quotas(
             _usage(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
+    if suggest_for is not None:
+        typer.echo(one_line(command_for(tables, suggest_for)))
+        return
     if export_file is not None:
         _export(tables, export_file, as_json)
         return
@@ -174,7 +183,7 @@ def _describe(tables: str, entity_name: str | None, entity_default: bool, form_w
         )
         for each in wanted
     ]
-    output().print(TextTable(("entity", *_COLUMNS[2:]), rows) if rows else "no quotas are set")
+    output().print(TextTable(("entity", RATE, "burst", *_COLUMNS[4:]), rows) if rows else "no quotas are set")
 
 
 def _record(entry: QuotaEntry) -> dict[str, object]:

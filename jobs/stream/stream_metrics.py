@@ -67,6 +67,7 @@ class _Series:
     throttle_time_s: float = 0.0
     new_pids: int = 0
     quota: float | None = None
+    burst: float | None = None
     active_pids: int = 0
     throttles: int = 0
 
@@ -79,6 +80,7 @@ class _Series:
             max(self.throttle_time_s, other.throttle_time_s),
             self.new_pids + other.new_pids,
             _sum(self.quota, other.quota),
+            _sum(self.burst, other.burst),
             self.active_pids + other.active_pids,
             self.throttles + other.throttles,
         )
@@ -104,6 +106,7 @@ _OF_A_USER = {
         "New producer ids of a user in the last quota window, also refused ones.",
     ),
     "pid_quota_limit_pids": ("quota", "Quota of a user, in new producer ids per window."),
+    "pid_quota_burst_pids": ("burst", "Tokens of a user's full bucket: new producer ids at once."),
     "pid_quota_active_pids": ("active_pids", "Producer ids of a user that are remembered."),
     "pid_quota_throttles_in_force": ("throttles", "Throttle decisions against a user that hold now."),
 }
@@ -243,6 +246,7 @@ class StreamMetrics(Collector):
             throttle_time_s,
             row.new_pids_window,
             row.quota,
+            row.burst,
             row.active_pids,
             throttles,
         )

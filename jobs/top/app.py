@@ -67,7 +67,7 @@ class TopApp(App[None]):
 
         Args:
             tables: Folder of the tables, or `catalog.schema`.
-            config: The window and the burst of the stream.
+            config: The window of the stream.
             clock: The present.
             seconds: Interval between reads of the tables.
             sort: Sort order, a key of `SORTS`.

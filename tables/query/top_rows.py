@@ -50,6 +50,7 @@ class TopRow:
         broker_id: Broker the budget belongs to; None in scope cluster.
         new_pids: New producer ids of the last window, including refused ones.
         quota: New producer ids per window; None without a quota.
+        burst: New producer ids at once, with a full bucket; None without a quota.
         tokens: Tokens left, below 0 when exhausted; None without a quota.
         throttled_until: End of the throttle in force; None if there is none.
         refused_pids: Sum of the refused ids of the last window's metrics intervals.
@@ -63,6 +64,7 @@ class TopRow:
     broker_id: int | None
     new_pids: int
     quota: float | None
+    burst: float | None
     tokens: float | None
     throttled_until: datetime | None
     refused_pids: int
@@ -82,8 +84,8 @@ class TopRow:
 
     @property
     def used_share(self) -> float:
-        """New producer ids as a share of the quota."""
-        return self.new_pids / self.quota if self.quota else 0.0
+        """New producer ids as a share of what fits a window: the quota, or the burst if it is larger."""
+        return self.new_pids / max(self.quota, self.burst or 0.0) if self.quota else 0.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def read_detail(tables: str, principal: str, now: datetime, config: QuotaConfig)
 
 def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
     """Return a row with tokens refilled to now: a silent principal writes no row."""
-    tokens, quota, as_of = record["tokens"], record["quota"], record["as_of"]
+    tokens, quota, burst, as_of = record["tokens"], record["quota"], record["burst"], record["as_of"]
     if tokens is not None and quota is not None:
         silent_s = max(0.0, (now - as_of).total_seconds())
         tokens = min(record["burst"] or quota, tokens + quota * silent_s / config.window_seconds)
@@ -172,6 +174,7 @@ def _row(record: dict[str, Any], now: datetime, config: QuotaConfig) -> TopRow:
         record["broker_id"],
         record["new_pids_window"] or 0,
         quota,
+        burst,
         tokens,
         record["throttled_until"],
         record["refused_pids"],

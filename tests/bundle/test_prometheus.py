@@ -67,6 +67,7 @@ def row(principal: str, **values: object) -> tuple[str, dict[str, object]]:
         "throttle_time_avg_ms": 36_000.0,
         "new_pids_window": 7,
         "quota": 100.0,
+        "burst": None,
         "active_pids": 3,
         "state_bytes": 100,
         "phase": "enforcing",

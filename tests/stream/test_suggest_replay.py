@@ -27,14 +27,16 @@ def pid_quota(*arguments: str) -> str:
 @pytest.mark.slow
 def test_history_replayed_on_the_suggestion_says_what_it_would_refuse(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
-        # Given five of the quota's windows: app makes 40 PIDs in each, burst 40 in four of them and 400 in the last.
+        # Given windows of 40 new PIDs, the first of them more than a week ago; deploy makes 400 in that and in the last,
+        # flood in the last alone.
         ensure_topics(broker.admin_config())
         producer, pids = Producer(broker.admin_config()), count(1)
-        first_ms = (time.time_ns() // 1_000_000 // HOUR_MS - 6) * HOUR_MS
-        for hour in range(5):
-            for name, number in (("User:app", 40), ("User:burst", 40 if hour < 4 else 400)):
-                for second in range(number):
-                    at_ms = first_ms + hour * HOUR_MS + second * 1000
+        now_hour = time.time_ns() // 1_000_000 // HOUR_MS
+        peaks = {"User:app": (), "User:deploy": (180, 2), "User:flood": (2,)}
+        for hours_ago in (180, 6, 5, 4, 3, 2):
+            for name, at in peaks.items():
+                for second in range(400 if hours_ago in at else 40):
+                    at_ms = (now_hour - hours_ago) * HOUR_MS + second * 1000
                     value = {"timestamp_ms": at_ms, "principal": name, "producer_id": next(pids)}
                     producer.produce(PRODUCE_EVENTS, json.dumps(value), name)
         assert producer.flush(60) == 0
@@ -42,13 +44,15 @@ def test_history_replayed_on_the_suggestion_says_what_it_would_refuse(jars: Path
         how = ("--checkpoint", str(tmp_path / "checkpoint"), "--trigger", "available-now", "--learn-seconds", "0")
         pid_quota("stream", *servers, *tables, *how)
 
-        # When the quota is to fit four windows of five
-        asked = ("--percentile", "80", "--headroom", "1", "--learn-seconds", "0", "--json")
+        # When the rate is to fit most windows
+        asked = ("--percentile", "60", "--headroom", "1", "--learn-seconds", "0", "--json")
         said = pid_quota("suggest-quotas", *servers, *tables, *asked)
 
-    # Then the last is refused what is more than a full bucket and what came back in 400 seconds.
-    app, burst = sorted(json.loads(said), key=lambda row: row["principal"])
-    assert (app["suggested"], app["would_refuse_pids"], app["would_throttle"]) == (40.0, 0, 0)
-    assert (burst["suggested"], burst["most_pids"]) == (40.0, 400)
-    assert 340 <= burst["would_refuse_pids"] <= 365
-    assert burst["would_throttle"] >= 1
+    # Then the flood is refused what is more than a full bucket and what came back in 400 seconds; a peak that recurs
+    # has a burst.
+    app, deploy, flood = sorted(json.loads(said), key=lambda row: row["principal"])
+    assert (app["suggested"], app["burst"], app["would_refuse_pids"], app["would_throttle"]) == (40.0, 40.0, 0, 0)
+    assert (deploy["suggested"], deploy["burst"], deploy["would_refuse_pids"]) == (40.0, 480.0, 0)
+    assert (flood["suggested"], flood["burst"], flood["most_pids"]) == (40.0, 40.0, 400)
+    assert 340 <= flood["would_refuse_pids"] <= 365
+    assert flood["would_throttle"] >= 1

@@ -176,6 +176,11 @@ class TestQuotas:
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=5")
         self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_rate=7")
         assert self.rates(pid_quota) == {None: 100.0, "o'hara": 7.0}
+        self.alter(pid_quota, "--entity-name", "o'hara", "--add-config", "producer_ids_burst=600")
+        _, described, _ = pid_quota("quotas", *TABLES_OPTION, "--describe", "--entity-name", "o'hara", "--json")
+        assert [(row["producer_ids_rate"], row["producer_ids_burst"]) for row in json.loads(described)] == [
+            (7.0, 600.0)
+        ]
         self.alter(pid_quota, "--delete-config", "producer_ids_rate")
         assert self.rates(pid_quota) == {"o'hara": 7.0}
 

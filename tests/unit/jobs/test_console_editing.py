@@ -212,6 +212,20 @@ class TestApply:
         assert "was set to 7 by bob" in answer.json()["error"]
         assert rates(tables) == {"alice": 7.0}
 
+    def test_a_burst_is_set_beside_the_rate_and_one_that_nobody_saw_is_not_overwritten(
+        self, visitor: TestClient, tables: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        sign_in(visitor)
+        assert apply(visitor, CHANGE | {"producer_ids_burst": 600, "was_burst": None}).status_code == 200
+        assert quotas_in_force(tables)[0].producer_ids_burst == 600.0
+        assert "ada changed user 'alice': no quota -> 50, burst 600" in capsys.readouterr().out
+
+        unseen = apply(visitor, CHANGE | {"producer_ids_rate": 60, "was": 50})
+        seen = apply(visitor, CHANGE | {"producer_ids_rate": 60, "was": 50, "was_burst": 600})
+
+        assert (unseen.status_code, seen.status_code) == (409, 200)
+        assert "was set to 50, burst 600 by ada" in unseen.json()["error"]
+
     def test_a_quota_that_somebody_deleted_is_not_set_again(self, visitor: TestClient, tables: str) -> None:
         set_quota(tables, QuotaEntry("bob", 9.0, NOON, "ops"))
         sign_in(visitor)
@@ -243,6 +257,9 @@ class TestApply:
             {"entity_name": "a" * 1025},
             {"producer_ids_rate": -1},
             {"producer_ids_rate": "50"},
+            {"producer_ids_burst": 0},
+            {"producer_ids_burst": "600"},
+            {"producer_ids_rate": None, "producer_ids_burst": 600},
             {"producer_ids_rate": True},
             {"producer_ids_rate": 1e308},
             {"producer_ids_rate": 10**400},
@@ -315,6 +332,9 @@ class TestQuotasPage:
         assert page["now"] == {"windows": 1, "windows_over": 0, "pids_over": 0}
         assert page["then"] == {"windows": 1, "windows_over": 1, "pids_over": 20}
         assert visitor.get("/api/what-if", params={"rate": "25"}).json()["then"]["pids_over"] == 5
+        with_burst = visitor.get("/api/what-if", params={"entity": "alice", "rate": "10", "burst": "28"}).json()
+        assert (with_burst["burst"], with_burst["then"]["pids_over"]) == (28.0, 2)
+        assert visitor.get("/api/what-if", params={"burst": "28"}).status_code == 400
         for wrong in ("nan", "inf", "-1", "x"):
             assert visitor.get("/api/what-if", params={"rate": wrong}).status_code == 400
         assert json.loads(visitor.get("/api/what-if").text)["users"] == 1

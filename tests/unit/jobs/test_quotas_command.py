@@ -90,11 +90,40 @@ def test_a_rate_that_is_no_quota_is_refused_in_one_line(quotas: PidQuota, descri
     assert described() == {None: 20}
 
 
+def test_a_burst_is_set_beside_the_rate_changed_alone_and_deleted_alone(quotas: PidQuota) -> None:
+    def after(*change: str) -> tuple[float, float | None] | None:
+        assert quotas("--alter", *change, "--entity-name", "app")[0] == 0
+        rows = json.loads(quotas("--describe", "--json")[1])
+        return (rows[0]["producer_ids_rate"], rows[0]["producer_ids_burst"]) if rows else None
+
+    assert after("--add-config", "producer_ids_rate=10,producer_ids_burst=600") == (10, 600)
+    # What is not named stays, as with kafka-configs.sh.
+    assert after("--add-config", "producer_ids_rate=20") == (20, 600)
+    assert after("--add-config", "producer_ids_burst=[700]") == (20, 700)
+    assert quotas("--describe", "--csv")[1].splitlines()[1].startswith("user,app,20.0,700.0,")
+    assert "700" in quotas("--describe")[1]
+    assert after("--delete-config", "producer_ids_burst") == (20, None)
+    assert after("--add-config", "producer_ids_burst=5") == (20, 5)
+    assert after("--delete-config", "producer_ids_rate") is None
+
+
+@pytest.mark.parametrize("burst", ["0", "-1", "nan", "inf", "1e12", "many", ""])
+def test_a_burst_that_is_none_is_refused_in_one_line(quotas: PidQuota, described: Described, burst: str) -> None:
+    numbers = f"producer_ids_rate=10,producer_ids_burst={burst}"
+    code, out, err = quotas("--alter", "--add-config", numbers, "--entity-default")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "producer_ids_burst" in err
+    assert described() == {}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (("--alter", "--add-config", "producer_byte_rate=5", "--entity-default"), 1, "producer_ids_rate"),
         (("--alter", "--add-config", "producer_ids_rate", "--entity-default"), 1, "no value"),
+        (("--alter", "--add-config", "producer_ids_burst=5", "--entity-default"), 1, "has no producer_ids_rate"),
+        (("--alter", "--add-config", "producer_ids_rate=5,producer_ids_rate=6", "--entity-default"), 1, "twice"),
+        (("--alter", "--delete-config", "producer_ids_burst", "--entity-default"), 1, "no producer_ids_burst"),
         (("--alter", "--delete-config", "rate", "--entity-default"), 1, "producer_ids_rate"),
         (("--alter", "--add-config", "producer_ids_rate=5"), 2, "--entity-name"),
         (("--alter", "--entity-default"), 2, "--add-config"),

@@ -65,6 +65,9 @@ def test_what_describe_writes_can_be_imported(
     ("name", "text", "said"),
     [
         ("a.csv", "entity_name,producer_ids_rate\nalice,5\nbob,0\n", "line 3: producer_ids_rate=0.0 is not a quota"),
+        ("a.csv", "entity_name,producer_ids_rate,producer_ids_burst\nalice,5,0\n", "line 2: producer_ids_burst=0.0 is"),
+        ("a.csv", "entity_name,producer_ids_rate,producer_ids_burst\nalice,,600\n", "has no producer_ids_rate"),
+        ("a.json", '[{"entity_name": "a", "producer_ids_rate": 5, "producer_ids_burst": [6]}]', "[6] is not a number"),
         ("a.csv", "entity_name,producer_ids_rate\nalice,many\n", "line 2: could not convert"),
         ("a.csv", "entity_name,producer_ids_rate\nalice,5\nalice,6\n", "alice appears twice"),
         ("a.csv", "user,rate\nalice,5\n", "has the columns ['user', 'rate']"),
@@ -173,6 +176,20 @@ class TestAsCode:
         assert in_force(tmp_path) == {None: 100.0, "alice": 20.0, "carol": 3.0, "dave": 7.0}
         assert self.version(tmp_path) == before + 1
 
+    def test_bursts_are_compared_too_and_a_file_without_one_takes_it_away(self, quotas: PidQuota, file: Path) -> None:
+        file.write_text("entity_name,producer_ids_rate,producer_ids_burst\nalice,10,600\ncarol,3,\n", encoding="utf-8")
+        _, out, _ = quotas("--import", file, "--dry-run")
+        assert out.startswith("~ user 'alice': 10 -> 10, burst 600\ndry run")
+        quotas("--import", file)
+
+        file.write_text("- {entity_name: alice, producer_ids_rate: 10}\n", encoding="utf-8")
+        _, out, _ = quotas("--import", file.rename(file.with_suffix(".yaml")), "--json")
+
+        assert json.loads(out)["changes"] == [
+            {"change": "change", "entity_name": "alice", "before": 10.0, "after": 10.0, "before_burst": 600.0,
+             "after_burst": None}
+        ]  # fmt: skip
+
     def test_what_stays_as_it_is_keeps_who_set_it_and_when(self, quotas: PidQuota, file: Path, tmp_path: Path) -> None:
         def who() -> dict[str | None, str | None]:
             return {entry.entity_name: entry.updated_by for entry in quotas_in_force(str(tmp_path / "tables"))}
@@ -192,6 +209,7 @@ class TestAsCode:
                 == 0
             )
         export, again = tmp_path / f"export{suffix}", tmp_path / f"again{suffix}"
+        assert quotas("--alter", "--add-config", "producer_ids_burst=600.5", "--entity-name", "7")[0] == 0
         before = self.version(tmp_path)
 
         assert quotas("--export", export) == (0, "exported: 11 quotas\n", "")

@@ -2,11 +2,13 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tables.delta import create_missing
 from tests.unit.jobs.command_kit import PidQuota
 from tests.unit.jobs.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
@@ -68,6 +70,36 @@ def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota,
     busy, calm = suggest(pid_quota, tables, "--headroom", "2", "--at-least", "25")
 
     assert (busy["suggested"], calm["suggested"]) == (200.0, 25.0)
+
+
+def test_a_weekly_deploy_becomes_a_burst_and_a_flood_does_not(pid_quota: PidQuota, tmp_path: Path) -> None:
+    rows = [metrics("User:deploys", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(167)]
+    rows += [metrics("User:deploys", NOON + seconds(3600 * 167), admitted_pids=500)]
+    rows += [metrics("User:flooded", NOON + seconds(3600 * hour), admitted_pids=5) for hour in range(400)]
+    rows += [metrics("User:flooded", NOON + seconds(3600 * 400), admitted_pids=500)]
+    append(tmp_path, "producer_id_metrics", *rows)
+
+    deploys, flooded = suggest(pid_quota, tmp_path, "--csv", tmp_path / "quotas.csv")
+
+    assert (deploys["suggested"], deploys["burst"]) == (10.0, 600.0)
+    assert (flooded["suggested"], flooded["burst"]) == (10.0, 10.0)
+    assert pid_quota("quotas", "--tables", tmp_path, "--import", tmp_path / "quotas.csv")[0] == 0
+    assert [(row["quota_now"], row["burst_now"]) for row in suggest(pid_quota, tmp_path)] == [(10, 600), (10, 10)]
+
+
+def test_the_line_to_type_for_one_user_sets_what_is_suggested_and_nothing_before(
+    pid_quota: PidQuota, tables: Path
+) -> None:
+    code, line, err = pid_quota("quotas", "--tables", tables, "--suggest-for", "User:busy")
+
+    assert (code, err) == (0, "")
+    assert "'producer_ids_rate" not in line
+    assert suggest(pid_quota, tables)[0]["quota_now"] is None
+    # The tables of this test have no table of quotas yet.
+    create_missing(str(tables))
+    assert pid_quota(*shlex.split(line)[1:])[0] == 0
+    assert (suggest(pid_quota, tables)[0]["quota_now"], suggest(pid_quota, tables)[0]["burst_now"]) == (150.0, 150.0)
+    assert pid_quota("quotas", "--tables", tables, "--suggest-for", "nobody")[0] == 1
 
 
 def test_the_csv_is_what_import_takes(pid_quota: PidQuota, tables: Path, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
 from tables.migration import require_version
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import quotas_in_force, set_quota
 from tables.specs import TABLES_VERSION
 from tests.unit.jobs.table_rows import NOON
 
@@ -101,6 +103,27 @@ def test_a_table_with_rows_gets_no_constraint_that_they_might_break(tmp_path: Pa
     assert constraints_of(str(tmp_path)) == set()
 
 
+def test_a_table_with_quotas_of_a_version_without_bursts_takes_them_and_keeps_its_rows(tmp_path: Path) -> None:
+    spec = TABLES["producer_id_quotas"]
+    old = pa.schema([column for column in spec.schema if column.name != "producer_ids_burst"])
+    DeltaTable.create(place := table_path(str(tmp_path), spec.name), old)
+    write_deltalake(place, quota_row(7.0).select(old.names), mode="append")
+    assert [entry.producer_ids_burst for entry in quotas_in_force(str(tmp_path))] == [None]
+
+    set_quota(str(tmp_path), QuotaEntry("alice", 10.0, NOON, "test", 600.0))
+
+    found = {entry.entity_name: str(entry.allowance) for entry in quotas_in_force(str(tmp_path))}
+    assert found == {None: "7", "alice": "10, burst 600"}
+    assert constraints_of(str(tmp_path)) == {"delta.constraints.producer_ids_burst_in_range"}
+
+
+@pytest.mark.parametrize("burst", [0.0, -1.0, float("nan"), float("inf"), MAX_PRODUCER_IDS_RATE])
+def test_a_burst_out_of_range_is_refused_by_the_table_itself(tables: str, burst: float) -> None:
+    write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(producer_ids_burst=5.0), mode="append")
+    with pytest.raises(DeltaError, match="validation check"):
+        write_deltalake(table_path(tables, "producer_id_quotas"), quota_row(producer_ids_burst=burst), mode="append")
+
+
 @pytest.mark.parametrize("version", [str(TABLES_VERSION + 1), "-1", "1.5", "", "new"])
 def test_tables_of_a_version_that_we_do_not_know_are_refused(version: str) -> None:
     for known in range(TABLES_VERSION + 1):
@@ -113,7 +136,7 @@ def test_processes_that_make_the_tables_at_once_do_not_disturb_each_other(tmp_pa
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(create_missing, [str(tmp_path)] * 4))
     assert all(open_table(str(tmp_path), name).version() >= 0 for name in TABLES)
-    assert len(constraints_of(str(tmp_path))) == 2
+    assert len(constraints_of(str(tmp_path))) == len(TABLES["producer_id_quotas"].constraints)
 
 
 @pytest.mark.parametrize("place", ["file/tables", "file"])
@@ -144,8 +167,8 @@ def test_spark_s_words_cover_every_column(name: str) -> None:
 
 
 def test_the_constraint_is_that_of_the_rules() -> None:
-    (bound,) = [text for text in TABLES["producer_id_quotas"].constraints.values() if "<" in text]
-    assert bound.endswith(f"< {MAX_PRODUCER_IDS_RATE:.0f}")
+    bounds = [text for text in TABLES["producer_id_quotas"].constraints.values() if "<" in text]
+    assert [f"< {MAX_PRODUCER_IDS_RATE:.0f}" in bound for bound in bounds] == [True, True]
 
 
 def test_specs_are_values() -> None:

@@ -209,14 +209,15 @@ def test_a_name_can_not_steer_the_terminal_in_a_form_for_programs(
 def test_on_a_terminal_of_80_columns_the_quotas_are_whole(pid_quota: PidQuota, tmp_path: Path) -> None:
     create_missing(str(tmp_path))
     change = ("quotas", "--tables", tmp_path, "--alter", "--updated-by", "terraform@ci", "--add-config")
-    assert pid_quota(*change, "producer_ids_rate=333.3333333", "--entity-name", LONG.removeprefix("User:"))[0] == 0
+    numbers = "producer_ids_rate=333.3333333,producer_ids_burst=600"
+    assert pid_quota(*change, numbers, "--entity-name", LONG.removeprefix("User:"))[0] == 0
 
     shown = in_a_terminal(80, "quotas", "--describe", "--tables", tmp_path)
 
     header, name, rest = shown.splitlines()
-    assert header.split() == ["entity", "producer_ids_rate", "updated_at", "updated_by"]
+    assert header.split() == ["entity", "producer_ids_rate", "burst", "updated_at", "updated_by"]
     assert name == f"user {LONG.removeprefix('User:')!r}"
-    assert re.fullmatch(r" +333\.3  \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  terraform@ci", rest)
+    assert re.fullmatch(r" +333\.3 +600  \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  terraform@ci", rest)
 
 
 def test_a_pipe_gets_a_line_per_row_however_long(pid_quota: PidQuota, tables: Path) -> None:

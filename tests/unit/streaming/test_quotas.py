@@ -71,6 +71,9 @@ def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
     "bad",
     [
         *({"producer_ids_rate": rate} for rate in (0.0, -5.0, float("nan"), float("inf"), 1e12, 1e300, None)),
+        *({"producer_ids_burst": burst} for burst in (0.0, -5.0, float("nan"), float("inf"), 1e12, "600", True)),
+        {"producer_ids_rate": "100"},
+        {"producer_ids_rate": None, "producer_ids_burst": 600.0},
         {"updated_at": None},
         {"entity_type": "client"},
         {"entity_type": None},
@@ -82,6 +85,12 @@ def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, objec
     assert newest(rows).limit("User:alice").producer_ids_rate == 7.0
     (fault,) = judge(rows).said()
     assert fault.startswith("a row of quotas does not hold: ")
+
+
+def test_a_burst_comes_with_its_rate_and_a_row_without_the_column_has_none() -> None:
+    quotas = newest([row("alice", 10.0, 5, producer_ids_burst=600), row("bob", 7.0, 1)])
+
+    assert [quotas.limit(name).producer_ids_burst for name in ("User:alice", "User:bob")] == [600.0, None]
 
 
 def test_rows_that_can_be_no_quotas_are_said_once_and_not_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
