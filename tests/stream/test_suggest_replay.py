@@ -27,7 +27,7 @@ def pid_quota(*arguments: str) -> str:
 @pytest.mark.slow
 def test_history_replayed_on_the_suggestion_says_what_it_would_refuse(jars: Path, tmp_path: Path) -> None:
     with LocalBroker(tmp_path / "kafka", jars=jars) as broker:
-        # Given windows of 40 new PIDs, the first of them more than a week ago; deploy makes 400 in that and in the last,
+        # Given windows of 40 new PIDs, the first more than a week ago; deploy makes 400 in that and in the last,
         # flood in the last alone.
         ensure_topics(broker.admin_config())
         producer, pids = Producer(broker.admin_config()), count(1)
