@@ -21,11 +21,11 @@ define install
 		|| { echo "pid-quota: $$($(PYTHON) --version) found, Python >= 3.10 needed: call make with PYTHON=python3.12, say" >&2; exit 1; }
 	@if [ -n "$(UV)" ]; then \
 		test -x $(BIN)/python || $(UV) venv --quiet --python $(PYTHON) $(VENV); \
-		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --require-hashes -r $(1); \
+		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --require-hashes --no-deps -r $(1); \
 		VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation -e .; \
 	else \
 		test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
-		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r $(1); \
+		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r $(1); \
 		$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .; \
 	fi
 	@touch $(2)

@@ -194,7 +194,9 @@ class TapCommand:
         ensure_topics(self._broker.admin_config())
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "jobs", "tap", *self._arguments], stdout=output, stderr=output
+                [sys.executable, "-X", "faulthandler", "-m", "jobs", "tap", *self._arguments],
+                stdout=output,
+                stderr=output,
             )
         try:
             wait_until(lambda: self.position_file.exists() or not self.is_alive, "the tap follows the log")
@@ -202,7 +204,12 @@ class TapCommand:
             assert self.is_alive, self.output.read_text()
         finally:
             self._process.send_signal(signal.SIGTERM)
-            code = self._process.wait(LIMIT_S)
+            try:
+                code = self._process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                # It says where each thread is.
+                self._process.send_signal(signal.SIGABRT)
+                code = self._process.wait()
         assert code == 0, self.output.read_text()
 
     @property

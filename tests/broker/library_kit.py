@@ -32,7 +32,7 @@ def install_aiokafka(folder: Path) -> list[str]:
     """The command of a producer, in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = str(folder / "bin" / "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     subprocess.run([*pip, "-r", str(SOURCE / "requirements.txt")], check=True)
     return [python, str(SOURCE / "aiokafka_producer.py")]
 
