@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -40,6 +40,9 @@ EVENTS: Mapping[NoticeKind, str] = MappingProxyType(
 )
 """Event by notice. FAIL_OPEN: a decision that is not enforced, so its principal is not throttled."""
 
+LooksLike = Callable[[Collection[str]], Mapping[str, str]]
+"""Returns what the clients of principals look like, such as `likely deploy, else leak`; unknown ones are missing."""
+
 THROTTLED_PAGE = "docs/throttled.md"
 """What the owner of a throttled client needs to know."""
 
@@ -61,6 +64,7 @@ class Webhook:
         *,
         warn: Callable[[str], None],
         dry_run: bool = False,
+        looks_like: LooksLike = lambda _: {},
         pause_s: float = _PAUSE_S,
         retry_s: tuple[float, ...] = _RETRY_S,
     ) -> None:
@@ -71,6 +75,7 @@ class Webhook:
             key: Signs each POST (HMAC-SHA256).
             warn: Called with problems, from the sending thread.
             dry_run: Mark events as those of a dry run.
+            looks_like: Says what the clients of throttled principals look like; called from the sending thread.
             pause_s: Least time between two POSTs.
             retry_s: Backoff before each retry, in seconds.
 
@@ -84,6 +89,7 @@ class Webhook:
             raise WebhookError(msg)
         self._key = key.encode()
         self._warn, self._dry_run, self._pause_s, self._retry_s = warn, dry_run, pause_s, retry_s
+        self._looks_like = looks_like
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(_MAX_WAITING)
         self._ending = threading.Event()
         self._dropped = 0
@@ -91,9 +97,11 @@ class Webhook:
         self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
 
     @classmethod
-    def from_environment(cls, url: str, *, warn: Callable[[str], None], dry_run: bool) -> "Webhook":
+    def from_environment(
+        cls, url: str, *, warn: Callable[[str], None], dry_run: bool, looks_like: LooksLike
+    ) -> "Webhook":
         """Make one with the key of PID_QUOTA_WEBHOOK_SECRET; raises as the class."""
-        return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run)
+        return cls(url, os.environ.get(KEY_VARIABLE, ""), warn=warn, dry_run=dry_run, looks_like=looks_like)
 
     def __enter__(self) -> "Webhook":
         self._thread.start()
@@ -145,6 +153,10 @@ class Webhook:
         return batch
 
     def _deliver(self, batch: list[dict[str, Any]]) -> None:
+        throttles = [event for event in batch if event["event"] == "THROTTLE"]
+        causes = self._looks_like({event["principal"] for event in throttles})
+        for event in throttles:
+            event["looks_like"] = causes.get(event["principal"])
         # The same body at each attempt: receivers deduplicate by delivery_id.
         body = json.dumps(
             {"source": "pid-quota", "delivery_id": uuid.uuid4().hex, "dropped": self._dropped, "events": batch}

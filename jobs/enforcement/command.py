@@ -3,8 +3,9 @@
 import json
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from jobs.secrets import one_secret
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import one_line
+from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
 """Most that an option of seconds may be: some turn into dates, some into waits."""
@@ -88,7 +90,11 @@ def enforce(
     stop, metrics = _stop_on_signals(), EnforcerMetrics(wall_ms)
     url = one_secret(webhook, webhook_file, "--webhook")
     with ExitStack() as stack:
-        say = _notifier(stack, metrics, url, as_json=as_json, dry_run=dry_run)
+        show = _printer(as_json=as_json, dry_run=dry_run)
+        listeners = [show, metrics.observe]
+        if url is not None:
+            listeners.append(stack.enter_context(_webhook(url, tables, show, dry_run=dry_run)).enqueue)
+        say = _to_all(listeners)
         job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, silence_seconds, say)
         if wants_release:
             release_now(stop, stack, job, _with_type(release_principal), round(pause_seconds * 1000))
@@ -104,18 +110,16 @@ def _stop_on_signals() -> threading.Event:
     return stop
 
 
-def _notifier(
-    stack: ExitStack, metrics: EnforcerMetrics, webhook: str | None, *, as_json: bool, dry_run: bool
-) -> Callable[[Notice], None]:
-    """Return what prints notices, counts them, and posts them to the webhook."""
-    show = _printer(as_json=as_json, dry_run=dry_run)
-    listeners = [show, metrics.observe]
-    if webhook is not None:
-        hook = Webhook.from_environment(
-            webhook, warn=lambda text: show(Notice(wall_ms(), "alert", text)), dry_run=dry_run
-        )
-        listeners.append(stack.enter_context(hook).enqueue)
+def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: bool) -> Webhook:
+    return Webhook.from_environment(
+        url,
+        warn=lambda text: show(Notice(wall_ms(), "alert", text)),
+        dry_run=dry_run,
+        looks_like=lambda principals: looks_like(tables, principals, datetime.now(timezone.utc)),
+    )
 
+
+def _to_all(listeners: Sequence[Callable[[Notice], None]]) -> Callable[[Notice], None]:
     def say(notice: Notice) -> None:
         for listener in listeners:
             listener(notice)

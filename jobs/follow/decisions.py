@@ -2,7 +2,7 @@
 
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +17,7 @@ from tables.delta import is_catalog
 from tables.errors import TablesError
 from tables.query.new_rows import new_rows
 from tables.query.sql_query import query
+from tables.query.throttle_causes import looks_like
 
 _SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
 _NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"
@@ -40,8 +41,11 @@ def decisions(
     with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
         while True:
             found = [row for row in rows.read() if wanted is None or row["principal"] == wanted]
+            now = datetime.now(timezone.utc)
+            causes = looks_like(tables, {row["principal"] for row in found if _is_new_throttle(row, now)}, now)
             for row in found:
-                emit(_line(row), row, as_json=as_json)
+                cause = causes.get(row["principal"]) if _is_new_throttle(row, now) else None
+                emit(_line(row, cause), row | {"looks_like": cause}, as_json=as_json)
             if not follow:
                 if not found and begin is not None:
                     print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
@@ -62,7 +66,13 @@ def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
     return f"{said}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
 
 
-def _line(row: dict[str, Any]) -> str:
+def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
+    """Whether a row is a throttle of the last hour: what clients look like now says nothing of an older one."""
+    at = row["decided_at"]
+    return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
+
+
+def _line(row: dict[str, Any], cause: str | None) -> str:
     at, until = row["decided_at"], row["throttled_until"]
     parts = ["-" if at is None else time_of(at), human(row["action"]), human(row["principal"])]
     if row["action"] == "THROTTLE":
@@ -71,6 +81,7 @@ def _line(row: dict[str, Any]) -> str:
         parts += [f"clients: {human(dict(row['client_ids']))}"] if row["client_ids"] else []
         # Rows of an earlier version have none.
         parts += [f"addresses: {human(dict(row['addresses']))}"] if row.get("addresses") else []
+        parts += [f"looks like: {cause}"] if cause else []
     if row.get("broker_id") is not None:
         parts.append(f"broker {row['broker_id']}")
     if row.get("reason") == "quota_changed":

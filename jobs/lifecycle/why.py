@@ -1,6 +1,7 @@
 """`pid-quota why`: diagnoses why a principal's clients keep asking for producer ids, and how to fix it."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -30,6 +31,7 @@ from tables.query.open_leases import open_leases
 from tables.query.sql_query import query
 
 _FOR_ITS_OWNER = "docs/throttled.md"
+_IF_WANTED = "to let it pass: `pid-quota quotas --suggest-for {}` prints the command that sets such a quota"
 _NAMES = "SELECT DISTINCT principal FROM recent_inits WHERE principal IS NOT NULL ORDER BY principal LIMIT 10000"
 
 
@@ -75,6 +77,8 @@ def why(
         output().print(printable(_lease_text(lease)), soft_wrap=True)
     if leases:
         output().print(printable(f"  what the owner of its clients sees, and can do: {_FOR_ITS_OWNER}"), soft_wrap=True)
+    if rows[0].row["throttled_now"] and rows[0].diagnosis.is_harmless:
+        output().print(printable(f"  {_IF_WANTED.format(shlex.quote(name))}"), soft_wrap=True)
     for each in rows:
         for line in _report(each, asked.get(each.row["client"], {})):
             output().print(printable(line), soft_wrap=True)

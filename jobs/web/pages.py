@@ -25,6 +25,7 @@ from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
 from tables.query.relations import Relations, RowFilter, opened
+from tables.query.throttle_causes import looks_like
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)
@@ -81,7 +82,7 @@ class ConsoleData:
                 "intervals": _columns(thinned(intervals), ("at_ms", "admitted_pids", "refused_pids")),
                 "interval_seconds": interval_ms(intervals) / 1000,
                 "step_seconds": step_of(intervals) / 1000,
-                "throttled": relations.ask(web_sql.THROTTLED).records(),
+                "throttled": self._with_causes(relations.ask(web_sql.THROTTLED).records(), now),
                 "health": health,
                 "taps": relations.ask("SELECT * FROM tap_coverage").records(),
             }
@@ -177,6 +178,10 @@ class ConsoleData:
                 **failover_bounds(held),
             }
         return self.framed(now, relations, page)
+
+    def _with_causes(self, throttled: list[dict[str, Any]], now: datetime) -> list[dict[str, Any]]:
+        causes = looks_like(self.tables, {row["principal"] for row in throttled}, now)
+        return [row | {"looks_like": causes.get(row["principal"])} for row in throttled]
 
     def framed(self, now: datetime, relations: Relations, page: Mapping[str, Any]) -> dict[str, Any]:
         """Return a page as JSON values, with what all pages have."""

@@ -39,6 +39,14 @@ def init(answered_at: datetime, result_producer_id: int, **values: Any) -> Row:
     return row | values
 
 
+def deploys(principal: str, newest_at: datetime) -> list[Row]:
+    """New producer ids of three deploys of eight pods behind one address, three hours apart."""
+    return [
+        init(newest_at - timedelta(seconds=10_800 * (pod // 8) + 7 - pod % 8), 5_000 + pod, principal=principal)
+        for pod in range(24)
+    ]
+
+
 def failed_init(answered_at: datetime, error: str, **values: Any) -> Row:
     return init(answered_at, -1, result_producer_epoch=-1, error=error, **values)
 

@@ -19,7 +19,7 @@ from tables.errors import TableError
 from tables.query.new_rows import new_rows
 from tests.following_kit import Following
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import now
+from tests.unit.jobs.kip_kit import deploys, now
 from tests.unit.jobs.table_rows import append, decision, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"
@@ -99,6 +99,22 @@ def test_a_name_can_not_steer_the_terminal(pid_quota: PidQuota, tmp_path: Path) 
     out = pid_quota("decisions", "--tables", tmp_path)[1]
     assert "User:\\x1b[2J\\nUser:b" in out
     assert out.count("\n") == 1
+
+
+def test_a_throttle_says_what_its_clients_look_like_now_but_not_one_of_hours_ago(
+    pid_quota: PidQuota, tmp_path: Path
+) -> None:
+    old, new = decision("User:pods", now() - minutes(90)), decision("User:pods", now() - minutes(2))
+    append(tmp_path, NAME, old, new, decision("User:pods", now() - minutes(1), action="RELEASE"))
+    append(tmp_path, "producer_inits", *deploys("User:pods", now() - minutes(2)))
+    cause = "likely deploy, else producer per message/batch or leak or restart loop"
+
+    command = ("decisions", "--tables", tmp_path, "--since", "2h")
+    shown = pid_quota(*command)[1].splitlines()
+    told = pid_quota(*command, "--json")[1].splitlines()
+
+    assert [f"looks like: {cause}" in line for line in shown] == [False, True, False]
+    assert [json.loads(line)["looks_like"] for line in told] == [None, cause, None]
 
 
 @pytest.mark.parametrize("since", ["yesterday", "99999999999d"])

@@ -16,7 +16,7 @@ from quota.config import QuotaConfig
 from tables.delta import create_missing
 from tables.query import relations as web_tables
 from tests.unit.jobs import warehouse_kit
-from tests.unit.jobs.kip_kit import init
+from tests.unit.jobs.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (
     NOON,
     Row,
@@ -100,6 +100,15 @@ class TestOverview:
         (row,) = data.overview(NOON)["throttled"]
         assert (row["principal"], row["seconds_left"], row["client_ids"]) == ("User:slow", 3600, {"x": 2})
         assert row["addresses"] == {"10.0.0.7": 2}
+
+    def test_a_throttle_says_what_its_clients_look_like(self, data: ConsoleData) -> None:
+        throttles = [decision(who, NOON - seconds(9), throttled_until=NOON + HOUR) for who in ("User:pods", "User:x")]
+        append(data.tables, "throttle_decisions", *throttles)
+        append(data.tables, "producer_inits", *deploys("User:pods", NOON))
+        assert {row["principal"]: row["looks_like"] for row in data.overview(NOON)["throttled"]} == {
+            "User:pods": "likely deploy, else producer per message/batch or leak or restart loop",
+            "User:x": None,
+        }
 
     def test_a_stream_that_is_silent_for_days_says_since_when(self, data: ConsoleData) -> None:
         append(data.tables, "producer_id_metrics", metrics("User:a", NOON - timedelta(days=3)))

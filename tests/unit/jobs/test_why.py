@@ -1,7 +1,7 @@
 """`pid-quota why`, and the view of the diagnosis held to the pure function."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import ALL_CLIENTS, diagnosis_of
 from tables.query.sql_query import query
 from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import ago, append_kip_tables, failed_init, init, now
+from tests.unit.jobs.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
 from tests.unit.jobs.table_rows import Row, append, decision, lease_step, seconds, tap_report
 
 
@@ -260,6 +260,25 @@ def test_the_view_diagnoses_as_the_pure_function_does(tmp_path: Path) -> None:
 
 
 class TestCommand:
+    @pytest.mark.parametrize(
+        ("inits", "said"),
+        [(deploys, True), (lambda who, at: rows_of(going_on(0.4, 120), who), False)],
+        ids=["deploys", "per message"],
+    )
+    def test_a_throttled_deploy_is_told_how_to_pass(
+        self,
+        pid_quota: PidQuota,
+        tmp_path: Path,
+        inits: Callable[[str, datetime], list[Row]],
+        said: bool,
+    ) -> None:
+        throttle = decision("User:pods", ago(30), throttled_until=now() + seconds(3600))
+        append_kip_tables(tmp_path, inits=inits("User:pods", ago(60)), decisions=[throttle])
+
+        out = pid_quota("why", "User:pods", "--tables", tmp_path)[1]
+
+        assert ("pid-quota quotas --suggest-for User:pods" in out) == said
+
     def test_it_prints_diagnosis_evidence_and_the_fix_in_each_language(
         self, pid_quota: PidQuota, tmp_path: Path
     ) -> None:

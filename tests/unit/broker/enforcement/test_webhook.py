@@ -3,7 +3,7 @@ import hmac
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +55,31 @@ def test_a_throttle_and_its_release_arrive_in_order_as_json(endpoint: Endpoint, 
     ]
     assert endpoint.posts[0][0]["Content-Type"] == "application/json"
     assert warnings == []
+
+
+def test_a_throttle_says_what_its_clients_look_like_and_asks_once_for_each_post(
+    endpoint: Endpoint, warnings: list[str]
+) -> None:
+    asked: list[set[str]] = []
+
+    def looks_like(principals: Collection[str]) -> dict[str, str]:
+        asked.append(set(principals))
+        return {"User:pods": "likely deploy, else leak"}
+
+    with Webhook(endpoint.url, KEY, warn=warnings.append, looks_like=looks_like, pause_s=0.2) as webhook:
+        webhook.enqueue(notice(principal="User:first"))
+        wait_until(lambda: bool(endpoint.posts))
+        for each in (notice(principal="User:pods"), notice("restored", "User:pods"), notice("alert")):
+            webhook.enqueue(each)
+
+    told = [(event["event"], event.get("looks_like", "nothing")) for event in endpoint.events()]
+    assert told == [
+        ("THROTTLE", None),
+        ("THROTTLE", "likely deploy, else leak"),
+        ("RELEASE", "nothing"),
+        ("ALERT", "nothing"),
+    ]
+    assert asked == [{"User:first"}, {"User:pods"}]
 
 
 @pytest.mark.parametrize(("kind", "event"), [("failed", "FAIL_OPEN"), ("skipped", "FAIL_OPEN"), ("alert", "ALERT")])
@@ -159,7 +184,7 @@ def test_a_password_in_the_address_is_refused_and_not_shown(warnings: list[str])
 def test_without_a_secret_nothing_is_sent(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> None:
     monkeypatch.delenv("PID_QUOTA_WEBHOOK_SECRET", raising=False)
     with pytest.raises(WebhookError, match="PID_QUOTA_WEBHOOK_SECRET"):
-        Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False)
+        Webhook.from_environment("https://host/", warn=warnings.append, dry_run=False, looks_like=lambda _: {})
 
 
 class TestProxy:
