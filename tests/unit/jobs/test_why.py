@@ -338,8 +338,8 @@ class TestCommand:
         found = json.loads(pid_quota("why", "m", "--tables", tmp_path, "--json")[1])
 
         assert lines[1] == "  refused in its last throttle, by address: 10.0.0.7 (3)"
-        assert lines[4].startswith("  new producer ids by address: 10.0.0.39 (3), ")
-        assert lines[4].endswith(" (1), others (35)")
+        assert lines[5].startswith("  new producer ids by address: 10.0.0.39 (3), ")
+        assert lines[5].endswith(" (1), others (35)")
         assert found["refused_from"] == {"10.0.0.7": 3}
         app, unknown = (client["addresses"] for client in found["clients"])
         assert (len(app), app["10.0.0.39"], sum(app.values())) == (40, 3, 42)
