@@ -1,7 +1,6 @@
 """`pid-quota enforce`: carries out throttle decisions on the brokers while they are in force."""
 
 import json
-import signal
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
 from jobs.secrets import one_secret
+from jobs.stopping import stopped_by_signals
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import one_line
@@ -87,7 +87,7 @@ def enforce(
         max_principals=max_principals,
         hands_off_ms=round(hands_off_seconds * 1000),
     )
-    stop, metrics = _stop_on_signals(), EnforcerMetrics(wall_ms)
+    stop, metrics = stopped_by_signals(), EnforcerMetrics(wall_ms)
     url = one_secret(webhook, webhook_file, "--webhook")
     with ExitStack() as stack:
         show = _printer(as_json=as_json, dry_run=dry_run)
@@ -101,13 +101,6 @@ def enforce(
             return
         stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
         enforce_until(stop, stack, job, metrics)
-
-
-def _stop_on_signals() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _webhook(url: str, tables: str, show: Callable[[Notice], None], *, dry_run: bool) -> Webhook:

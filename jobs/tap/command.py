@@ -1,8 +1,6 @@
 """`pid-quota tap`: turns the lines of a broker's class into produce events until it is stopped."""
 
 import json
-import signal
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +17,7 @@ from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
 from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
+from jobs.stopping import stopped_by_signals
 from jobs.tables_out import JsonOption
 from jobs.tap.broker_class import load_class, unload_class
 from jobs.tap.poll import EventsVersion, poll_producers
@@ -80,9 +79,7 @@ def tap(
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     settings = kafka.client()
     source, name = _source(log_file, from_topic, broker_id, settings, from_end=from_end)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     ensure_topics(settings)
     metrics = TapMetrics()
     running = SourceTap(

@@ -1,8 +1,6 @@
 """`pid-quota tap poll`: polls brokers for the producer ids they hold, where their logs can't be read."""
 
 import json
-import signal
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +14,7 @@ from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unplaced, UnplacedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
+from jobs.stopping import stopped_by_signals
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from quota.words import plural
@@ -56,9 +55,7 @@ def poll_producers(
     """
     kafka = KafkaConfig.load(bootstrap_servers, kafka_config)
     patterns = None if owners is None else OwnerPatterns.load(owners)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stopped_by_signals()
     poll = ProducerPoll(
         kafka,
         seconds,

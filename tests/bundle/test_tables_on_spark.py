@@ -38,7 +38,7 @@ def append(spark: SparkSession, tables: str, name: str, *rows: tuple[object, ...
 
 
 def quota(rate: float, kind: str = "user") -> tuple[object, ...]:
-    return (kind, None, rate, NOON, "test")
+    return (kind, None, rate, None, NOON, "test")
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -49,7 +49,7 @@ def test_spark_sees_the_columns_that_its_ddl_says(spark: SparkSession, tables: s
 
 
 def test_what_spark_appends_deltalake_reads(spark: SparkSession, tables: str) -> None:
-    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
+    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, NOON, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
     append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     (row,) = open_table(tables, "throttle_decisions").to_pyarrow_table().to_pylist()
     assert (row["decided_at"], row["sample_pids"], row["client_ids"]) == (NOON, [1, 2], [("rdkafka", 3)])
@@ -72,11 +72,11 @@ def test_spark_writes_a_quota_that_the_constraints_allow(spark: SparkSession, ta
 def filled(spark: SparkSession, tables: str) -> str:
     """Tables with some rows of everything that the views look at."""
     until = NOON.replace(minute=5)
-    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, "default", NOON, 3, [1, 2])
+    decided = ("id", "User:m", None, "THROTTLE", NOON, 60_000, until, -1.0, 1.0, 20.0, None, "default", NOON, 3, [1, 2])
     append(spark, tables, "throttle_decisions", (*decided, {"rdkafka": 3}, {"10.0.0.7": 2}, "over_quota", 7))
     counts = (21, 9, 2, 21, 1, 100, "enforcing", False)
     rows = [
-        (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, "default", *counts, batch)
+        (principal, None, NOON, NOON, 1.5, tokens, 0, None, 30, 20.0, None, "default", *counts, batch)
         for principal, tokens, batch in (("User:m", -1.0, 7), ("User:m", -0.5, 6), ("User:a", 3.0, 7))
     ]
     append(spark, tables, "producer_id_metrics", *rows)

@@ -1,0 +1,34 @@
+"""Commands end by a signal, whatever their main thread does when it comes."""
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.stopping import stopped_by_signals
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_that_comes_while_the_main_thread_holds_the_event_s_lock_ends_the_wait(number: signal.Signals) -> None:
+    stop = stopped_by_signals()
+    # Python's own name; `Event.wait` holds it, too, before and after it sleeps.
+    with stop.__dict__["_cond"]:
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+        assert not stop.is_set()
+
+    assert stop.wait(60)
+
+
+def test_without_a_signal_it_is_not_set() -> None:
+    assert not stopped_by_signals().wait(0.05)
