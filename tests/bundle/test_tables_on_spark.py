@@ -80,8 +80,8 @@ def filled(spark: SparkSession, tables: str) -> str:
         for principal, tokens, batch in (("User:m", -1.0, 7), ("User:m", -0.5, 6), ("User:a", 3.0, 7))
     ]
     append(spark, tables, "producer_id_metrics", *rows)
-    report = (NOON, NOON, "host", "tap", "file", 9, 5, 0, 0.0, 0, NOON, False, 7)
-    append(spark, tables, "tap_status", (1, *report), (2, NOON, *[None] * 11, 7))
+    report = (NOON, NOON, "host", "tap", "file", 9, 5, 0, NOON, None, False, 7)
+    append(spark, tables, "tap_status", (1, *report), (2, NOON, *[None] * 10, 7))
     append(spark, tables, "quarantined_events", (b"x", "not_json", "produce-events", 0, 1, NOON, 7))
     lease = ("User:m", "lease", "id", "m", None, None, "request_percentage", None, 0.01, until, "why", "host/1")
     append(spark, tables, "enforcement_actions", (NOON, 1, "applying", *lease), (NOON, 2, "in_force", *lease))

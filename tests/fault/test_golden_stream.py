@@ -13,6 +13,8 @@ METRICS = "producer_id_metrics"
 MOST_BYTES = 300_000
 STATE_1 = FOLDER / "golden-0.1.0-state-1.tar.gz"
 """Its ledgers can't be read any more."""
+NOT_THE_SAME = frozenset({"burst", "decision_id", "state_bytes"})
+"""Columns that differ in rows of earlier versions: no burst, other ids, and a ledger without a place for the burst."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,7 @@ def test_tables_and_checkpoint_of_an_earlier_version_open_and_go_on(
 
     after = stream.everything()
     assert {table for table, count in before.items() if len(after[table]) > count} >= {METRICS, "quarantined_events"}
-    mine, theirs = stream.meaning(), from_the_start.meaning()
+    mine, theirs = stream.meaning(NOT_THE_SAME), from_the_start.meaning(NOT_THE_SAME)
     # The topic is made anew: its records are the same, but for Kafka's own time of them.
     del mine["quarantined_events"], theirs["quarantined_events"]
     assert mine == theirs
