@@ -83,7 +83,7 @@ def filled(spark: SparkSession, tables: str) -> str:
     report = (NOON, NOON, "host", "tap", "file", 9, 5, 0, NOON, None, False, 7)
     append(spark, tables, "tap_status", (1, *report), (2, NOON, *[None] * 10, 7))
     append(spark, tables, "quarantined_events", (b"x", "not_json", "produce-events", 0, 1, NOON, 7))
-    lease = ("User:m", "lease", "id", "m", None, None, "request_percentage", None, 0.01, until, "why", "host/1")
+    lease = ("User:m", "lease", 1, "id", "m", None, None, "request_percentage", None, 0.01, until, "why", "host/1")
     append(spark, tables, "enforcement_actions", (NOON, 1, "applying", *lease), (NOON, 2, "in_force", *lease))
     for name in TABLES:
         spark.read.format("delta").load(table_path(tables, name)).createOrReplaceTempView(name)
