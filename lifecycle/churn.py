@@ -76,8 +76,16 @@ class Diagnosis:
     @property
     def is_harmless(self) -> bool:
         """Whether the likely kind needs no fix, or none that fits if it can't tell; alternatives may need one."""
-        fitting = self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
-        return HARMLESS.issuperset(fitting)
+        return HARMLESS.issuperset(self._fitting)
+
+    @property
+    def may_be_harmless(self) -> bool:
+        """Whether the likely kind needs no fix, or one of those that fit if it can't tell."""
+        return not HARMLESS.isdisjoint(self._fitting)
+
+    @property
+    def _fitting(self) -> tuple[Churn, ...]:
+        return self.could_be if self.kind is Churn.CANT_TELL else (self.kind,)
 
 
 def diagnose(evidence: ChurnEvidence) -> Diagnosis:

@@ -14,6 +14,7 @@ from jobs.quotas.replay import replay
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption, to_json, to_table
 from jobs.terminal import output, printable
+from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
 from quota.config import QuotaConfig
 from quota.principals import entity_name
@@ -82,8 +83,10 @@ def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
 
 
 def _warning(suggestion: Suggestion) -> str:
+    cause = str(suggestion.looks_like)
+    mend = "If it needs a fix, mend that" if cause.startswith(Churn.CANT_TELL.value) else "Mend that"
     return (
-        f"{suggestion.principal}: {suggestion.looks_like}. Mend that first (pid-quota why {suggestion.principal}); "
+        f"{suggestion.principal}: {cause}. {mend} first (pid-quota why {suggestion.principal}); "
         f"{suggestion.once_mended:g} will do then"
     )
 

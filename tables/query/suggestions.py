@@ -118,8 +118,8 @@ def suggest(
                 len(windows),
                 max(windows),
                 now.get(entity_name(principal), now.get(None)),
-                # The peaks of clients that have to be mended are no reason for a burst.
-                Allowance(rate, suggested_burst(counts, rate) if ill is None else rate),
+                # The peaks of clients that have to be mended are no reason for a burst; those of a deploy are.
+                Allowance(rate, suggested_burst(counts, rate) if ill is None or ill.may_be_deploys else rate),
                 None if ill is None else ill.looks_like,
                 None if ill is None else max(at_least, rounded_up(ill.processes * headroom)),
             )
@@ -143,9 +143,10 @@ def quotas_now(tables: str) -> dict[str | None, Allowance]:
 
 @dataclass(frozen=True)
 class _Ill:
-    """What has to be fixed in a principal's clients, and how many producers it needs afterwards."""
+    """What has to be fixed in a principal's clients, unless it is deploys, and how many producers it needs then."""
 
     looks_like: str
+    may_be_deploys: bool
     processes: int
 
 
@@ -162,7 +163,9 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
     for row in rows:
         clients.setdefault(row["principal"], []).append((row, diagnosis_of(row)))
     return {
-        principal: _Ill(diagnosis_text(ill), sum(_processes(row, diagnosis) for row, diagnosis in mine))
+        principal: _Ill(
+            diagnosis_text(ill), ill.may_be_harmless, sum(_processes(row, diagnosis) for row, diagnosis in mine)
+        )
         for principal, mine in clients.items()
         # Clients come in order of their producer ids: the first harmful one counts.
         if (ill := next((diagnosis for _, diagnosis in mine if not diagnosis.is_harmless), None)) is not None
@@ -172,4 +175,4 @@ def _ills(rows: Iterable[Mapping[str, Any]]) -> dict[str, _Ill]:
 def _processes(row: Mapping[str, Any], diagnosis: Diagnosis) -> int:
     """Estimate a client's processes: one per address, or as many as a roll-out starts."""
     new_pids, steps, hosts = int(row["new_pids"]), int(row["steps"]), int(row["hosts"])
-    return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.is_harmless else 0)
+    return max(1, hosts, -(-new_pids // max(1, steps)) if diagnosis.may_be_harmless else 0)

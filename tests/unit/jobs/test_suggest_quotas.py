@@ -66,6 +66,21 @@ def test_whose_clients_have_to_be_mended_is_marked_with_what_will_do_then(pid_qu
     assert f"User:busy: {cause}. Mend that first (pid-quota why User:busy)" in said
 
 
+def test_peaks_that_may_be_deploys_become_a_burst_though_it_can_t_tell(pid_quota: PidQuota, tmp_path: Path) -> None:
+    # Two roll-outs of 40 pods behind one address, 20 minutes apart: closer than deploys usually are.
+    inits = [init(ago(1300 * (1 + pod // 40) + pod % 40), pod, principal="User:pods") for pod in range(80)]
+    rows = [metrics("User:pods", NOON + seconds(3600 * hour), admitted_pids=2) for hour in range(100)]
+    rows += [metrics("User:pods", NOON + seconds(3600 * 100), admitted_pids=80)]
+    append(tmp_path, "producer_id_metrics", *rows)
+    append(tmp_path, "producer_inits", *inits)
+
+    (pods,) = suggest(pid_quota, tmp_path)
+
+    assert pods["looks_like"].startswith("can't tell: deploy or ")
+    assert (pods["suggested"], pods["burst"], pods["once_mended"]) == (10.0, 96.0, 60.0)
+    assert "If it needs a fix, mend that first" in pid_quota("suggest-quotas", "--tables", tmp_path)[1]
+
+
 def test_headroom_and_the_least_quota_are_the_user_s_choice(pid_quota: PidQuota, tables: Path) -> None:
     busy, calm = suggest(pid_quota, tables, "--headroom", "2", "--at-least", "25")
 
