@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--files-per-day", type=int, default=1, help="1: as `maintain` leaves them; 24: as they came")
     arguments = parser.parse_args()
     # The tables and the browser are those of the tests.
-    from tests.bundle import browser_kit, console_kit
+    from tests.kits import browser_kit, console_kit
 
     found = {}
     with tempfile.TemporaryDirectory() as folder, browser_kit.chromium(f"{folder}/profile") as browser:

@@ -22,8 +22,8 @@ from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.process import reading, run_to_end
-from tests.broker.go_kit import build_go_clients
-from tests.broker.library_kit import install_aiokafka, install_kafkajs
+from tests.kits.go_kit import build_go_clients
+from tests.kits.library_kit import install_aiokafka, install_kafkajs
 
 if TYPE_CHECKING:
     from subprocess import Popen

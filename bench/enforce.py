@@ -24,10 +24,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 
-from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.topics import ensure_topics
+from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.quota_entity import QuotaEntity
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
 from tables.delta import TABLES, create_missing, table_path

@@ -20,7 +20,7 @@ from pathlib import Path
 import bench_kit as kit
 import throughput
 from loads import BenchError, Load, loaded_broker
-from rounds import LEAST_ROUNDS, interleaved, ratios
+from rounds import MIN_ROUNDS, interleaved, ratios
 
 FIGURE = "guard_vs_dedup"
 TOLERANCE = 0.25
@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--measure", action="store_true", help="compare with nothing")
     parser.add_argument("--events", type=int, default=LOAD.events)
     parser.add_argument("--batch", type=int, default=BATCH)
-    parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS)
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--tolerance", type=float, default=TOLERANCE)
     parser.add_argument("--results", type=Path, default=kit.BENCH / "results")
     asked = parser.parse_args()

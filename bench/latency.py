@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 from loads import round_records, values_of
 from pyarrow import dataset
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress

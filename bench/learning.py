@@ -24,9 +24,9 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from pyarrow import compute
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.raw_admin import RawAdmin
-from broker.cluster.topics import DEFAULT_PARTITIONS, ensure_topics
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from tables.delta import create_missing, table_path

@@ -25,9 +25,9 @@ from confluent_kafka.cimpl import NewTopic
 from crowds import ALICES, HERS, LIBRARIES, Crowd, Steady, crowd, make_hosts, prepare, steady
 from tap_cost import cpu_seconds
 
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
-from broker.cluster.topics import ensure_topics
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.quota_entity import QuotaEntity
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import reading
 from tables.delta import create_missing

@@ -23,7 +23,7 @@ PARTITIONS = 4
 ZIPF = 1.1
 PIDS_EACH = 20
 HOUR_MS = 3_600_000
-LONGEST_ROUND = 100_000
+MAX_ROUND = 100_000
 """Events of one of the tap's rounds, at most."""
 FLOOD = -1
 """Who makes the PIDs of a flood."""
@@ -44,7 +44,7 @@ class Load:
         principals: How many.
         flood_pids: So many of the events are of one principal more, each with a PID of its own.
         per_record: 1: an event a record, in version 1. Above: the tap's rounds are so long that a record has so many
-            events on average, if `LONGEST_ROUND` allows it; one of a large principal has more, of a small one fewer.
+            events on average, if `MAX_ROUND` allows it; one of a large principal has more, of a small one fewer.
         seed: Of the random numbers.
     """
 
@@ -145,9 +145,9 @@ def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
 
 def round_size(owners: np.ndarray, per_record: int) -> int:
     """Return how many events a round needs, so that an owner has so many of them on average."""
-    size = LONGEST_ROUND if per_record == 1 else per_record
-    while size < min(LONGEST_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
-        size = min(size * 5 // 4 + 1, LONGEST_ROUND)
+    size = MAX_ROUND if per_record == 1 else per_record
+    while size < min(MAX_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
+        size = min(size * 5 // 4 + 1, MAX_ROUND)
     return size
 
 

@@ -9,8 +9,8 @@ from types import TracebackType
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SAMPLE_S = 0.5
-MOST_STEAL = 0.02
-MOST_OTHERS = 0.10
+MAX_STEAL = 0.02
+MAX_OTHERS = 0.10
 """Shares of all cores beyond which a measurement is disturbed."""
 
 
@@ -31,7 +31,7 @@ class Noise:
     @property
     def disturbance(self) -> float:
         """How much there is of what may be: a measurement above 1 is disturbed."""
-        return max(self.steal / MOST_STEAL, self.others / MOST_OTHERS)
+        return max(self.steal / MAX_STEAL, self.others / MAX_OTHERS)
 
 
 QUIET = Noise()

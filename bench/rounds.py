@@ -10,7 +10,7 @@ from typing import Any
 
 from noise import QUIET, Noise
 
-LEAST_ROUNDS = 5
+MIN_ROUNDS = 5
 WARM_UPS = 3
 """At most."""
 STABLE = 1.05

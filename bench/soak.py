@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException, Producer
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end
 from jobs.demo.processes import Child

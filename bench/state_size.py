@@ -32,7 +32,7 @@ from streaming import pipeline
 from tables.quotas.quota_table import QuotaEntry, set_quota
 
 QUOTAS = (10, 100, 1_000, 100_000)
-LEAST_QUOTA = 100
+MIN_QUOTA = 100
 """Below it a filter has fewer PIDs than its five layers have room for, and some hundred bytes either way."""
 HOURS = 2
 TIMES_QUOTA = 2
@@ -60,7 +60,7 @@ def main() -> None:
         json.dumps(
             vars(asked)
             | {
-                "bloom_overhead": max(overheads[quota] for quota in QUOTAS if quota >= LEAST_QUOTA),
+                "bloom_overhead": max(overheads[quota] for quota in QUOTAS if quota >= MIN_QUOTA),
                 "worst_overhead": max(overheads.values()),
                 "typical_overhead": round(statistics.median(overheads.values()), 3),
                 "filters": filters,

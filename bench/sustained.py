@@ -47,7 +47,7 @@ GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
 CONFIRM_STEP = 0.95
-LEAST_RATE = 100
+MIN_RATE = 100
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
         )
         # A short trial flatters.
         rate = found * CONFIRM_STEP
-        while rate >= LEAST_RATE and not watched.keeps_up(rate, asked.confirm_seconds):
+        while rate >= MIN_RATE and not watched.keeps_up(rate, asked.confirm_seconds):
             rate *= CONFIRM_STEP
         batches = finished_batches(place.checkpoint, place.topic)
     taken = statistics.median(each.end_s - each.begin_s for each in batches)
@@ -228,7 +228,7 @@ def highest(keeps_up: Callable[[float], bool], first: float, limit: float, steps
     else:
         while not keeps_up(rate / 2):
             rate /= 2
-            if rate < LEAST_RATE:
+            if rate < MIN_RATE:
                 return 0.0
         good, bad = rate / 2, rate
     for _ in range(steps):

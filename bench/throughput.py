@@ -22,7 +22,7 @@ import peers
 from deltalake import DeltaTable
 from loads import BenchError, Content, Load, loaded_broker
 from pyspark.sql import SparkSession
-from rounds import LEAST_ROUNDS, Run, interleaved, summary
+from rounds import MIN_ROUNDS, Run, interleaved, summary
 
 from broker.local.local_broker import LocalBroker
 from streaming import pipeline
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--flood", type=int, default=0, help="PIDs of one principal more, that come once each")
     parser.add_argument("--per-record", type=int, default=20, help="events, on average; 1: version 1 of the records")
     parser.add_argument("--batch", type=int, default=250_000, help="in events")
-    parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help="that count")
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help="that count")
     parser.add_argument("--variants", default=",".join(VARIANTS))
     asked = parser.parse_args()
     loads = [Load(asked.events, int(each), asked.flood, asked.per_record) for each in asked.principals.split(",")]

@@ -18,11 +18,11 @@ from jobs.terminal import printable
 
 _INDENT = 2
 _EMPTY = ("", NOTHING)
-_LEAST_LEAD = 12
+_MIN_LEAD = 12
 """Least width of the first column, if the others fit beside it; longer values take a line of their own."""
-_LEAST_PROSE = 24
+_MIN_PROSE = 24
 """Least width to wrap the last column's text in."""
-_MOST_FOLDED = 6
+_MAX_FOLDED = 6
 """Columns below a row's line; with more, the row is a block."""
 
 
@@ -92,9 +92,9 @@ class _Layout:
         left = self._width - self._total(every - 1) - self._gap
         if first == every:
             yield from self._grid()
-        elif left >= _LEAST_PROSE and self._columns[-1].is_prose:
+        elif left >= _MIN_PROSE and self._columns[-1].is_prose:
             yield from self._grid(left)
-        elif first >= 2 and every - first <= _MOST_FOLDED and len(self._columns[0].cells) > 1:
+        elif first >= 2 and every - first <= _MAX_FOLDED and len(self._columns[0].cells) > 1:
             yield from self._folded(first)
         else:
             yield from self._blocks()
@@ -105,7 +105,7 @@ class _Layout:
             return
         lead = self._columns[0]
         room = self._width - (self._total(len(self._columns)) - lead.width)
-        lead.width = min(lead.width, room if room >= _LEAST_LEAD else max(self._width // 2, cell_len(lead.name.plain)))
+        lead.width = min(lead.width, room if room >= _MIN_LEAD else max(self._width // 2, cell_len(lead.name.plain)))
 
     def _total(self, count: int) -> int:
         return sum(column.width for column in self._columns[:count]) + self._gap * max(0, count - 1)
@@ -163,7 +163,7 @@ class _Layout:
             if number:
                 yield Text()
             for name, cell in zip(names, row, strict=True):
-                if self._width - beside >= _LEAST_PROSE // 2:
+                if self._width - beside >= _MIN_PROSE // 2:
                     first, *others = _wrapped(self._console, cell, self._width - beside)
                     yield name + Text(" " * (beside - cell_len(name.plain))) + first
                     yield from (Text(" " * beside) + line for line in others)

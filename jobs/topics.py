@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
-from broker.cluster.topics import DEFAULT_PARTITIONS
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
+from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable

@@ -13,7 +13,7 @@ from lifecycle.occupancy_rate import HAND_OUTS, Rate, longest_pause_ms
 
 _HOUR_MS = 3_600_000
 _STEP_MS = 60_000
-_LEAST_STEPS = 100
+_MIN_STEPS = 100
 
 
 class Outlook:
@@ -66,7 +66,7 @@ class Outlook:
         return self._kept_ms + 2 * self._pause_ms
 
     def _moments(self) -> Iterator[float]:
-        step_ms = min(_STEP_MS, self._horizon_ms / _LEAST_STEPS)
+        step_ms = min(_STEP_MS, self._horizon_ms / _MIN_STEPS)
         return (number * step_ms for number in range(round(self._horizon_ms / step_ms) + 1))
 
     def _in_use(self, census: Census, replica: ReplicaProducers) -> Bools:

@@ -14,11 +14,11 @@ from lifecycle.occupancy import NOT_KNOWN_MS, Census, Int64s
 
 RATE_HOURS = 24.0
 """Span of today's rate."""
-LEAST_AGE_MS = 600_000
+MIN_AGE_MS = 600_000
 """Minimum age of an earlier census: the default interval of expiration checks."""
 LATELY_MS = 60_000
 """Minimum span of the recent rate: a deployment opens its producers within moments."""
-LEAST_PIDS = 20
+MIN_PIDS = 20
 """Minimum of producer ids for a recent rate."""
 HAND_OUTS, SWEEP, IDLE = "hand-out times", "earlier sweep", "idle times"
 
@@ -103,7 +103,7 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
     if held and hand_outs.entries.sum() >= _BOUND_SHARE * held:
         today = hand_outs.rate(expiration_ms)
         return Rates(today, hand_outs.lately(expiration_ms, today))
-    usable = [each for each in earlier if LEAST_AGE_MS <= each.age_ms <= _longest_age_ms(expiration_ms)]
+    usable = [each for each in earlier if MIN_AGE_MS <= each.age_ms <= _longest_age_ms(expiration_ms)]
     if usable:
         today = _by_census(held, max(usable, key=lambda each: each.age_ms), expiration_ms)
     else:
@@ -147,7 +147,7 @@ class _HandOuts:
     def lately(self, expiration_ms: int, today: Rate) -> Rate | None:
         """The highest significant rate over a span that ends now, within the last hour; None if not above today's."""
         known = int(np.searchsorted(self.ages_ms, min(_HOUR_MS, expiration_ms), side="right"))
-        if known < LEAST_PIDS:
+        if known < MIN_PIDS:
             return None
         counted = np.arange(1, known + 1)
         spans_ms = np.maximum(self.ages_ms[:known], LATELY_MS)
@@ -155,7 +155,7 @@ class _HandOuts:
         # A burst that is over must not count as a flood: the later half of the span must show the rate by itself.
         later = come[np.searchsorted(self.ages_ms[:known], spans_ms / 2, side="right")]
         rates = np.minimum(come[1:], 2 * later) / spans_ms
-        surely = np.where(counted >= LEAST_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
+        surely = np.where(counted >= MIN_PIDS, rates * (1 - _ERRORS / np.sqrt(counted)), 0.0)
         best = int(surely.argmax())
         if surely[best] * _HOUR_MS <= today.pids_per_hour:
             return None
@@ -186,7 +186,7 @@ def _growth(held_now: int, earlier: Sequence[EarlierCensus], today: Rate) -> Rat
     found = [
         Rate(grown * _HOUR_MS / each.age_ms, SWEEP, grown, each.age_ms)
         for each in earlier
-        if LATELY_MS <= each.age_ms <= _HOUR_MS and (grown := held_now - each.held_pids) >= LEAST_PIDS
+        if LATELY_MS <= each.age_ms <= _HOUR_MS and (grown := held_now - each.held_pids) >= MIN_PIDS
     ]
     best = max(found, key=_surely, default=None)
     return best if best is not None and _surely(best) > today.pids_per_hour else None

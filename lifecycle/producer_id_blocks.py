@@ -1,6 +1,6 @@
 """Blocks of producer ids (KIP-730), and the promises that their allocator is held to.
 
-The oracle of the tests is a model of the allocator in `tests/unit/lifecycle/allocator_kit.py`.
+The oracle of the tests is a model of the allocator in `tests/kits/allocator_kit.py`.
 """
 
 from collections import defaultdict

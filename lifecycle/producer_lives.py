@@ -16,8 +16,8 @@ from lifecycle.occupancy import Int64s
 
 YOUNG_MS = 2000
 """Younger ids can't be classified as kept or not."""
-LEAST_BEATS = 9
-MOST_SLIP_MS = 8.0
+MIN_BEATS = 9
+MAX_SLIP_MS = 8.0
 """Tolerated drift of a schedule per period; starting a process takes longer."""
 
 
@@ -93,7 +93,7 @@ def _by_host(ordered: Sequence[Life]) -> Iterable[list[Life]]:
 
 def _keep_step(lives: Sequence[Life]) -> bool:
     """Whether hand-outs follow a fixed schedule; a fixed delay after each one would drift."""
-    if len(lives) < LEAST_BEATS:
+    if len(lives) < MIN_BEATS:
         return False
     times = np.array([each.from_ms for each in lives], np.float64)
     gaps_ms = np.diff(times)
@@ -106,7 +106,7 @@ def _keep_step(lives: Sequence[Life]) -> bool:
     third = len(times) // 3
     # A busy machine is sometimes late, never early: compare the earliest of the first and last thirds.
     slip_ms = abs(float(late_ms[-third:].min() - late_ms[:third].min()))
-    return slip_ms <= MOST_SLIP_MS * float(beats[-1]) * 2 / 3
+    return slip_ms <= MAX_SLIP_MS * float(beats[-1]) * 2 / 3
 
 
 def _down_ms(ordered: Sequence[Life]) -> Int64s:

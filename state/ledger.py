@@ -12,7 +12,7 @@ from state.events import Deployment, Events, Outcome
 from state.journal import Journal
 from state.ledger_batch import LedgerBatch
 from state.memory import Memory
-from state.settled import changes_nothing
+from state.noop_check import changes_nothing
 
 
 class Ledger:

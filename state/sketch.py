@@ -6,7 +6,7 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 
 from state.coupons import LG_REGISTERS
 
-_MOST_LISTED = 100
+_MAX_LISTED = 100
 """A sketch lists fewer PIDs one by one, before it has registers."""
 
 
@@ -57,7 +57,7 @@ class DistinctPids:
 
     def has_registers(self) -> bool:
         """Whether it surely keeps no more of a PID than its coupon (see `state.coupons`)."""
-        return self.estimate() > 2 * _MOST_LISTED
+        return self.estimate() > 2 * _MAX_LISTED
 
     def add_to(self, union: hll_union) -> None:
         """Add the PIDs of this sketch to a union."""

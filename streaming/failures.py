@@ -45,12 +45,12 @@ _NO_ANSWER = re.compile(r"An error occurred while calling [\w.]+|Answer from Jav
 """py4j gives no cause: the JVM did not answer."""
 _IN_USE = re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY|ConcurrentModificationException: Multiple stream")
 _TAKEN = re.compile(r"^streaming\.errors\.StreamIdTakenError: (.+)$", re.MULTILINE)
-_LONGEST_CAUSE = 300
+_MAX_CAUSE = 300
 _JAVA_FRAME = re.compile(r"^\s+(?:at |\.\.\. \d+ more).*\n?", re.MULTILINE)
 _WAS_STOPPED = re.compile(r"\bcancelled\b|InterruptedException")
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling an ended query: java.lang.InterruptedException"
 """By such text Spark knows that a batch failed since its query was stopped."""
-_LONGEST_BATCH_END_S = 60.0
+_MAX_BATCH_END_S = 60.0
 
 
 def is_of_spark(error: Exception) -> bool:
@@ -107,7 +107,7 @@ class _BatchesInProgress:
 
     def wait(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._count, _LONGEST_BATCH_END_S)
+            self._changed.wait_for(lambda: not self._count, _MAX_BATCH_END_S)
 
     def _add(self, number: int) -> None:
         with self._changed:
@@ -165,7 +165,7 @@ def as_stream_error(error: Exception, checkpoint: str) -> StreamingError:
         )
     # An error in our own functions is the last line of the Python stack; otherwise take Java's innermost cause.
     causes = _PYTHON_ERROR.findall(text) or _JAVA_CAUSE.findall(text)
-    cause = causes[-1][:_LONGEST_CAUSE] if causes else _cause(text, "")
+    cause = causes[-1][:_MAX_CAUSE] if causes else _cause(text, "")
     return StreamFailedError(f"the stream ended with an error: {cause}; fix its cause and start it again")
 
 
@@ -178,4 +178,4 @@ def _is_unanswered(error: Exception) -> bool:
 
 def _cause(text: str, pattern: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if re.search(pattern, line)), "no message")[:_LONGEST_CAUSE]
+    return next((line for line in lines if re.search(pattern, line)), "no message")[:_MAX_CAUSE]

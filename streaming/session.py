@@ -28,7 +28,7 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 _COLLECTOR = "-XX:+UseParallelGC"
 DEFAULT_MASTER = "local[*]"
 """As many tasks at a time as the JVM counts processors: those of this process's affinity and of its container."""
-_LEAST_PARTITIONS, _MOST_PARTITIONS = 2, 8
+_MIN_PARTITIONS, _MAX_PARTITIONS = 2, 8
 """State partitions, where the cores decide: each costs some 70 ms of CPU per batch, even if idle, so a large host's
 checkpoint stays bearable on a small one; a small host's can use a second core later."""
 
@@ -167,7 +167,7 @@ def _cores(session: SparkSession) -> int:
     """Return how many tasks Spark runs at a time: into so many parts it splits what it makes itself."""
     (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
     splits = re.search(r"splits=(\d+)", plan[0])
-    return int(splits[1]) if splits else _LEAST_PARTITIONS
+    return int(splits[1]) if splits else _MIN_PARTITIONS
 
 
 def _partitions(master: str, cores: Callable[[], int]) -> int:
@@ -181,8 +181,8 @@ def _partitions(master: str, cores: Callable[[], int]) -> int:
     """
     if not master.startswith("local"):
         return int(STREAM_SETTINGS[_PARTITIONS])
-    least = _LEAST_PARTITIONS if master == DEFAULT_MASTER else 1
-    return min(max(cores(), least), _MOST_PARTITIONS)
+    least = _MIN_PARTITIONS if master == DEFAULT_MASTER else 1
+    return min(max(cores(), least), _MAX_PARTITIONS)
 
 
 def _importable(archive: str) -> str:

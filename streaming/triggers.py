@@ -6,8 +6,8 @@ The memory of a batch goes by its events, and a record may hold a thousand.
 import re
 
 AVAILABLE_NOW = "available-now"
-LEAST_EVENTS = 500_000
-MOST_EVENTS = 2_000_000
+MIN_EVENTS = 500_000
+MAX_EVENTS = 2_000_000
 """A batch with this many new PIDs of one principal still fits the memory of our own session."""
 EVENTS_PER_SECOND = 400_000
 """Above what two cores sustain with an event a record."""
@@ -35,7 +35,7 @@ def records_of_a_batch(trigger: str, events_per_record: float = 1.0) -> int:
         (60000, 100000)
     """
     events = EVENTS_PER_SECOND * min(events_per_record, _FASTEST) * _seconds(trigger)
-    return max(1, round(min(max(LEAST_EVENTS, events), MOST_EVENTS) / events_per_record))
+    return max(1, round(min(max(MIN_EVENTS, events), MAX_EVENTS) / events_per_record))
 
 
 def _seconds(trigger: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 ATTEMPTS = 20
 """Twenty scripts that set quotas at the same moment all get through."""
 _FIRST_WAIT_S = 0.05
-_LONGEST_WAIT_S = 1.0
+_MAX_WAIT_S = 1.0
 
 # delta-spark raises pyspark's or py4j's errors, a SQL warehouse its connector's: only their text tells.
 _SPARK_CONFLICT = re.compile(
@@ -35,7 +35,7 @@ def retry_conflicts(commit: Callable[[], _Result], *, sleep: Callable[[float], N
     attempts = Retrying(
         retry=retry_if_exception(is_conflict),
         stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S),
+        wait=wait_random_exponential(multiplier=_FIRST_WAIT_S, max=_MAX_WAIT_S),
         before_sleep=before_sleep_log(_log, logging.INFO),
         sleep=sleep,
         reraise=True,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.migration import bring_up_to_date
-from tables.specs import (
+from tables.schema.migration import bring_up_to_date
+from tables.schema.specs import (
     LOG_RETENTION,
     LOG_RETENTION_PROPERTY,
     TABLES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tables.specs import TableSpec
+from tables.schema.specs import TableSpec
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tables.specs import LOG_RETENTION_PROPERTY
+from tables.schema.specs import LOG_RETENTION_PROPERTY
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

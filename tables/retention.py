@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from tables.errors import TableError
-from tables.specs import TABLES, TableSpec
+from tables.schema.specs import TABLES, TableSpec
 
 CLOSED = ("restored", "relinquished", "failed")
 """States that close a lease."""

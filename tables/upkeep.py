@@ -20,7 +20,7 @@ from tables.errors import TableError, TableNotFoundError, first_line
 from tables.facts import TableFacts, file_sizes, table_facts
 from tables.log_upkeep import tidy_log
 from tables.retention import CLOSED, LeaseAge, OldRows, deltalake_literal, keep_from, old_rows, replaced_quotas
-from tables.specs import TableSpec
+from tables.schema.specs import TableSpec
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

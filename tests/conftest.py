@@ -18,7 +18,7 @@ from broker.jars.jar_sets import ensure_jars, jars_folder, spark_jars
 from broker.jars.java import QUICK_JVM, quick_options
 from broker.local.local_broker import LocalBroker
 from streaming.session import stream_session
-from tests.process_kit import MARK, left_of
+from tests.kits.process_kit import MARK, left_of
 
 # A property says nothing about how fast it is checked: on a busy machine a time limit fails what holds.
 settings.register_profile("pid-quota", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -13,7 +13,7 @@ HOLD_AUTHORIZER = "pidquota.HoldAuthorizer"
 HOLD_PREFIX = "pid-quota-hold:"
 """No topic has a colon in its name."""
 
-LONGEST_HOLD_MS = 3_600_000
+MAX_HOLD_MS = 3_600_000
 """The class ignores an end that is further ahead, by the broker's clock."""
 
 _NAME = re.compile(HOLD_PREFIX + "([1-9][0-9]{0,17})(?::([0-9a-z]{1,32}))?")

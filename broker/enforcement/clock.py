@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection
 
-from broker.enforcement.model import LONGEST_LEASE_MS, Clock
+from broker.enforcement.model import MAX_LEASE_MS, Clock
 
 MAX_SKEW_MS = 5_000
 """Beyond it an operator hears of it."""
@@ -59,7 +59,7 @@ class Deadlines:
             The end in the brokers' time of now, in milliseconds since the epoch.
         """
         steady_ms = self._steady_ms()
-        end_ms = steady_ms + min(until_ms - now_ms, LONGEST_LEASE_MS)
+        end_ms = steady_ms + min(until_ms - now_ms, MAX_LEASE_MS)
         end_ms = self._ends_ms[decision_id] = min(self._ends_ms.get(decision_id, end_ms), end_ms)
         if end_ms <= steady_ms:
             return min(until_ms, now_ms)

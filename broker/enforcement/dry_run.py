@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from broker.cluster.quota_entity import QuotaChange, QuotaEntity
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.levers.hold import HoldStore
 from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder
 from broker.enforcement.notices import Notice
 from broker.errors import ClientQuotaError
+from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from wire.holds import HoldBinding
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 _TIMEOUT_S = 15.0
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 _QUOTAS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 _HOLDS = (AclOperation.DESCRIBE, AclOperation.ALTER)
 _TOPIC = (AclOperation.READ, AclOperation.WRITE)
@@ -117,6 +117,6 @@ def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[
 
 
 def _named(decisions: Sequence[ThrottleDecision]) -> str:
-    named = [f"{each.principal} until {time_text(each.throttled_until_ms)}" for each in decisions[:_MOST_NAMED]]
+    named = [f"{each.principal} until {time_text(each.throttled_until_ms)}" for each in decisions[:_MAX_NAMED]]
     more = len(decisions) - len(named)
     return f"{len(decisions)} ({', '.join(named)}{f', and {more} more' if more else ''})"

@@ -14,7 +14,7 @@ from broker.errors import BrokerError, EnforceError, LeaseStoreError
 from tables.errors import TableError
 
 _STOP_TRIES = 5
-_LONGEST_PAUSE_S = 5.0
+_MAX_PAUSE_S = 5.0
 _GLANCE_S = 0.02
 
 
@@ -67,7 +67,7 @@ class Loop:
                 self.watch.check(self.clocks.now_ms())
                 pause_s = self.poll_seconds
             except (TableError, LeaseStoreError) as error:
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                pause_s = min(2 * pause_s, _MAX_PAUSE_S)
                 next_s = time.monotonic() + pause_s
                 self.notify(Notice(self.clocks.now_ms(), "trying again", f"in {pause_s:g} s: {error}"))
 

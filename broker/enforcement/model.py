@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, get_args
 
-from broker.cluster.quota_entity import QuotaEntity
+from broker.kafka.quota_entity import QuotaEntity
 from quota.errors import InvalidPrincipalError
 from quota.principals import NEVER_ENFORCED, UNKNOWN_PRINCIPAL, entity_name
 
@@ -36,11 +36,11 @@ QUOTA_LEVERS: Collection[LeverName] = ("connection_creation_rate", "request_perc
 """Those whose leases have a value."""
 
 OPEN_STATES: tuple[LeaseState, ...] = ("applying", "in_force", "restoring")
-LONGEST_LEASE_MS = 3_000_000
+MAX_LEASE_MS = 3_000_000
 """Without a new decision. Brokers ignore a hold that ends more than an hour ahead by their own clock."""
 CLOCK_SLACK_MS = 5_000
 """Tolerated skew between hosts; a clock further behind a lease's own time was set back."""
-MOST_AHEAD_MS = 300_000
+MAX_AHEAD_MS = 300_000
 """A decision dated further ahead is wrong."""
 NEVER_TOUCHED = ("ANONYMOUS", "*", UNKNOWN_PRINCIPAL)
 """Bare names: unauthenticated clients and brokers share the first, the others stand for everybody and nobody."""
@@ -78,8 +78,8 @@ class ThrottleDecision:
         The end is neither later than the decision says, nor further from now than the decision was meant to last, nor
         later than the longest lease after the decision's date.
         """
-        lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, LONGEST_LEASE_MS)
-        end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + LONGEST_LEASE_MS)
+        lasts_ms = min(self.throttled_until_ms - self.decided_at_ms, MAX_LEASE_MS)
+        end_ms = min(self.throttled_until_ms, now_ms + lasts_ms, self.decided_at_ms + MAX_LEASE_MS)
         return replace(self, throttled_until_ms=end_ms)
 
 

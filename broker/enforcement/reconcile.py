@@ -27,7 +27,7 @@ _KINDS: dict[LeaseState, NoticeKind] = {
 
 _VERIFY_EVERY_MS = 5_000
 _STRAYS_EVERY_MS = 60_000
-_MOST_STRAYS_TOLD = 10
+_MAX_STRAYS_TOLD = 10
 
 
 class Enforcer:
@@ -231,7 +231,7 @@ class Enforcer:
         found, _ = clear_strays(self._ports.levers, self._registry.leases.values(), self._clock_ms())
         # What is ours and could not be removed is tried again.
         foreign = [each for each in found if each.remove is None and each.target not in others]
-        for stray in [each for each in foreign if each.command not in self._told_strays][:_MOST_STRAYS_TOLD]:
+        for stray in [each for each in foreign if each.command not in self._told_strays][:_MAX_STRAYS_TOLD]:
             self._told_strays.add(stray.command)
             self.alert(f"{stray.why}: unless someone set it on purpose, clear it with {stray.command}")
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.levers.base import Lever
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import (
@@ -22,11 +21,12 @@ from broker.enforcement.ports import ActionLog, LeaseStore
 from broker.enforcement.reconcile import Enforcer
 from broker.enforcement.strays import clear_strays
 from broker.errors import EnforceError, LeaseStoreError
+from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
 
 _LIMIT_MS = 60_000
 _PAUSE_S = 0.1
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Release:
             self.levers, open_now, self.clocks.now_ms(), lambda stray: _is_about(stray.target.entity, principal)
         )
         if left:
-            named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left[:_MOST_NAMED])
-            named += f"; and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+            named = "; ".join(f"{stray.why}: clear it with {stray.command}" for stray in left[:_MAX_NAMED])
+            named += f"; and {len(left) - _MAX_NAMED} more" if len(left) > _MAX_NAMED else ""
             msg = f"no lease is open, but {principal or 'somebody'} is not free: {named}"
             raise EnforceError(msg)
         if errors:

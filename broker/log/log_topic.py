@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from broker.cluster.topic_reader import bounds
-from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, TapError
+from broker.kafka.topic_reader import bounds
+from broker.kafka.topics import require_topic
 from broker.log.source_counters import SourceCounters
 from broker.log.sources import LineBatch
 from wire.heartbeat import Position, TopicPosition

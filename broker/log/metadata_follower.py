@@ -14,7 +14,7 @@ STEP_BYTES = 4 * 1024 * 1024
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT, _LENGTH_END = 8, 12
-_LEAST_BYTES, _MOST_BYTES = 61, 256 * 1024 * 1024
+_MIN_BYTES, _MAX_BYTES = 61, 256 * 1024 * 1024
 """Of a batch."""
 _MAY_BE_BLOCK = bytes([1, 15])
 """Frame version and type of a `ProducerIdsRecord`; batches without these bytes are skipped unread."""
@@ -117,7 +117,7 @@ def _frame_bytes(chunk: bytes, at: int) -> int:
     if length == 0:
         # Allocated, and not written yet.
         return 0
-    if not _LEAST_BYTES <= length + _LENGTH_END <= _MOST_BYTES:
+    if not _MIN_BYTES <= length + _LENGTH_END <= _MAX_BYTES:
         msg = f"no batch of {length} bytes"
         raise ValueError(msg)
     return length + _LENGTH_END

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.kafka.kafka_config import KafkaConfig
 from broker.occupancy.census_owners import read_owners
 from broker.occupancy.sweep import (
     BrokerExpiration,
@@ -110,7 +110,7 @@ def count_up(report: Callable[[float, float], None], total: int) -> Callable[[in
 def _settings(admin: OccupancyAdmin) -> tuple[list[BrokerExpiration], dict[int, str]]:
     """Settings of the brokers, and why those that are taken for living do not tell theirs."""
     told, silent = [], {}
-    for broker_id in admin.living_brokers():
+    for broker_id in admin.live_brokers():
         try:
             told.append(admin.expiration(broker_id))
         except BrokerUnreachableError as error:

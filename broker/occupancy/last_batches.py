@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from broker.cluster.kafka_config import KafkaConfig
+from broker.kafka.kafka_config import KafkaConfig
 from broker.occupancy.census import count_up
 from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep
 
@@ -26,7 +26,7 @@ def last_batches(
     """
     newest: dict[int, int] = {}
     with OccupancyAdmin(kafka.kafka_python()) as admin:
-        brokers = admin.living_brokers()
+        brokers = admin.live_brokers()
         # What a follower holds its leader holds, too.
         led = [replace(each, replicas=(each.leader,)) for each in admin.placements() if each.leader is not None]
         swept = sweep(admin, led, brokers, progress=count_up(report, replicas_to_ask(led, brokers)))

@@ -13,9 +13,9 @@ import numpy as np
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import for_code
 
-from broker.cluster.cluster_admin import with_retries
-from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND, ProducersAdmin
 from broker.errors import BrokerUnreachableError, ClusterRequestError
+from broker.kafka.cluster_admin import with_retries
+from broker.kafka.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND, ProducersAdmin
 from lifecycle.expiry import CHECK_INTERVAL_MS
 from lifecycle.occupancy import Placement, ReplicaProducers
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import reduce
 from operator import or_
 
-from broker.cluster.acl import Acl, AclResource
+from broker.kafka.acl import Acl, AclResource
 
 _EVERYBODY = "User:*"
 _ANY = "*"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.cluster.producers_admin import ProducersAdmin, held_ids
 from broker.errors import BrokerError
+from broker.kafka.producers_admin import ProducersAdmin, held_ids
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
@@ -21,7 +21,7 @@ from quota.words import plural
 
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
-_MOST_REQUESTED = 3
+_MAX_REQUESTED = 3
 """Answers to requests that are kept: 80 MB each for ten million ids."""
 _END_S = 5.0
 
@@ -187,7 +187,7 @@ class Asking:
             found = {stream: answer for stream, each in brokers.items() if self._covers(answer, stream, each)}
             self._known = found | self._known
             if self._is_requested:
-                self._requested = (answer, *self._requested)[:_MOST_REQUESTED]
+                self._requested = (answer, *self._requested)[:_MAX_REQUESTED]
                 self._request_at = now_s + _REQUESTED_EVERY_S
             were = f"{plural(len(answer), 'producer id')} {'was' if len(answer) == 1 else 'were'}"
             text = f"{were} there before; from now on all others count"

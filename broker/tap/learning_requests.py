@@ -12,15 +12,15 @@ import msgspec
 from confluent_kafka import KafkaError, Message, Producer
 
 from broker.closing import Closing
-from broker.cluster.topic_reader import TopicReader
-from broker.cluster.topics import ensure_topic
 from broker.errors import BrokerError
+from broker.kafka.topic_reader import TopicReader
+from broker.kafka.topics import ensure_topic
 from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
-_MOST_AHEAD = 1000
+_MAX_AHEAD = 1000
 
 _UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
 
@@ -110,9 +110,9 @@ class _Requests:
             self._take(due_ms, request.learns_until_ms)
             return
         self._ahead.append((due_ms, request.learns_until_ms))
-        if len(self._ahead) > _MOST_AHEAD:
+        if len(self._ahead) > _MAX_AHEAD:
             # The nearest: when they are due, their answer does for what was due with them.
-            self._ahead = sorted(self._ahead)[:_MOST_AHEAD]
+            self._ahead = sorted(self._ahead)[:_MAX_AHEAD]
 
     def newest_ms(self, now_ms: float) -> int:
         """Return when the newest that is due began, 0 if all are over."""

@@ -6,7 +6,7 @@ import msgspec
 
 from wire.broker_lines import ClassState, Line, StartLine, StopLine
 
-_MOST_GAPS = 16
+_MAX_GAPS = 16
 
 
 class Place(Enum):
@@ -48,7 +48,7 @@ class LineOrder(msgspec.Struct):
         elif self.next in (0, line.number):
             place = Place.NEXT
         elif line.number > self.next:
-            self.gaps = [*self.gaps[1 - _MOST_GAPS :], (self.next, line.number - 1)]
+            self.gaps = [*self.gaps[1 - _MAX_GAPS :], (self.next, line.number - 1)]
             place = Place.AFTER_LOSS
         else:
             return self._again(line.number)

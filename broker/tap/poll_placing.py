@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
+from broker.kafka.cluster_admin import ClusterAdmin
 from broker.tap.acl_owners import AclHistory, OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns
 
@@ -14,7 +14,7 @@ _NO_ENTRY = Verdict()
 
 
 @dataclass(frozen=True)
-class UnplacedTopic:
+class UnattributedTopic:
     """A topic of producer ids without an owner.
 
     Attributes:
@@ -31,7 +31,7 @@ class UnplacedTopic:
 
 
 @dataclass(frozen=True)
-class Unplaced:
+class Unattributed:
     """Producer ids without an owner for one reason.
 
     Attributes:
@@ -43,7 +43,7 @@ class Unplaced:
 
     reason: OwnerReason
     producer_ids: int
-    topics: tuple[UnplacedTopic, ...]
+    topics: tuple[UnattributedTopic, ...]
     more_topics: int
 
 
@@ -55,13 +55,13 @@ class PollPlacement:
         producer_ids: found, once each.
         by_file: of these, placed by an entry of the owners file.
         by_acls: placed since only one principal may write there.
-        unplaced: the rest.
+        unattributed: the rest.
     """
 
     producer_ids: int
     by_file: int
     by_acls: int
-    unplaced: tuple[Unplaced, ...]
+    unattributed: tuple[Unattributed, ...]
 
 
 class PollOwners:
@@ -130,9 +130,9 @@ class PollOwners:
             else:
                 counts.setdefault(verdict.reason, Counter())[topic] += count
                 verdicts.setdefault((verdict.reason, topic), verdict)
-        unplaced = tuple(_unplaced(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
+        unattributed = tuple(_unattributed(reason, topics, verdicts) for reason, topics in sorted(counts.items()))
         return PollPlacement(
-            by_file + by_acls + sum(each.producer_ids for each in unplaced), by_file, by_acls, unplaced
+            by_file + by_acls + sum(each.producer_ids for each in unattributed), by_file, by_acls, unattributed
         )
 
     def _by_file(self, topic: str, transactional_id: str | None) -> Verdict | None:
@@ -143,10 +143,12 @@ class PollOwners:
         return _NO_ENTRY if self._history is None else self._history.owner(topic, transactional_id)
 
 
-def _unplaced(reason: OwnerReason, counts: Counter[str], verdicts: dict[tuple[OwnerReason, str], Verdict]) -> Unplaced:
+def _unattributed(
+    reason: OwnerReason, counts: Counter[str], verdicts: dict[tuple[OwnerReason, str], Verdict]
+) -> Unattributed:
     topics = [
-        UnplacedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
+        UnattributedTopic(topic, count, candidates[:_EXAMPLES], max(0, len(candidates) - _EXAMPLES))
         for topic, count in counts.most_common(_EXAMPLES)
         for candidates in [verdicts[reason, topic].candidates]
     ]
-    return Unplaced(reason, counts.total(), tuple(topics), len(counts) - len(topics))
+    return Unattributed(reason, counts.total(), tuple(topics), len(counts) - len(topics))

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
-from broker.cluster.topics import require_topic
 from broker.errors import BrokerUnreachableError, ClusterRequestError, TapDeliveryError
+from broker.kafka.cluster_admin import ActiveProducer, ClusterAdmin
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.producers_admin import PARTITIONS_PER_REQUEST, REQUESTS_PER_SECOND
+from broker.kafka.topics import require_topic
 from broker.tap.gathered_events import GatheredEvents
 from broker.tap.poll_placing import PollOwners, PollPlacement
 from broker.tap.tap_output import PRODUCER_SETTINGS

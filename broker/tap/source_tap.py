@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from broker.cluster.topics import await_topic
+from broker.kafka.topics import await_topic
 from broker.log.sources import Source
 from broker.tap.asking import NO_QUESTIONS, Asking, Questions
 from broker.tap.block_watch import BlockWatch

@@ -21,7 +21,7 @@ _COUNTERS = {
 
 
 SILENT_S = 60
-MOST_BYTES, MOST_RECORDS = 10_000_000, 10_000
+MAX_BYTES, MAX_RECORDS = 10_000_000, 10_000
 """How far behind a tap is still level with its lines: a tenth of what the alert `PidQuotaTapBehind` allows."""
 
 
@@ -61,9 +61,9 @@ class TapMetrics(Collector):
             return "its file of lines is not there"
         if heartbeat.problem:
             return heartbeat.problem
-        if (heartbeat.behind_bytes or 0) > MOST_BYTES:
+        if (heartbeat.behind_bytes or 0) > MAX_BYTES:
             return f"{heartbeat.behind_bytes} bytes of its lines not read yet"
-        if (heartbeat.lag_records or 0) > MOST_RECORDS:
+        if (heartbeat.lag_records or 0) > MAX_RECORDS:
             return f"{heartbeat.lag_records} records of its lines not read yet"
         return ""
 

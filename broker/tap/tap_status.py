@@ -8,8 +8,8 @@ import msgspec
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.topic_reader import TopicReader
 from broker.errors import BrokerUnreachableError
+from broker.kafka.topic_reader import TopicReader
 from wire.heartbeat import TapHeartbeat
 from wire.topics import TAP_STATUS
 

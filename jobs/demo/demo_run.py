@@ -12,7 +12,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.clients import ORDERS, Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow, read_principals

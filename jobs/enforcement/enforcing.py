@@ -8,10 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.cluster_addresses import OwnAddresses
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.kafka_config import KafkaConfig
 from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
 from broker.enforcement.clock import BrokersTime
 from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock, without_lock
@@ -33,6 +29,10 @@ from broker.enforcement.store.rows import DECISIONS
 from broker.enforcement.store.tables import EnforcementTables, require_readable
 from broker.enforcement.stream_watch import StreamWatch
 from broker.errors import EnforcerLockError
+from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.cluster_addresses import OwnAddresses
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.kafka_config import KafkaConfig
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
 from tables.delta import create_missing, is_catalog, open_table

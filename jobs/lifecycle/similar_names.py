@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 def similar(name: str, known: Sequence[str]) -> list[str]:
@@ -15,6 +15,6 @@ def similar(name: str, known: Sequence[str]) -> list[str]:
     """
     plain = {each.rpartition(":")[2].lower(): each for each in reversed(known)}
     wanted = name.rpartition(":")[2].lower()
-    close = [plain[each] for each in get_close_matches(wanted, plain, _MOST_NAMES)]
+    close = [plain[each] for each in get_close_matches(wanted, plain, _MAX_NAMES)]
     holding = [each for each in known if wanted and wanted in each.lower()]
-    return list(dict.fromkeys([*close, *holding]))[:_MOST_NAMES]
+    return list(dict.fromkeys([*close, *holding]))[:_MAX_NAMES]

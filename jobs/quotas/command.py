@@ -21,7 +21,7 @@ from quota.allowance import BURST, RATE, Allowance
 from quota.words import plural
 from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import entity_words, judged_quotas, set_quotas
+from tables.quotas.quota_table import entity_words, set_quotas, validated_quotas
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""
@@ -107,7 +107,7 @@ def quotas(
 
 def _judged(tables: str) -> list[QuotaEntry]:
     """Return the quotas in force; warn of rows that can be none."""
-    entries, faults = judged_quotas(tables)
+    entries, faults = validated_quotas(tables)
     for fault in faults:
         typer.echo(f"warning: {one_line(fault)}", err=True)
     return entries

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.offsets import ExtentReader
 from broker.jars.java import find_java
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.offsets import ExtentReader
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
-from streaming.triggers import EVENTS_PER_SECOND, LEAST_EVENTS, MOST_EVENTS
+from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.delta import SinkName
 from wire.topics import PRODUCE_EVENTS
 
@@ -75,7 +75,7 @@ MaxOffsets = Annotated[
     int | None,
     typer.Option(
         min=1,
-        show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {LEAST_EVENTS} to {MOST_EVENTS}",
+        show_default=f"{EVENTS_PER_SECOND} events per second of the trigger, {MIN_EVENTS} to {MAX_EVENTS}",
         help="Limit of records per micro-batch.",
     ),
 ]

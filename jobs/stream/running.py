@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from broker.cluster.events_per_record import events_per_record
-from broker.cluster.offsets import oldest_record
-from broker.cluster.topics import require_topic
 from broker.errors import TopicMissingError
 from broker.jars.jar_sets import jars_folder, spark_jars
 from broker.jars.java import quick_options
+from broker.kafka.events_per_record import events_per_record
+from broker.kafka.offsets import oldest_record
+from broker.kafka.topics import require_topic
 from broker.tap.learning_requests import request_writer
 from jobs.metrics_server import LOOPBACK, serving
 from jobs.progress import say
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from broker.cluster.kafka_config import KafkaConfig
+    from broker.kafka.kafka_config import KafkaConfig
     from streaming.pipeline import StreamOptions
 
 _FIRST_BATCH_S = 15

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from streaming.checkpoint.table_ids import NEEDED, path_ids, require_same, save_table_ids
 from tables.catalog import catalog_tables
 from tables.catalog.engines import SparkEngine, quoted
-from tables.ddl import catalog_table
 from tables.delta import TABLES, create_missing, is_catalog
 from tables.query.views import view_statements
+from tables.schema.ddl import catalog_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from tables.errors import CatalogError, TableError, TableNotFoundError
 from tables.retention import days_to_keep
 from tables.upkeep import Upkeep, UpkeepPlan, alone, keep_up
 
-_LEAST_VACUUM_HOURS = 1
+_MIN_VACUUM_HOURS = 1
 _COLUMNS = (
     "table",
     "rows_before",
@@ -51,9 +51,9 @@ def maintain(
     as_csv: CsvOption = False,
 ) -> None:
     """Delete expired rows, compact small files, and delete unreferenced files and log entries."""
-    if vacuum_hours < _LEAST_VACUUM_HOURS and not allow_short_vacuum:
+    if vacuum_hours < _MIN_VACUUM_HOURS and not allow_short_vacuum:
         msg = (
-            f"--vacuum-hours {vacuum_hours} is less than {_LEAST_VACUUM_HOURS}: a running stream or a reader may lose "
+            f"--vacuum-hours {vacuum_hours} is less than {_MIN_VACUUM_HOURS}: a running stream or a reader may lose "
             "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
         )
         raise typer.BadParameter(msg)

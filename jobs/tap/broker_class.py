@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster.broker_reporters import ReportersChange, switch_class
-from broker.cluster.cluster_admin import ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
+from broker.kafka.broker_reporters import ReportersChange, switch_class
+from broker.kafka.cluster_admin import ClusterAdmin
+from broker.kafka.kafka_config import KafkaConfig
 from jobs.errors import JobError
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.topics import ensure_topics
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
 from broker.tap.asking import Questions, ask_brokers

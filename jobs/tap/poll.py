@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from broker.cluster.kafka_config import KafkaConfig
+from broker.kafka.kafka_config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
-from broker.tap.poll_placing import PollOwners, PollPlacement, Unplaced, UnplacedTopic
+from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.stopping import stopped_by_signals
@@ -91,16 +91,16 @@ def _show_placement(placement: PollPlacement, as_json: bool) -> None:
     share = f" ({placed / of:.1%})" if of else ""
     how = f"{placement.by_acls} by ACLs, {placement.by_file} by the file"
     output().print(f"owners: {placed} of {plural(of, 'producer id')}{share}: {how}", markup=False)
-    for each in placement.unplaced:
+    for each in placement.unattributed:
         output().print(printable(f"  {each.producer_ids} without: {_REASONS[each.reason]}: {_examples(each)}"))
 
 
-def _examples(unplaced: Unplaced) -> str:
-    more = [plural(unplaced.more_topics, "more topic")] if unplaced.more_topics else []
-    return ", ".join([*map(_example, unplaced.topics), *more])
+def _examples(unattributed: Unattributed) -> str:
+    more = [plural(unattributed.more_topics, "more topic")] if unattributed.more_topics else []
+    return ", ".join([*map(_example, unattributed.topics), *more])
 
 
-def _example(topic: UnplacedTopic) -> str:
+def _example(topic: UnattributedTopic) -> str:
     more = [f"{topic.more_principals} more"] if topic.more_principals else []
     names = ", ".join([*topic.principals, *more])
     return f"{topic.topic} ({names})" if names else topic.topic

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import TopicMissingError
+from broker.kafka.kafka_config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption

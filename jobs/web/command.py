@@ -26,7 +26,7 @@ from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, Forwar
 from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
 from jobs.web.pages import ConsoleData
-from jobs.web.security import LEAST_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
+from jobs.web.security import MIN_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
 from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S
 
@@ -97,8 +97,8 @@ def console(
     if databricks_app:
         require_app()
     token = one_secret(token, token_file, "--token")
-    if token is not None and len(token) < LEAST_TOKEN_LENGTH:
-        msg = f"the token has {len(token)} characters, not {LEAST_TOKEN_LENGTH} or more. Leave it out to have one made"
+    if token is not None and len(token) < MIN_TOKEN_LENGTH:
+        msg = f"the token has {len(token)} characters, not {MIN_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
     config = QuotaConfig(window_seconds=window_seconds)
     data = ConsoleData(tables, config, stale_seconds)

@@ -26,8 +26,8 @@ from tables.errors import TableNotFoundError
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_force, set_quotas
 
-_MOST_BYTES = 64 * 1024
-_MOST_CHANGES = 100
+_MAX_BYTES = 64 * 1024
+_MAX_CHANGES = 100
 _FIELDS = {"entity_name", RATE, "was"}
 _BURSTS = {BURST, "was_burst"}
 
@@ -156,8 +156,8 @@ async def _json(request: Request) -> dict[str, Any]:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > _MOST_BYTES:
-            raise HTTPException(413, f"the request has more than {_MOST_BYTES} bytes. Apply fewer changes at once")
+        if len(body) > _MAX_BYTES:
+            raise HTTPException(413, f"the request has more than {_MAX_BYTES} bytes. Apply fewer changes at once")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -174,8 +174,8 @@ def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
         HTTPException: If one is invalid.
     """
     rows = body.get("changes")
-    if not isinstance(rows, list) or not 0 < len(rows) <= _MOST_CHANGES:
-        raise HTTPException(400, f"changes is not a list of 1 to {_MOST_CHANGES}. Send one")
+    if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_CHANGES:
+        raise HTTPException(400, f"changes is not a list of 1 to {_MAX_CHANGES}. Send one")
     changes = [_change(row) for row in rows]
     if len({each.entity_name for each in changes}) < len(changes):
         raise HTTPException(400, "a user appears twice in the changes. Keep one of them")

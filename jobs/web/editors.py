@@ -14,14 +14,14 @@ from threading import Lock
 
 import typer
 
-LEAST_PASSWORD_LENGTH = 12
+MIN_PASSWORD_LENGTH = 12
 IDLE_S, SESSION_S = 30 * 60.0, 8 * 3600.0
 """A session ends after so long without a request, and after so long in any case."""
 
 _COST, _BLOCK, _PARALLEL = 2**15, 8, 1
 _MEMORY = 2 * 128 * _COST * _BLOCK
-_MOST_SESSIONS = 100
-_MOST_ADDRESSES = 1_000
+_MAX_SESSIONS = 100
+_MAX_ADDRESSES = 1_000
 _WITHIN_S = 300.0
 _OF_AN_ADDRESS, _OF_ALL = 10, 60
 """Attempts within five minutes; each costs a tenth of a second of CPU time and 32 MB."""
@@ -36,8 +36,8 @@ def editor_line(name: str, password: str) -> str:
     if not name or ":" in name or not name.isprintable():
         msg = f"the name {name!r} is unfit: give one without ':'"
         raise typer.BadParameter(msg)
-    if len(password) < LEAST_PASSWORD_LENGTH:
-        msg = f"the password has {len(password)} characters, not {LEAST_PASSWORD_LENGTH} or more"
+    if len(password) < MIN_PASSWORD_LENGTH:
+        msg = f"the password has {len(password)} characters, not {MIN_PASSWORD_LENGTH} or more"
         raise typer.BadParameter(msg)
     salt = secrets.token_bytes(16)
     return ":".join((name, base64.b64encode(salt).decode(), base64.b64encode(_hash(password, salt)).decode()))
@@ -67,7 +67,7 @@ class _Attempts:
                 return times[0] + _WITHIN_S - now
         mine.append(now)
         self.of_all.append(now)
-        for stale in list(self.of_address)[:-_MOST_ADDRESSES]:
+        for stale in list(self.of_address)[:-_MAX_ADDRESSES]:
             del self.of_address[stale]
         return 0.0
 
@@ -136,7 +136,7 @@ class Editors:
         with self._lock:
             self._drop_ended(now)
             self._sessions[_key(secret)] = _Session(name, now + SESSION_S, now + IDLE_S)
-            for oldest in list(self._sessions)[:-_MOST_SESSIONS]:
+            for oldest in list(self._sessions)[:-_MAX_SESSIONS]:
                 del self._sessions[oldest]
         return secret
 

@@ -14,7 +14,7 @@ from tables.errors import TableNotFoundError
 from tables.query.relations import Relations, RowFilter, opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import judged_quotas
+from tables.quotas.quota_table import validated_quotas
 
 HISTORY_DAYS = 7
 _LISTED = 2_000
@@ -74,7 +74,7 @@ def what_if(data: ConsoleData, now: datetime, name: str | None, allowance: Allow
 
 def _in_force(tables: str) -> tuple[list[QuotaEntry], list[str]]:
     try:
-        return judged_quotas(tables)
+        return validated_quotas(tables)
     except TableNotFoundError:
         return [], []
 

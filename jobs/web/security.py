@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LEAST_TOKEN_LENGTH = 16
+MIN_TOKEN_LENGTH = 16
 
 _HEADERS = {
     "Content-Security-Policy": (

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from tables.catalog.engines import Engine
-from tables.ddl import catalog_table, column_statements, constraint_statements, create_statement, databricks_literal
 from tables.facts import ColumnFacts, TableFacts
-from tables.migration import require_version
 from tables.retention import CLOSED, LeaseAge, OldRows, keep_from, old_rows, replaced_quotas
-from tables.specs import TABLES, VERSION_PROPERTY, TableSpec
+from tables.schema.ddl import (
+    catalog_table,
+    column_statements,
+    constraint_statements,
+    create_statement,
+    databricks_literal,
+)
+from tables.schema.migration import require_version
+from tables.schema.specs import TABLES, VERSION_PROPERTY, TableSpec
 from tables.upkeep import Upkeep, UpkeepPlan
 
 _FACTS = "SELECT count(*) AS row_count, {oldest} AS oldest, {newest} AS newest FROM {table}"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tables.catalog.answer import Answer
 from tables.commits import retry_conflicts
-from tables.ddl import databricks_literal
 from tables.errors import CatalogError, first_line
+from tables.schema.ddl import databricks_literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,10 +12,10 @@ from lifecycle.occupancy import Census, Occupancy
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.appends import append_rows
 from tables.catalog import engines
-from tables.ddl import insert_statement
 from tables.delta import TABLES, create_missing, is_catalog, row_schema, table_path
 from tables.errors import TableError, first_line
 from tables.query.sql_query import query
+from tables.schema.ddl import insert_statement
 from tables.times import to_ms, to_time
 
 TABLE = "producer_occupancy"

@@ -19,7 +19,7 @@ SELECT client, client_host, result_producer_id, at_ms
 FROM recent_inits
 WHERE principal = {principal} AND is_new_pid
 """
-_LEAST_SHARE = 0.5
+_MIN_SHARE = 0.5
 """Share of a client's producer ids that brokers must remember for a diagnosis by lives."""
 ALL_CLIENTS = "*"
 """The view's name for all clients of a principal with too many of them."""
@@ -82,6 +82,6 @@ def _lives_of_clients(
         client: lives_of(lives, to_ms(now))
         for client, lives in found.items()
         # Brokers forget ids and hide topics one may not read: a few ids prove nothing.
-        if len(lives) >= _LEAST_SHARE * handed_out[client]
+        if len(lives) >= _MIN_SHARE * handed_out[client]
     }
     return {client: lives for client, lives in told.items() if lives is not None}

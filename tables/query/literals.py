@@ -2,8 +2,8 @@
 
 from datetime import datetime, timezone
 
-from tables.ddl import databricks_literal
 from tables.delta import is_catalog
+from tables.schema.ddl import databricks_literal
 
 
 def literal(text: str, tables: str) -> str:

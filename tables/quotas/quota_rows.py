@@ -11,11 +11,11 @@ from quota.errors import InvalidQuotaError
 COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
 """Columns that rows in force are judged by; tables of an earlier version lack `producer_ids_burst`."""
 
-_MOST_SAID = 10
+_MAX_SAID = 10
 
 
 @dataclass(frozen=True)
-class Judged:
+class ValidatedQuotas:
     """The outcome of validating rows.
 
     Attributes:
@@ -28,11 +28,11 @@ class Judged:
 
     def said(self) -> list[str]:
         """Return the first faults, and a line that counts the rest."""
-        more = len(self.faults) - _MOST_SAID
-        return [*self.faults[:_MOST_SAID], *([f"{more} more rows of quotas like these"] if more > 0 else [])]
+        more = len(self.faults) - _MAX_SAID
+        return [*self.faults[:_MAX_SAID], *([f"{more} more rows of quotas like these"] if more > 0 else [])]
 
 
-def judge(rows: Iterable[Mapping[str, Any]]) -> Judged:
+def judge(rows: Iterable[Mapping[str, Any]]) -> ValidatedQuotas:
     """Pick the rows in force: the newest valid one of each user and of the default."""
     holding: dict[str | None, Mapping[str, Any]] = {}
     counts: dict[str | None, int] = {}
@@ -50,7 +50,7 @@ def judge(rows: Iterable[Mapping[str, Any]]) -> Judged:
         if count > 1:
             newest = Allowance.of(holding[name])
             faults.append(f"{_words(name)} has {count} rows of quotas: the newest holds, {newest} per window")
-    return Judged(holding, tuple(sorted(faults)))
+    return ValidatedQuotas(holding, tuple(sorted(faults)))
 
 
 def _fault(row: Mapping[str, Any]) -> str:

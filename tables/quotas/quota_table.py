@@ -82,10 +82,10 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
         CatalogError: If the tables are in a catalog that refuses.
         TableError: If the table is missing or can't be read.
     """
-    return judged_quotas(tables)[0]
+    return validated_quotas(tables)[0]
 
 
-def judged_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
+def validated_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
     """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
     judged = judge(_rows(tables))
     entries = [

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import DEFAULT_USERS, LocalBroker
-from tests.attack.hostile_kit import TapCommand
-from tests.broker_kit import new_topic, transactional_producer
+from tests.kits.broker_kit import new_topic, transactional_producer
+from tests.kits.hostile_kit import TapCommand
 
 
 @pytest.fixture(scope="module")

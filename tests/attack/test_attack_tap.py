@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.topics import ensure_topic, ensure_topics
+from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
-from tests.attack.hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
-from tests.broker_kit import end_offset, read_events, wait_until
+from tests.kits.broker_kit import end_offset, read_events, wait_until
+from tests.kits.hostile_kit import Hostile, TapCommand, batch, giant_topics, principals
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, PRODUCE_EVENTS, TAP_STATUS
 
 DENIED = 53

@@ -13,8 +13,8 @@ import pytest
 from deltalake import DeltaTable
 
 from broker.local.local_broker import LocalBroker
-from tests.attack.stream_command_kit import LIMIT_S, StreamCommand, processes_below
-from tests.fault.fault_kit import new_topic, send, traffic
+from tests.kits.fault_kit import new_topic, send, traffic
+from tests.kits.stream_command_kit import LIMIT_S, StreamCommand, processes_below
 
 pytestmark = pytest.mark.slow
 

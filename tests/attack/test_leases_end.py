@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from kafka.protocol.admin import AlterClientQuotasRequest
 
-from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
-from broker.cluster.raw_admin import RawAdmin
+from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from broker.kafka.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
-from tests.broker_kit import wait_until
+from tests.kits.broker_kit import wait_until
+from tests.kits.enforce_kit import EnforcerProcess, actions, decide, end_orders, enforcing, quotas_of
 from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")

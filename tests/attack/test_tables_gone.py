@@ -11,8 +11,8 @@ from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing, row_schema
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tests.attack.stream_command_kit import StreamCommand
-from tests.fault.fault_kit import new_topic, send, traffic
+from tests.kits.fault_kit import new_topic, send, traffic
+from tests.kits.stream_command_kit import StreamCommand
 
 pytestmark = pytest.mark.slow
 

@@ -15,10 +15,10 @@ from confluent_kafka.admin._acl import AclPermissionType
 from confluent_kafka.admin._resource import ResourceType
 
 from broker.local.local_broker import LocalBroker
-from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, frame, init_of, lines_of, ready_topic
-from tests.broker.hold_kit import binding, bound
-from tests.broker_kit import new_topic, produce, produce_in_transactions, transactional_producer, wait_until
+from tests.kits.broker_kit import new_topic, produce, produce_in_transactions, transactional_producer, wait_until
+from tests.kits.class_kit import batches_of, frame, init_of, lines_of, ready_topic
+from tests.kits.hold_kit import binding, bound
+from tests.kits.hostile_kit import Hostile, batch
 from wire.broker_lines import BatchLine, BrokerLine, InitLine, StartLine
 
 INVENTED = 6_000_000_000

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from kafka.protocol.producer import EndTxnRequest, InitProducerIdRequest, ProduceRequest
 
-from broker.cluster.raw_admin import RawAdmin
+from broker.kafka.raw_admin import RawAdmin
 from broker.local.local_broker import LocalBroker
-from tests.attack.hostile_kit import batch
-from tests.broker.class_kit import batches_of
-from tests.broker_kit import new_topic, transactional_producer, wait_until
+from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
+from tests.kits.class_kit import batches_of
+from tests.kits.hostile_kit import batch
 
-MOST_EPOCHS = 2**15 - 2
+MAX_EPOCHS = 2**15 - 2
 
 
 class Transactions:
@@ -85,7 +85,7 @@ def test_an_id_that_a_commit_hands_out_is_its_users_and_survives_a_restart(jars:
         try:
             wait_until(lambda: alice.init() == 0, "alice has an id")
             first = alice.producer_id
-            while alice.epoch < MOST_EPOCHS - 3:
+            while alice.epoch < MAX_EPOCHS - 3:
                 assert alice.init() == 0
             used = []
             for _ in range(6):
@@ -98,7 +98,7 @@ def test_an_id_that_a_commit_hands_out_is_its_users_and_survives_a_restart(jars:
             alice.close()
         assert alice.producer_id == second != first
         assert alice.epoch > 2
-        assert used == [*((first, MOST_EPOCHS - back) for back in (3, 2, 1, 0)), (second, 0), (second, 1)]
+        assert used == [*((first, MAX_EPOCHS - back) for back in (3, 2, 1, 0)), (second, 0), (second, 1)]
         lines = batches_of(broker, first, second)
     assert {(line.principal, line.transactional_id) for line in lines} == {("User:alice", "alice-tx")}
 

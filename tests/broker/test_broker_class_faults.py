@@ -16,10 +16,10 @@ from broker.jars.jar_sets import ensure_jars
 from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
 from broker.local.server_process import Jvm
-from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, lines_of, ready_topic, set_logger, switch
-from tests.broker.hold_kit import LOADING, Asker, bound, hold
-from tests.broker_kit import LIMIT_S, wait_until
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.class_kit import batches_of, lines_of, ready_topic, set_logger, switch
+from tests.kits.hold_kit import LOADING, Asker, bound, hold
+from tests.kits.hostile_kit import Hostile, batch
 from wire.broker_lines import BatchLine, BrokerLine, ClassState, InitLine, StartLine, StopLine, decode_line
 
 MADE_UP = 5_000_000_000

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 
 from broker.local.local_broker import LocalBroker
-from tests.attack.hostile_kit import Hostile, batch
-from tests.broker.class_kit import batches_of, frame, init_of, lines_of, switch
 from tests.broker.other_kafka import OtherKafka
-from tests.broker_kit import LIMIT_S, new_topic, produce, transactional_producer, wait_until
+from tests.kits.broker_kit import LIMIT_S, new_topic, produce, transactional_producer, wait_until
+from tests.kits.class_kit import batches_of, frame, init_of, lines_of, switch
+from tests.kits.hostile_kit import Hostile, batch
 from wire.broker_lines import AliveLine, BatchLine, ClassState, StartLine, StopLine
 
 VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0", "4.3.1"]

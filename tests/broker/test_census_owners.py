@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.occupancy import census_owners
 from broker.occupancy.census_owners import TAIL_MS, read_owners

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.lifecycle.why import ask_last_batches
 from lifecycle.churn import Churn
 from lifecycle.churn_evidence import ChurnEvidence
 from tables.query.churn_clients import DiagnosedClient, clients_of, diagnosis_of
-from tests.broker.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
-from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
+from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until_idle
+from tests.kits.churn_kit import SECONDS, labelled_clients, running_clients, write_inits
 from wire.topics import PRODUCER_INITS
 
-LEAST_OF_THE_FASTEST = 160
+MIN_OF_THE_FASTEST = 160
 """Where the fastest client takes much more than a second for a producer, nobody does what the label says."""
-MOST_OPEN = 3
+MAX_OPEN = 3
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
             }
 
     made = sum(record["principal"] == f"User:{clients[0].name}" for record in records)
-    if made < LEAST_OF_THE_FASTEST:
+    if made < MIN_OF_THE_FASTEST:
         pytest.skip(f"too much else runs here: {made} producers in {SECONDS:g} s where three hundred were meant")
     wrong, left_open, wrong_by_tables = [], [], []
     for client in clients:
@@ -72,7 +72,7 @@ def test_real_clients_of_every_kind_are_told_apart_from_one_address_and_from_sev
     keep(told)
     print("wrong:", wrong, "open:", left_open, "tables alone, not even mentioned:", wrong_by_tables)
     assert (wrong, wrong_by_tables) == ([], [])
-    assert len(set(left_open)) <= MOST_OPEN
+    assert len(set(left_open)) <= MAX_OPEN
 
 
 def keep(told: dict[str, list[DiagnosedClient]]) -> None:

@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.enforcement.broker_clock import BrokerClock, steady_ms, wall_ms
 from broker.enforcement.clock import BrokersTime
 from broker.enforcement.lock import ensure_enforcer_topic
 from broker.errors import ClientQuotaRefusedError
+from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import (
+from tests.kits.broker_kit import end_offset, new_topic, wait_until
+from tests.kits.enforce_kit import (
     Careless,
     EnforcerProcess,
     Steady,
@@ -30,7 +31,6 @@ from tests.broker.enforce_kit import (
     enforcing,
     quotas_of,
 )
-from tests.broker_kit import end_offset, new_topic, wait_until
 from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")

@@ -9,12 +9,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import EnforcerProcess, actions, decide, quotas_of
-from tests.broker_kit import wait_until
-from tests.tls_kit import issue, tls_broker
+from tests.kits.broker_kit import wait_until
+from tests.kits.enforce_kit import EnforcerProcess, actions, decide, quotas_of
+from tests.kits.tls_kit import issue, tls_broker
 from wire.topics import ENFORCER_TOPIC
 
 MALLORY = QuotaEntity("mallory")

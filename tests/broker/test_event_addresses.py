@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from broker.cluster.topics import ensure_topics
 from broker.enforcement.store.event_addresses import EventAddresses
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import wait_until
+from tests.kits.broker_kit import wait_until
 from wire.event_record import pack_events
 from wire.records import ProduceEvent
 from wire.topics import PRODUCE_EVENTS

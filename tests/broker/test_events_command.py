@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.broker_kit import new_topic
-from tests.following_kit import Following
+from tests.kits.broker_kit import new_topic
+from tests.kits.following_kit import Following
 from wire.event_record import pack_events
 from wire.records import ProduceEvent
 

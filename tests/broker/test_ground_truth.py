@@ -17,14 +17,14 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from kafka.record.memory_records import MemoryRecords
 
-from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
+from broker.kafka.topics import ensure_topics
 from tests.broker.churning_clients import PARTITIONS
-from tests.broker.cluster_kit import in_sync, reassign, replicated_topic
-from tests.broker.go_kit import build_go_clients, find_go
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import LIMIT_S, read_events, wait_until
+from tests.kits.broker_kit import LIMIT_S, read_events, wait_until
+from tests.kits.cluster_kit import in_sync, reassign, replicated_topic
+from tests.kits.go_kit import build_go_clients, find_go
 from wire.topics import PRODUCE_EVENTS
 
 USERS = {user: f"{user}-secret" for user in ("rd", "py", "java", "go", "copy", "admin")}

@@ -9,11 +9,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.hold_bindings import HoldBindings
 from broker.jars.jar_sets import kafka_classpath
+from broker.kafka.hold_bindings import HoldBindings
 from broker.local.local_broker import LocalBroker
-from tests.broker.enforce_kit import Steady
-from tests.broker.hold_kit import (
+from tests.kits.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
+from tests.kits.enforce_kit import Steady
+from tests.kits.hold_kit import (
     LOADING,
     Asker,
     JavaProducers,
@@ -30,8 +31,7 @@ from tests.broker.hold_kit import (
     send_by_kafka_python,
     unbind,
 )
-from tests.broker_kit import end_offset, new_topic, restart, transactional_producer, wait_until
-from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
+from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
 
 FOREVER = str(2**62)
 
@@ -131,12 +131,12 @@ def test_the_earliest_and_the_latest_of_several_holds(broker: LocalBroker, mallo
 @pytest.mark.parametrize(
     "odd",
     [
-        lambda: binding(hold_name(now_ms() + LONGEST_HOLD_MS + 60_000)),
+        lambda: binding(hold_name(now_ms() + MAX_HOLD_MS + 60_000)),
         lambda: binding(f"pid-quota-hold:{FOREVER}"),
         lambda: binding(f"pid-quota-hold:{2**70}"),
         lambda: binding(hold_name(now_ms() + 60_000) + ":"),
         lambda: binding(hold_name(now_ms() + 60_000, "Ab12")),
-        lambda: binding(hold_name(now_ms() + LONGEST_HOLD_MS + 60_000, "ab12")),
+        lambda: binding(hold_name(now_ms() + MAX_HOLD_MS + 60_000, "ab12")),
         lambda: binding("pid-quota-hold:"),
         lambda: binding("pid-quota-hold:soon"),
         lambda: binding(f"pid-quota-hold:0{now_ms() + 60_000}"),

@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.raw_admin import RawAdmin
-from broker.cluster.topics import ensure_topics
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
 from lifecycle.churn import Churn
@@ -23,9 +23,9 @@ from tables.delta import create_missing, table_path
 from tables.query.churn_clients import clients_of
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tests.broker.enforce_kit import EnforcerProcess, enforcing, quotas_of
-from tests.broker.hold_kit import LOADING, holding_broker
-from tests.broker_kit import LIMIT_S, new_topic, produce, wait_until
+from tests.kits.broker_kit import LIMIT_S, new_topic, produce, wait_until
+from tests.kits.enforce_kit import EnforcerProcess, enforcing, quotas_of
+from tests.kits.hold_kit import LOADING, holding_broker
 
 HOARD = 10_000
 QUOTA = 20.0

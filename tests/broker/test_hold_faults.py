@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.quota_entity import QuotaEntity
 from tables.delta import create_missing
-from tests.broker.cluster_kit import addresses_of_the_living
-from tests.broker.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.broker.hold_kit import LOADING, Asker, holding_broker, is_at_end
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import wait_until
+from tests.kits.broker_kit import wait_until
+from tests.kits.cluster_kit import addresses_of_the_living
+from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
+from tests.kits.hold_kit import LOADING, Asker, holding_broker, is_at_end
 
 pytestmark = pytest.mark.slow
 ODD_NAMES = [

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import LocalBroker
-from tests.broker.go_kit import GoProducers, build_go_clients, find_go
-from tests.broker.hold_kit import bound, end_s, hold, holding_broker, is_at_end
-from tests.broker_kit import end_offset, new_topic
+from tests.kits.broker_kit import end_offset, new_topic
+from tests.kits.go_kit import GoProducers, build_go_clients, find_go
+from tests.kits.hold_kit import bound, end_s, hold, holding_broker, is_at_end
 
 pytestmark = [
     pytest.mark.slow,

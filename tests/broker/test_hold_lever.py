@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import QuotaEntity
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
-from tests.broker.hold_kit import (
+from tests.kits.broker_kit import new_topic, transactional_producer, wait_until
+from tests.kits.enforce_kit import EnforcerProcess, Steady, actions, decide, enforcing, quotas_of
+from tests.kits.hold_kit import (
     LOADING,
     Asker,
     Waiting,
@@ -23,7 +24,6 @@ from tests.broker.hold_kit import (
     send_by_confluent_kafka,
     unbind,
 )
-from tests.broker_kit import new_topic, transactional_producer, wait_until
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,17 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from broker.cluster.kafka_config import KafkaConfig
+from broker.kafka.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
-from tests.broker.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end
-from tests.broker.library_kit import (
+from tests.kits.broker_kit import end_offset, new_topic, wait_until
+from tests.kits.hold_kit import LOADING, Asker, bound, end_s, hold, holding_broker, is_at_end
+from tests.kits.library_kit import (
     NO_PRODUCER_ID,
     LibraryProducer,
     install_aiokafka,
     install_kafkajs,
     producer_ids,
 )
-from tests.broker_kit import end_offset, new_topic, wait_until
 
 pytestmark = pytest.mark.slow
 needs_node = pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm command: install Node.js and npm")

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.producers_admin import ProducersAdmin
-from broker.cluster.quota_entity import QuotaEntity
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.producers_admin import ProducersAdmin
+from broker.kafka.quota_entity import QuotaEntity
 from tables.delta import create_missing
-from tests.broker.cluster_kit import addresses_of_the_living
-from tests.broker.enforce_kit import decide, enforcing, quotas_of
-from tests.broker.hold_kit import LOADING, Asker, bound, hold
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import LIMIT_S, wait_until
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.cluster_kit import addresses_of_the_living
+from tests.kits.enforce_kit import decide, enforcing, quotas_of
+from tests.kits.hold_kit import LOADING, Asker, bound, hold
 from wire.holds import HOLD_AUTHORIZER
 
 pytestmark = pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_broker_that_is_dead_is_not_asked(cluster: LocalCluster, tables: Path)
         watcher = AdminClient({**cluster.admin_config()})
         wait_until(lambda: WITHOUT not in watcher.list_topics(timeout=LIMIT_S).brokers, "the others have noticed")
         with ProducersAdmin({"bootstrap_servers": addresses_of_the_living(cluster).split(",")}) as admin:
-            assert admin.living_brokers() == [1, 2]
+            assert admin.live_brokers() == [1, 2]
             assert admin.hidden_topic() is None
             # Brokers do not show it: none has failed.
             assert admin.allows_without_acl() is None

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.enforce_kit import Steady
-from tests.broker.hold_kit import (
+from tests.broker.other_kafka import OtherKafka
+from tests.kits.broker_kit import new_topic, restart, transactional_producer, wait_until
+from tests.kits.enforce_kit import Steady
+from tests.kits.hold_kit import (
     LOADING,
     Asker,
     PythonProducers,
@@ -15,8 +17,6 @@ from tests.broker.hold_kit import (
     is_at_end,
     send_by_confluent_kafka,
 )
-from tests.broker.other_kafka import OtherKafka
-from tests.broker_kit import new_topic, restart, transactional_producer, wait_until
 
 HELD_BACK = "holds back new producer ids"
 VERSIONS = ["3.7.2", "3.8.1", "3.9.1", "4.0.0", "4.1.1", "4.2.0"]

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.metadata_blocks import read_metadata_blocks
 from lifecycle.producer_id_blocks import find_violations
-from tests.broker.init_kit import InitClient
-from tests.broker_kit import (
+from tests.kits.broker_kit import (
     file_tap,
     frozen,
     new_topic,
@@ -25,7 +24,8 @@ from tests.broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from tests.init_rules_kit import (
+from tests.kits.init_kit import InitClient
+from tests.kits.init_rules_kit import (
     MAX_EPOCH,
     InitDecision,
     InitRequest,

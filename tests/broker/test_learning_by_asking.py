@@ -12,17 +12,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.topics import ensure_topic, ensure_topics
 from broker.errors import ClusterRequestError
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.topics import ensure_topic, ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.known_ids import KnownIds
 from broker.tap.learning_requests import LearningRequests, request_writer
 from broker.tap.source_tap import SourceTap
-from tests.broker.cluster_kit import replicated_topic
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.broker_kit import LIMIT_S, file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.cluster_kit import replicated_topic
 from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.client_quotas import ClientQuotas
-from broker.cluster.hold_bindings import HoldBindings
-from broker.cluster.quota_entity import QuotaChange, QuotaEntity
+from broker.kafka.client_quotas import ClientQuotas
+from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.attack.hostile_kit import Hostile, TapCommand, batch
-from tests.broker.class_kit import ready_topic
-from tests.broker.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
-from tests.broker.hold_kit import holding_broker, none_left
-from tests.broker_kit import wait_until
+from tests.kits.broker_kit import wait_until
+from tests.kits.class_kit import ready_topic
+from tests.kits.enforce_kit import EnforcerProcess, actions, decide, enforcing, quotas_of
+from tests.kits.hold_kit import holding_broker, none_left
+from tests.kits.hostile_kit import Hostile, TapCommand, batch
 from wire.holds import HoldBinding
 
 MALLORY, HERS, SHARED = QuotaEntity("mallory"), "127.0.0.2", "127.0.0.3"

@@ -9,8 +9,8 @@ import pytest
 
 from broker.errors import BrokerStartError, LocalBrokerError, PortTakenError
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import end_offset, new_topic, produce, restart, wait_until
-from tests.process_kit import processes_naming
+from tests.kits.broker_kit import end_offset, new_topic, produce, restart, wait_until
+from tests.kits.process_kit import processes_naming
 
 
 def test_users_produce_with_idempotence(broker: LocalBroker) -> None:

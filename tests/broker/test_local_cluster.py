@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from broker.errors import LocalBrokerError
-from tests.broker.cluster_kit import in_sync, leader_of, replicated_topic
 from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import end_offset, produce, wait_until
-from tests.process_kit import processes_naming
+from tests.kits.broker_kit import end_offset, produce, wait_until
+from tests.kits.cluster_kit import in_sync, leader_of, replicated_topic
+from tests.kits.process_kit import processes_naming
 
 # Only tests use a cluster of three; those that do are slow themselves, but for a few.
 pytestmark = pytest.mark.slow

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.broker.churn_kit import write_inits
-from tests.broker_kit import file_tap, new_topic, produce, read_events, restart, running, wait_until_idle
+from tests.kits.broker_kit import file_tap, new_topic, produce, read_events, restart, running, wait_until_idle
+from tests.kits.churn_kit import write_inits
 from wire.topics import PRODUCER_INITS
 
 METADATA_LOG = "__cluster_metadata-0"

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.local.local_broker import LocalBroker
 from tables.delta import create_missing
-from tests.broker.enforce_kit import decide
-from tests.broker_kit import wait_until
-from tests.webhook_kit import Endpoint
+from tests.kits.broker_kit import wait_until
+from tests.kits.enforce_kit import decide
+from tests.kits.webhook_kit import Endpoint
 
 KEY = "a key of the test"
 

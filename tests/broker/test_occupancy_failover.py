@@ -11,11 +11,11 @@ from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
 from jobs.occupancy.printing import report_dict
 from lifecycle.failover import failover
-from tests.broker.cluster_kit import addresses_of_the_living, replicated_topic
 from tests.broker.local_cluster import LocalCluster
-from tests.broker.occupancy_kit import broker_counts, census_of, fill
-from tests.broker_kit import LIMIT_S, wait_until
-from tests.process_kit import processes_naming
+from tests.kits.broker_kit import LIMIT_S, wait_until
+from tests.kits.cluster_kit import addresses_of_the_living, replicated_topic
+from tests.kits.occupancy_kit import broker_counts, census_of, fill
+from tests.kits.process_kit import processes_naming
 
 PARTITIONS = 6
 LEAST, MORE = 10, 7

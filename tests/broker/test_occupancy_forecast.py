@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from lifecycle.forecast import Outlook
 from lifecycle.occupancy_rate import Rates, rates_of
-from tests.broker.occupancy_kit import census_of
-from tests.broker_kit import file_tap, new_topic, running, wait_until_idle
+from tests.kits.broker_kit import file_tap, new_topic, running, wait_until_idle
+from tests.kits.occupancy_kit import census_of
 
 LIVING = 15
 

@@ -17,17 +17,16 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.topics import ensure_topics
 from broker.jars.jar_sets import kafka_classpath
 from broker.jars.java import find_java
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
 from jobs.cli import run
 from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
-from tests.broker.occupancy_kit import QUICKLY, broker_counts, census_of, fill
-from tests.broker_kit import (
+from tests.kits.broker_kit import (
     LIMIT_S,
     file_tap,
     new_topic,
@@ -37,7 +36,8 @@ from tests.broker_kit import (
     wait_until,
     wait_until_idle,
 )
-from tests.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
+from tests.kits.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers
+from tests.kits.occupancy_kit import QUICKLY, broker_counts, census_of, fill
 
 HOUR_MS = 3_600_000
 CHECK_INTERVAL_MS = 200

@@ -16,17 +16,16 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from broker.cluster.acl import Acl, AclResource
-from broker.cluster.cluster_admin import ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError
+from broker.kafka.acl import Acl, AclResource
+from broker.kafka.cluster_admin import ClusterAdmin
+from broker.kafka.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.acl_owners import AclRules, OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement
-from tests.broker.hold_kit import binding, bound, unbind
 from tests.broker.test_producer_poll import next_rounds, poll_of, polling
-from tests.broker_kit import (
+from tests.kits.broker_kit import (
     LIMIT_S,
     new_topic,
     produce,
@@ -35,6 +34,7 @@ from tests.broker_kit import (
     transactional_producer,
     wait_until,
 )
+from tests.kits.hold_kit import binding, bound, unbind
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
@@ -206,10 +206,10 @@ def test_what_one_principal_may_write_is_told_as_its_own_and_the_rest_is_counted
     # Then only what is certain has an owner, and the rest a reason.
     assert told(broker, events) == {(own, "User:alice"), (filed, "User:shop"), (shared, "User:bob")}
     assert (placements[-1].by_file, placements[-1].by_acls) == (1, 2)
-    unplaced = {(each.reason, topic.topic): topic for each in placements[-1].unplaced for topic in each.topics}
-    assert unplaced[OwnerReason.SEVERAL, shared].principals == ("User:alice", "User:bob")
-    assert unplaced[OwnerReason.SEVERAL, shared].producer_ids == 2
-    assert unplaced[OwnerReason.NO_ACL, free].producer_ids == 1
+    unattributed = {(each.reason, topic.topic): topic for each in placements[-1].unattributed for topic in each.topics}
+    assert unattributed[OwnerReason.SEVERAL, shared].principals == ("User:alice", "User:bob")
+    assert unattributed[OwnerReason.SEVERAL, shared].producer_ids == 2
+    assert unattributed[OwnerReason.NO_ACL, free].producer_ids == 1
 
 
 def test_a_change_of_acls_is_followed(broker: LocalBroker) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from broker.cluster.kafka_config import KafkaConfig
+from broker.kafka.kafka_config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners
 from broker.tap.producer_poll import LedProducers, ProducerPoll
-from tests.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
+from tests.kits.broker_kit import LIMIT_S, new_topic, produce, read_events, transactional_producer, wait_until
 
 
 class Clock:

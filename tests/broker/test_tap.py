@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.topic_reader import TopicReader
-from broker.cluster.topics import ensure_topics
 from broker.errors import BrokerUnreachableError, TapDeliveryError, TopicMissingError
+from broker.kafka.topic_reader import TopicReader
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.learning import LearningTime
 from broker.tap.position_file import load_checkpoint
 from broker.tap.source_tap import SourceTap
-from tests.broker_kit import (
+from tests.kits.broker_kit import (
     end_offset,
     file_tap,
     new_topic,
@@ -224,7 +224,7 @@ def test_an_event_that_kafka_refuses_ends_the_tap_and_is_sent_again(broker: Loca
 
 
 def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.cluster.topics._NEW_TOPIC_S", 0.1)
+    monkeypatch.setattr("broker.kafka.topics._NEW_TOPIC_S", 0.1)
     tap = file_tap(broker.log_file, broker.broker_id, broker.admin_config(), topic="no-such-topic")
 
     with pytest.raises(TopicMissingError, match=r"'no-such-topic' does not exist on 127\.0\.0\.1"), running(tap):
@@ -232,7 +232,7 @@ def test_a_missing_topic_is_named(broker: LocalBroker, monkeypatch: pytest.Monke
 
 
 def test_an_unreachable_broker_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.cluster.topics.require_topic.__defaults__", (0.5,))
+    monkeypatch.setattr("broker.kafka.topics.require_topic.__defaults__", (0.5,))
     tap = file_tap(tmp_path / "log", 1, {"bootstrap.servers": "127.0.0.1:1"})
 
     with pytest.raises(BrokerUnreachableError, match=r"no Kafka broker answers at 127\.0\.0\.1:1"), running(tap):

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from broker.cluster.topics import ensure_topics
-from tests.attack.hostile_kit import Hostile
-from tests.broker.cluster_kit import (
+from broker.kafka.topics import ensure_topics
+from tests.broker.local_cluster import LocalCluster
+from tests.kits.broker_kit import file_tap, read_events, running, transactional_producer, wait_until, wait_until_idle
+from tests.kits.cluster_kit import (
     KnownProducer,
     held_pids,
     in_sync,
@@ -20,8 +21,7 @@ from tests.broker.cluster_kit import (
     reassign,
     replicated_topic,
 )
-from tests.broker.local_cluster import LocalCluster
-from tests.broker_kit import file_tap, read_events, running, transactional_producer, wait_until, wait_until_idle
+from tests.kits.hostile_kit import Hostile
 from wire.broker_lines import InitLine, decode_line
 
 Answer = tuple[str, str, int, int]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.topic_reader import TopicReader
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topic_reader import TopicReader
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import file_tap, new_topic, read_events, running, wait_until, wait_until_idle
-from tests.class_lines_kit import ClassLines, append
+from tests.kits.broker_kit import file_tap, new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.class_lines_kit import ClassLines, append
 from wire.topics import PRODUCER_INITS, TAP_STATUS
 
 

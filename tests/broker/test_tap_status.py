@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.broker_kit import file_tap, new_topic, running, wait_until_idle
+from tests.kits.broker_kit import file_tap, new_topic, running, wait_until_idle
 
 
 def test_status_says_which_broker_nobody_watches(

@@ -7,14 +7,14 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from broker.cluster.topics import ensure_topics
 from broker.errors import TapError
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.log_topic import TopicSource
 from broker.log.sources import LineBatch
 from broker.tap.source_tap import SourceTap
-from tests.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
-from tests.class_lines_kit import ClassLines
+from tests.kits.broker_kit import new_topic, read_events, running, wait_until, wait_until_idle
+from tests.kits.class_lines_kit import ClassLines
 from wire.heartbeat import TopicPosition
 
 EXPECTED = {(1, "User:alice"), (2, "User:mallory"), (3, "User:alice")}

@@ -8,14 +8,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.cluster.topic_reader import TopicReader
-from broker.cluster.topic_setup import Difference, Principals, TopicSetup, plan_topics
 from broker.enforcement.lock import EnforcerLock
 from broker.errors import BrokerUnreachableError, TopicError
+from broker.kafka.topic_reader import TopicReader
+from broker.kafka.topic_setup import Difference, Principals, TopicSetup, plan_topics
 from broker.local.local_broker import LocalBroker
 from jobs.cli import run
-from tests.broker.class_kit import lines_of
-from tests.broker_kit import new_topic, produce, wait_until
+from tests.kits.broker_kit import new_topic, produce, wait_until
+from tests.kits.class_kit import lines_of
 from wire.broker_lines import BatchLine
 from wire.topics import BROKER_LOGS, ENFORCER_TOPIC, LEARNING_REQUESTS, OWN_TOPICS, PRODUCE_EVENTS, TAP_STATUS
 

@@ -2,10 +2,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from broker.cluster.topics import ensure_topics, require_topic
 from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.kafka.topics import ensure_topics, require_topic
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import new_topic, wait_until
+from tests.kits.broker_kit import new_topic, wait_until
 from wire.topics import PRODUCE_EVENTS, PRODUCER_INITS, TAP_STATUS
 
 

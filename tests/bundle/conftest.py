@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bundle.runtime_venv_kit import Cluster, cluster
+from tests.kits.runtime_venv_kit import Cluster, cluster
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 

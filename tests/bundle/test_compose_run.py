@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.broker_kit import wait_until
-from tests.bundle.compose_kit import ROOT, STAND_INS, Compose, Podman, make_base, missing
+from tests.kits.broker_kit import wait_until
+from tests.kits.compose_kit import ROOT, STAND_INS, Compose, Podman, make_base, missing
 
 pytestmark = [
     pytest.mark.slow,

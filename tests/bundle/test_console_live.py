@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jobs.web.editors import Editors, editor_line
-from tests.bundle import browser_kit
-from tests.bundle.browser_kit import PHONE, Browser
-from tests.bundle.console_kit import NOON, NOW, append, demo_tables, serving, wait_for
+from tests.kits import browser_kit
+from tests.kits.browser_kit import PHONE, Browser
+from tests.kits.console_kit import NOON, NOW, append, demo_tables, serving, wait_for
 from tests.unit.jobs.table_rows import metrics
 
 MISSING = " and no ".join(browser_kit.lacks())

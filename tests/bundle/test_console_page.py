@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jobs.web.security import Access
-from tests.bundle import browser_kit
-from tests.bundle.browser_kit import PHONE, WIDE, Browser
-from tests.bundle.console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
+from tests.kits import browser_kit
+from tests.kits.browser_kit import PHONE, WIDE, Browser
+from tests.kits.console_kit import SCRIPT, demo_tables, large_tables, serving, wait_for
 
 PAGES = {
     "overview": "#/",

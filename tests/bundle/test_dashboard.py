@@ -16,8 +16,8 @@ from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
-from tests.bundle.databricks_kit import ROOT, load_bundle
-from tests.spark_kit import own_views
+from tests.kits.databricks_kit import ROOT, load_bundle
+from tests.kits.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 MINUTE = timedelta(minutes=1)

@@ -22,10 +22,10 @@ import pytest
 import sqlglot
 
 from broker.process import start_watched
-from tests.bundle import browser_kit
-from tests.bundle.browser_kit import Browser
-from tests.bundle.console_kit import demo_tables, wait_for
-from tests.bundle.databricks_kit import ROOT, load_bundle
+from tests.kits import browser_kit
+from tests.kits.browser_kit import Browser
+from tests.kits.console_kit import demo_tables, wait_for
+from tests.kits.databricks_kit import ROOT, load_bundle
 
 CLIENT, SECRET, TOKEN = "11111111-1111-1111-1111-111111111111", "-".join(["not", "real"]), "-".join(["a", "token"])
 USER = "operator@example.org"

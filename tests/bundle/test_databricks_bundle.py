@@ -25,7 +25,7 @@ from jobs import __version__
 from jobs.cli import load_command
 from streaming.triggers import records_of_a_batch
 from tables.delta import TABLES, is_catalog
-from tests.bundle.databricks_kit import (
+from tests.kits.databricks_kit import (
     GIVEN,
     REMOTE,
     ROOT,

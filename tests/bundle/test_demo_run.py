@@ -19,9 +19,9 @@ import httpx2
 import pytest
 
 from jobs.demo.processes import MARKER
-from tests.bundle import browser_kit
-from tests.bundle.console_kit import Found
-from tests.process_kit import left_of
+from tests.kits import browser_kit
+from tests.kits.console_kit import Found
+from tests.kits.process_kit import left_of
 
 WISHED = Path(wish).resolve() if (wish := os.environ.get("PID_QUOTA_SCREENSHOTS")) else None
 MALLORYS_PAGE = "#/principal?name=User%3Amallory&hours=0.1"

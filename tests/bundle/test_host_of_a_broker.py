@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import LocalBroker
-from tests.broker_kit import end_offset, wait_until
+from tests.kits.broker_kit import end_offset, wait_until
 from wire.topics import TAP_STATUS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-MOST_MB = 60
+MAX_MB = 60
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_it_takes_60_mb_compiled_modules_included(host: Path) -> None:
     of_the_environment = ("pip", "setuptools", "_distutils_hack", "pkg_resources")
     files = [file for file in packages.rglob("*") if file.is_file()]
     ours = [file for file in files if file.relative_to(packages).parts[0].partition("-")[0] not in of_the_environment]
-    assert sum(file.stat().st_size for file in ours) <= MOST_MB * 1_000_000
+    assert sum(file.stat().st_size for file in ours) <= MAX_MB * 1_000_000
 
 
 @pytest.mark.parametrize("command", ["tap", "topics"])

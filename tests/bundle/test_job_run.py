@@ -25,11 +25,11 @@ from deltalake import DeltaTable
 from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end, start_watched
 from tables.delta import TABLES as TABLE_SPECS
-from tests.bundle.console_kit import wait_for
-from tests.bundle.databricks_kit import GIVEN, ROOT, load_bundle
-from tests.bundle.runtime_kit import LIMIT_S, Runtime
-from tests.bundle.runtime_stream_kit import prepared_statements
-from tests.bundle.runtime_venv_kit import Cluster
+from tests.kits.console_kit import wait_for
+from tests.kits.databricks_kit import GIVEN, ROOT, load_bundle
+from tests.kits.runtime_kit import LIMIT_S, Runtime
+from tests.kits.runtime_stream_kit import prepared_statements
+from tests.kits.runtime_venv_kit import Cluster
 from wire.topics import PRODUCE_EVENTS
 
 if TYPE_CHECKING:

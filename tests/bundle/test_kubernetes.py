@@ -10,8 +10,8 @@ import yaml
 
 from broker.jars.broker_jar import JAR_NAME
 from jobs.cli import load_command
-from tests.bundle.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
-from tests.class_lines_kit import ClassLines
+from tests.kits.class_lines_kit import ClassLines
+from tests.kits.kubernetes_kit import MANIFESTS, ROOT, errors_in, load_schemas, objects
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 from wire.topics import BROKER_LOGS

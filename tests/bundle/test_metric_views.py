@@ -15,7 +15,7 @@ from tables.catalog import engines
 from tables.delta import TABLES, table_path
 from tables.query.metric_views import metric_view_statement, metric_views, statement
 from tables.query.sql_query import query
-from tests.bundle.console_kit import NOW, SCRIPT, demo_tables
+from tests.kits.console_kit import NOW, SCRIPT, demo_tables
 
 SCHEMA = "metric_views"
 FIELDS = {"name", "expr", "comment", "synonyms"}

@@ -6,9 +6,9 @@ import sqlglot
 from tables.query.metric_views import metric_views
 from tables.query.sql_query import query
 from tables.query.views import views
-from tests.bundle.console_kit import NOW, demo_tables
-from tests.bundle.databricks_kit import ROOT
-from tests.bundle.notebook_kit import as_markdown, cells
+from tests.kits.console_kit import NOW, demo_tables
+from tests.kits.databricks_kit import ROOT
+from tests.kits.notebook_kit import as_markdown, cells
 
 CELLS = cells(ROOT / "resources" / "notebooks" / "first_look.sql")
 SETUP = ("CREATE WIDGET", "USE IDENTIFIER")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker.local.local_broker import LocalBroker
-from tests.bundle.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
-from tests.bundle.runtime_kit import Runtime
-from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_statements
-from tests.bundle.runtime_venv_kit import Cluster
+from tests.kits.databricks_kit import ROOT, SPARK_OF_RUNTIME, load_bundle
+from tests.kits.runtime_kit import Runtime
+from tests.kits.runtime_stream_kit import assert_said, new_topic, prepared_statements
+from tests.kits.runtime_venv_kit import Cluster
 
 PYSPARK = "4.0.1"
 

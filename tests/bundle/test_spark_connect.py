@@ -18,9 +18,9 @@ import pytest
 from broker.jars.jar_sets import spark_jars
 from broker.local.local_broker import LocalBroker
 from broker.process import start_watched
-from tests.bundle.databricks_kit import ROOT
-from tests.bundle.runtime_kit import LIMIT_S, Runtime
-from tests.bundle.runtime_stream_kit import assert_said, new_topic, prepared_statements
+from tests.kits.databricks_kit import ROOT
+from tests.kits.runtime_kit import LIMIT_S, Runtime
+from tests.kits.runtime_stream_kit import assert_said, new_topic, prepared_statements
 
 
 @contextmanager

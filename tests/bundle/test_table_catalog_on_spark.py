@@ -8,18 +8,18 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.kafka.quota_entity import QuotaEntity
 from streaming.commit.sinks import DeltaSink
 from tables.catalog import catalog_tables
 from tables.catalog.answer import Answer
 from tables.catalog.engines import SparkEngine
-from tables.ddl import catalog_table
 from tables.delta import row_schema
 from tables.quotas import quota_catalog
 from tables.quotas.quota_entry import QuotaEntry
-from tables.specs import TABLES
+from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
 from tables.times import to_ms
 from tables.upkeep import UpkeepPlan
 

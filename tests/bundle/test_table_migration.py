@@ -14,7 +14,7 @@ from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import DeltaSink
 from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
 from tables.errors import TableVersionError
-from tables.specs import VERSION_PROPERTY
+from tables.schema.specs import VERSION_PROPERTY
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

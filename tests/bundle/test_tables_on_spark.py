@@ -15,7 +15,7 @@ from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, view_statements, views
-from tests.spark_kit import own_views
+from tests.kits.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 

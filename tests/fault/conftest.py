@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.fault.fault_kit import Stream, new_topic, send, traffic
+from tests.kits.fault_kit import Stream, new_topic, send, traffic
 
 
 @pytest.fixture(scope="session")

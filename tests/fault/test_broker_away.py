@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.attack.stream_command_kit import LIMIT_S, StreamCommand
-from tests.fault.fault_kit import CONFIG, Stream, new_topic, send, traffic
+from tests.kits.fault_kit import CONFIG, Stream, new_topic, send, traffic
+from tests.kits.stream_command_kit import LIMIT_S, StreamCommand
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import SparkSession
 
-from broker.cluster.offsets import ExtentReader
+from broker.kafka.offsets import ExtentReader
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.data_loss import load_loss_record
-from tests.fault.fault_kit import (
+from tests.kits.fault_kit import (
     Stream,
     bad_offsets,
     committed,

@@ -14,7 +14,7 @@ from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, holds_rows, newest_metadata
 from streaming.errors import CheckpointDamagedError, CheckpointError
 from streaming.failures import as_stream_error
-from tests.fault.fault_kit import Stream, bad_offsets, new_topic, send, traffic
+from tests.kits.fault_kit import Stream, bad_offsets, new_topic, send, traffic
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from broker.local.local_broker import LocalBroker
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.delta import SinkName
-from tests.fault.fault_kit import (
+from tests.kits.fault_kit import (
     SINK,
     Stream,
     committed,

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from broker.local.local_broker import LocalBroker
-from tests.fault.fault_kit import Stream, bad_offsets
-from tests.fault.golden_kit import FOLDER, RECORDS, fill_topic, golden_stream, unpack
+from tests.kits.fault_kit import Stream, bad_offsets
+from tests.kits.golden_kit import FOLDER, RECORDS, fill_topic, golden_stream, unpack
 
 METRICS = "producer_id_metrics"
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 STATE_1 = FOLDER / "golden-0.1.0-state-1.tar.gz"
 """Its ledgers can't be read any more."""
 NOT_THE_SAME = frozenset({"burst", "decision_id", "state_bytes"})
@@ -32,7 +32,7 @@ def from_the_start(spark: SparkSession, broker: LocalBroker, tmp_path_factory: p
 def test_tables_and_checkpoint_of_an_earlier_version_open_and_go_on(
     spark: SparkSession, broker: LocalBroker, from_the_start: Stream, tmp_path: Path, archive: Path
 ) -> None:
-    assert archive.stat().st_size < MOST_BYTES
+    assert archive.stat().st_size < MAX_BYTES
     stream = unpack(archive, tmp_path, broker.admin_servers)
     before = {table: len(rows) for table, rows in stream.everything().items()}
 

@@ -24,7 +24,7 @@ from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
 from tables.delta import SinkName, create_missing, open_table, row_schema, spark_ddl
 from tables.errors import TableError
-from tests.fault.fault_kit import Stream, set_quota
+from tests.kits.fault_kit import Stream, set_quota
 
 METRICS = "producer_id_metrics"
 

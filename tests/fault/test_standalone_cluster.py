@@ -15,7 +15,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.fault.fault_kit import LIMIT_S, Stream, committed, kill, wait_until
+from tests.kits.fault_kit import LIMIT_S, Stream, committed, kill, wait_until
 
 ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

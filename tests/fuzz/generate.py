@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
-from tests.fuzz.history import MOST_AHEAD_MS, NOW_MS, Batch, Chance, History, QuotaEntry, Record
+from tests.fuzz.history import MAX_AHEAD_MS, NOW_MS, Batch, Chance, History, QuotaEntry, Record
 from tests.fuzz.rules_oracle import Event, Rules
 
 NAMES = (
@@ -193,7 +193,7 @@ class _Maker:
     def _ahead_ms(self, ahead_ms: int) -> int:
         """How much later its record is stamped; sometimes its event is ahead of that, as much as may be or too much."""
         writing = self.writing
-        ahead = -writing.choice((1, 60_000, MOST_AHEAD_MS, MOST_AHEAD_MS + 1))
+        ahead = -writing.choice((1, 60_000, MAX_AHEAD_MS, MAX_AHEAD_MS + 1))
         return ahead if writing.random() < self.ahead_odds else ahead_ms
 
     def _loses(self, records: tuple[Record, ...]) -> str:

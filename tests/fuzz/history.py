@@ -9,7 +9,7 @@ from random import Random
 from tests.fuzz.rules_oracle import Event, Quota, Rules
 
 NOW_MS = 1_790_000_000_000
-MOST_AHEAD_MS = 300_000
+MAX_AHEAD_MS = 300_000
 
 
 QuotaEntry = float | tuple[float, float]
@@ -73,7 +73,7 @@ class Written:
     def taken(self) -> list[Event]:
         """The events that count: none is further ahead of its record than clocks may differ."""
         events = [record.event for record in self.records if record.event is not None]
-        return [event for event in events if event.at_ms <= self.record_ms + MOST_AHEAD_MS]
+        return [event for event in events if event.at_ms <= self.record_ms + MAX_AHEAD_MS]
 
     @property
     def is_quarantined(self) -> bool:

@@ -11,8 +11,8 @@ from typing import Literal
 
 TICKS_PER_QUANTUM = 90
 NEVER = -1
-LONGEST_NAME = 256
-MOST_NAMES = 16
+MAX_NAME = 256
+MAX_NAMES = 16
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def evident(decision: Decision, episode: Episode) -> Decision:
 
 def counted(names: list[str]) -> dict[str, int]:
     """Return how often each name comes; of too many the first fifteen have a count of their own."""
-    names = [name if len(name) <= LONGEST_NAME else "other" for name in names]
-    own = list(dict.fromkeys(names))[: MOST_NAMES - 1]
+    names = [name if len(name) <= MAX_NAME else "other" for name in names]
+    own = list(dict.fromkeys(names))[: MAX_NAMES - 1]
     return dict(Counter(name if name in own else "other" for name in names))
 
 

@@ -16,9 +16,9 @@ from streaming.decode.records import _decode_one_by_one, _parse_block, decode
 from streaming.operator.rows import by_kind, table_rows, unpack_rows
 from tests.fuzz.arbitrary import NOW_MS, huge, value
 from tests.fuzz.history import Chance
-from tests.unit.streaming.batch_kit import operator_of, pre_aggregate_of
-from tests.unit.streaming.exploded_kit import table_of
-from tests.unit.streaming.group_state_kit import State
+from tests.kits.batch_kit import operator_of, pre_aggregate_of
+from tests.kits.exploded_kit import table_of
+from tests.kits.group_state_kit import State
 
 CONTRACT = Contract(300_000)
 GOOD = b'{"timestamp_ms": 1790000000000, "principal": "User:good", "producer_id": 1}'

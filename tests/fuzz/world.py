@@ -23,8 +23,8 @@ from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import Operator
 from streaming.operator.rows import Rows, unpack_rows
 from tests.fuzz.history import Batch, Chance, History, QuotaEntry, Written, rate_and_burst
-from tests.unit.streaming.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
-from tests.unit.streaming.group_state_kit import State
+from tests.kits.batch_kit import KnownBatch, KnownMemory, operator_of, pre_aggregate_of
+from tests.kits.group_state_kit import State
 
 PER_PRINCIPAL = 0
 OF_NO_RECORD = (-1, -1)

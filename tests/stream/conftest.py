@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.stream.stream_kit import Stream
+from tests.kits.stream_kit import Stream
 
 
 @pytest.fixture

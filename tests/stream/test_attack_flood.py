@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
 from streaming.checkpoint.tracked_principals import FOLDER, tracked_principals_before
-from tests.stream.attack_kit import OTHERS, LimitedStream, event, others
+from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
 
 BATCHES = 3
 

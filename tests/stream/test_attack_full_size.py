@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_ENTRIES
-from tests.stream.attack_kit import OTHERS, LimitedStream, event, others
+from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
 
 pytestmark = pytest.mark.slow
 BATCHES = 6

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from tests.stream.attack_kit import START_MS, LimitedStream, event
+from tests.kits.attack_kit import START_MS, LimitedStream, event
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tables.delta import is_catalog, table_path
 from tables.quotas.quota_table import delete_quota, quotas_in_force
-from tests.stream.attack_kit import LimitedStream, event
+from tests.kits.attack_kit import LimitedStream, event
 
 HOSTILE = [
     "x'; DROP TABLE producer_id_quotas; --",

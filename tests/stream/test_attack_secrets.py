@@ -18,9 +18,9 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from kafka.admin import KafkaAdminClient
 
-from broker.cluster.kafka_config import KafkaConfig
-from tests.stream.attack_kit import event
-from tests.tls_kit import issue, tls_broker
+from broker.kafka.kafka_config import KafkaConfig
+from tests.kits.attack_kit import event
+from tests.kits.tls_kit import issue, tls_broker
 
 pytestmark = pytest.mark.slow
 

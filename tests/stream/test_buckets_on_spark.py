@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tests.stream.stream_kit import START_MS, Stream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 HOUR_MS = 3_600_000

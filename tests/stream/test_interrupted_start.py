@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process_kit import left_of
+from tests.kits.process_kit import left_of
 
 PROGRAM = """
 import signal

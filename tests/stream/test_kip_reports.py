@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from broker.cluster.topics import ensure_topics
+from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.tap.source_tap import SourceTap
 from streaming.commit.sinks import DeltaSink
@@ -24,8 +24,8 @@ from streaming.reports.report_queries import REPORTS, CommitReport, start_report
 from streaming.triggers import AVAILABLE_NOW
 from tables.delta import create_missing, row_schema
 from tables.query.sql_query import query
-from tests.broker_kit import file_tap
-from tests.stream.stream_kit import START_MS
+from tests.kits.broker_kit import file_tap
+from tests.kits.stream_kit import START_MS
 from wire.topics import PRODUCER_INITS
 
 INITS, BLOCKS = REPORTS["producer-inits"], REPORTS["producer-id-blocks"]

@@ -12,7 +12,7 @@ from quota.config import QuotaConfig
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.sql_query import query
 from tables.query.views import SETTINGS, needed_views, views
-from tests.spark_kit import own_views
+from tests.kits.spark_kit import own_views
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from streaming.commit.sinks import DeltaSink
 from tables.appends import append_rows
 from tables.delta import TABLES, open_table, row_schema
 from tables.upkeep import UpkeepPlan, keep_up
-from tests.stream.stream_kit import Stream, event
+from tests.kits.stream_kit import Stream, event
 
 METRICS = "producer_id_metrics"
 BATCHES = 10

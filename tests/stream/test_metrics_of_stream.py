@@ -14,7 +14,7 @@ from streaming.listener import ProgressListener
 from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tests.stream.stream_kit import START_MS, Stream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 NOW_MS = START_MS + 20_000
 

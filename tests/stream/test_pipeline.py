@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from quota.config import QuotaConfig
 from state.events import Deployment
 from tables.delta import TABLES, create_missing
-from tests.stream.stream_kit import START_MS, Stream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 METRICS = "producer_id_metrics"
 

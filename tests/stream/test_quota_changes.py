@@ -10,7 +10,7 @@ from tables.query.sql_query import query as query_tables
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
 from tables.times import to_time
-from tests.stream.stream_kit import START_MS, Stream, event
+from tests.kits.stream_kit import START_MS, Stream, event
 
 
 def change(stream: Stream, name: str | None, rate: float) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streaming.reports.tap_reports import UnseenBrokers, status_rows
 from tables.delta import row_schema
-from tests.stream.stream_kit import START_MS
+from tests.kits.stream_kit import START_MS
 
 
 def records(spark: SparkSession, *values: object) -> DataFrame:

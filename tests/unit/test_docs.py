@@ -10,7 +10,7 @@ import typer
 
 from jobs import options_page
 from jobs.stream.command import stream
-from tables.specs import TABLES
+from tables.schema.specs import TABLES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

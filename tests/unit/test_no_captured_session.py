@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from broker.cluster.offsets import ExtentReader
+from broker.kafka.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
 from streaming.checkpoint.tasks import TaskBatch

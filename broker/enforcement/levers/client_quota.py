@@ -5,11 +5,11 @@ from dataclasses import replace
 from shlex import quote
 from typing import Protocol
 
-from broker.cluster.quota_entity import QuotaChange, QuotaEntity
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray
 from broker.enforcement.model import Lease, LeverName, Target, ThrottleDecision
 from broker.enforcement.notices import value_text
 from broker.errors import ClientQuotaError
+from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
 _TYPES = {"user": "users", "client-id": "clients", "ip": "ips"}
 

@@ -8,17 +8,17 @@ the whole user if refused producer ids also come from elsewhere.
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
 from broker.enforcement.levers.base import NEARLY_ALL, TargetLimits, Targets
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
 from broker.enforcement.model import Lease, Target, ThrottleDecision
 from broker.errors import BrokerError
+from broker.kafka.quota_entity import CONNECTION_CREATION_RATE, QuotaEntity
 from quota.decision import OTHER_CLIENTS
 
 VALUE = 1.0
 """New connections a second from an address, on each broker and listener."""
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 class AddressUse(Protocol):
@@ -63,7 +63,7 @@ class ConnectionRate(ClientQuotaLever):
         free = [each for each in found if each not in own and {*self._use.principals(each)} == {decision.principal}]
         if not free:
             return Targets((), "none of its addresses is its alone" if found else "no addresses are known")
-        named = ", ".join(free[:_MOST_NAMED]) + (", …" if len(free) > _MOST_NAMED else "")
+        named = ", ".join(free[:_MAX_NAMED]) + (", …" if len(free) > _MAX_NAMED else "")
         chosen = tuple(Target("connection_creation_rate", QuotaEntity(ip=address)) for address in free)
         refused = decision.addresses
         cover = sum(refused[each] for each in free) >= NEARLY_ALL * sum(refused.values())

@@ -9,14 +9,14 @@ from functools import partial
 from shlex import quote
 from typing import Protocol
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
 from broker.enforcement.times import time_text
 from broker.errors import ClientQuotaError, ClientQuotaNotAllowedError
-from wire.holds import LONGEST_HOLD_MS, HoldBinding
+from broker.kafka.quota_entity import QuotaEntity
+from wire.holds import MAX_HOLD_MS, HoldBinding
 
 _USER = "User:"
 _CANARY_ID = "canary"
@@ -190,7 +190,7 @@ def next_step(lease: Lease, found: Collection[int], now_ms: int) -> NextStep:
 
 
 def _is_in_force(hold: HoldBinding, now_ms: int) -> bool:
-    return now_ms < hold.until_ms <= now_ms + LONGEST_HOLD_MS
+    return now_ms < hold.until_ms <= now_ms + MAX_HOLD_MS
 
 
 def _user(target: Target) -> str:

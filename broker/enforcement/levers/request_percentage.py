@@ -5,12 +5,12 @@ Brokers answer each request, then stop reading that connection for up to `quota.
 
 from collections.abc import Collection
 
-from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 from broker.enforcement.levers.base import NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.levers.client_quota import ClientQuotaLever, QuotaStore
 from broker.enforcement.levers.user_targets import user_targets
 from broker.enforcement.model import Lease, Target, ThrottleDecision
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
 
 VALUE = 0.01
 """Percent of a request handler thread: practically every request exceeds it."""

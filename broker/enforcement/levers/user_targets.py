@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.levers.base import NEARLY_ALL, TargetLimits, Targets
 from broker.enforcement.model import Target, ThrottleDecision, user_of
+from broker.kafka.quota_entity import QuotaEntity
 from quota.decision import OTHER_CLIENTS
 
 MAX_NARROW_CLIENT_IDS = 5

@@ -13,9 +13,9 @@ from broker.enforcement.store.rows import ACTIONS, action_row, is_credible, newe
 from tables.catalog import engines
 from tables.catalog.answer import Answer
 from tables.catalog.engines import Engine
-from tables.ddl import insert_statement
 from tables.delta import TABLES
 from tables.errors import CatalogError, TableError
+from tables.schema.ddl import insert_statement
 from tables.times import to_ms, to_time
 
 _SINCE_IN_FORCE = """

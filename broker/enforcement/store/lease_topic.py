@@ -12,10 +12,10 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.closing import Closing
-from broker.cluster.topic_reader import TopicReader
 from broker.enforcement.lock import LOCK_PARTITION
 from broker.enforcement.model import ENTITY_TYPES, QUOTA_LEVERS, LeaseRecord, ReleaseOrder
 from broker.errors import BrokerError, LeaseStoreError
+from broker.kafka.topic_reader import TopicReader
 from wire.topics import ENFORCER_TOPIC
 
 _TIMEOUT_S = 3.0

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from broker.cluster.topics import require_topic
 from broker.enforcement.model import EnforcementRecord, LeaseRecord, ReleaseOrder, Target, open_leases
 from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.errors import BrokerError
+from broker.kafka.topics import require_topic
 from tables.errors import TableError, TableNotFoundError
 from wire.topics import ENFORCER_TOPIC
 

@@ -30,7 +30,7 @@ from tables.times import to_time
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 """To keep rows of; maintenance leaves fewer."""
 
 
@@ -164,7 +164,7 @@ class _RecentRows:
             TableError: If they can't be read.
         """
         files = data_files(self._followed.table)
-        if len(self._paths) > _MOST_FILES or not self._paths <= set(files["path"].to_pylist()):
+        if len(self._paths) > _MAX_FILES or not self._paths <= set(files["path"].to_pylist()):
             # Some rows were deleted, or are in another file now.
             self._paths, self._rows = set(), []
         new = [path for path in paths_since(files, column, time) if path not in self._paths]

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import (
-    MOST_AHEAD_MS,
+    MAX_AHEAD_MS,
     AlertRecord,
     EnforcementRecord,
     Lease,
@@ -14,6 +13,7 @@ from broker.enforcement.model import (
     Target,
     ThrottleDecision,
 )
+from broker.kafka.quota_entity import QuotaEntity
 from tables.times import to_ms, to_time
 
 DECISIONS = "throttle_decisions"
@@ -39,7 +39,7 @@ _NEEDED = ("decision_id", "principal", "action", "decided_at", "throttled_until"
 
 def is_credible(row: Mapping[str, Any], now_ms: int) -> bool:
     """Whether a row of `throttle_decisions` has all that enforcement needs, and is not dated far ahead."""
-    return None not in (row[name] for name in _NEEDED) and to_ms(row["decided_at"]) <= now_ms + MOST_AHEAD_MS
+    return None not in (row[name] for name in _NEEDED) and to_ms(row["decided_at"]) <= now_ms + MAX_AHEAD_MS
 
 
 def decision_of(row: Mapping[str, Any]) -> ThrottleDecision:

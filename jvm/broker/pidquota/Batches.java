@@ -53,7 +53,7 @@ final class Batches {
 
     private boolean isWritten(RequestContext context, long tick) throws Throwable {
         String principal = Text.of(context.principal);
-        String clientId = Text.cut(context.header.clientId(), Text.LONGEST_ID);
+        String clientId = Text.cut(context.header.clientId(), Text.MAX_ID);
         try {
             return producerIds.allPass(((ProduceRequest) requests.body()).data(),
                 producerId -> written.contains(tick, new TickMemory.Entry(principal, clientId, producerId)));
@@ -86,7 +86,7 @@ final class Batches {
         }
         long producerId = Long.parseLong(message, updated + UPDATED.length(), state, 10);
         TickMemory.Entry entry = new TickMemory.Entry(
-            Text.of(context.principal), Text.cut(context.header.clientId(), Text.LONGEST_ID), producerId);
+            Text.of(context.principal), Text.cut(context.header.clientId(), Text.MAX_ID), producerId);
         if (written.isFirst(tick(), entry)) {
             JsonFields fields = new JsonFields()
                 .add("principal", entry.principal).add("producer_id", producerId)
@@ -106,7 +106,7 @@ final class Batches {
     }
 
     private static String transactionalId(AbstractRequest body) {
-        return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.LONGEST_ID) : null;
+        return body instanceof ProduceRequest ? Text.cut(((ProduceRequest) body).transactionalId(), Text.MAX_ID) : null;
     }
 
     /** What {@link #wants} answers for a request, which its context stands for; weakly, as a client may make it large. */

@@ -36,7 +36,7 @@ import org.slf4j.MDC;
 public class HoldAuthorizer extends StandardAuthorizer {
     static final String PREFIX = "pid-quota-hold:";
     static final String WILDCARD = "User:*";
-    static final long LONGEST_MS = 3_600_000;
+    static final long MAX_MS = 3_600_000;
     /** Set while the broker logs the answer as an error, so that {@link BrokerLines} can leave that line out. */
     static final String LOG_KEY = "pid-quota";
     static final String HELD = "held";
@@ -181,7 +181,7 @@ public class HoldAuthorizer extends StandardAuthorizer {
         }
 
         boolean covers(String from, long nowMs) {
-            return nowMs < untilMs && untilMs - nowMs <= LONGEST_MS && (host.equals("*") || host.equals(from));
+            return nowMs < untilMs && untilMs - nowMs <= MAX_MS && (host.equals("*") || host.equals(from));
         }
     }
 

@@ -22,7 +22,7 @@ import org.apache.kafka.common.requests.RequestContext;
  * and to none if several differ.
  */
 final class Inits {
-    private static final int MOST_OPEN = 5000;
+    private static final int MAX_OPEN = 5000;
     /** Longer than a transaction may last: after it no answer to a request comes that found no place here. */
     private static final long UNCERTAIN_MS = 20 * 60_000L;
 
@@ -80,11 +80,11 @@ final class Inits {
         if (open.transactionalId == null) {
             return;
         }
-        if (opens >= MOST_OPEN) {
+        if (opens >= MAX_OPEN) {
             openById.values().forEach(this::removeAnswered);
             openById.values().removeIf(List::isEmpty);
         }
-        if (opens >= MOST_OPEN) {
+        if (opens >= MAX_OPEN) {
             uncertainUntilMs = System.currentTimeMillis() + UNCERTAIN_MS;
             return;
         }
@@ -158,7 +158,7 @@ final class Inits {
     }
 
     private synchronized Open take(String rawTransactionalId) {
-        String id = Text.cut(rawTransactionalId, Text.LONGEST_ID);
+        String id = Text.cut(rawTransactionalId, Text.MAX_ID);
         List<Open> same = openById.getOrDefault(id, new ArrayList<>());
         removeAnswered(same);
         boolean isSure = !same.isEmpty() && System.currentTimeMillis() >= uncertainUntilMs
@@ -209,8 +209,8 @@ final class Inits {
         Open(RequestContext context, InitProducerIdRequestData data, Object request) {
             principal = Text.of(context.principal);
             address = context.clientAddress.getHostAddress();
-            clientId = Text.cut(context.header.clientId(), Text.LONGEST_ID);
-            transactionalId = Text.cut(data.transactionalId(), Text.LONGEST_ID);
+            clientId = Text.cut(context.header.clientId(), Text.MAX_ID);
+            transactionalId = Text.cut(data.transactionalId(), Text.MAX_ID);
             producerId = data.producerId();
             epoch = data.producerEpoch();
             this.request = new WeakReference<>(request);

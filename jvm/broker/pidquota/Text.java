@@ -8,15 +8,15 @@ import org.apache.kafka.common.security.auth.KafkaPrincipal;
 
 /** Texts of clients, bounded and safe to write. */
 final class Text {
-    static final int LONGEST_ID = 256;
-    static final int LONGEST_PRINCIPAL = 4096;
+    static final int MAX_ID = 256;
+    static final int MAX_PRINCIPAL = 4096;
     private static final int DIGEST_BYTES = 16;
 
     private Text() {
     }
 
     static String of(KafkaPrincipal principal) {
-        return cut(principal.getPrincipalType() + ":" + principal.getName(), LONGEST_PRINCIPAL);
+        return cut(principal.getPrincipalType() + ":" + principal.getName(), MAX_PRINCIPAL);
     }
 
     /** The text, or its beginning and a digest of the whole: Kafka takes ids of 32 KB. */

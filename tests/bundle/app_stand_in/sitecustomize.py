@@ -16,8 +16,8 @@ from databricks import sql
 from databricks.sql.exc import RequestError
 
 from tables.delta import TABLES, open_table
-from tests.bundle.console_kit import NOON
-from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, Connection, FakeWarehouse, Said
+from tests.kits.console_kit import NOON
+from tests.kits.warehouse_kit import CATALOG, SCHEMA, Connection, FakeWarehouse, Said
 
 
 class _Warehouse(FakeWarehouse):

@@ -7,14 +7,14 @@ at the brokers alone after each reconciliation.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.cluster.quota_entity import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE, QuotaEntity
 from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import LONGEST_LEASE_MS, MOST_AHEAD_MS, ReleaseOrder
+from broker.enforcement.model import MAX_AHEAD_MS, MAX_LEASE_MS, ReleaseOrder
 from broker.errors import ClientQuotaUnavailableError, LeaseStoreError
+from broker.kafka.quota_entity import CONNECTION_CREATION_RATE, REQUEST_PERCENTAGE, QuotaEntity
 from tables.errors import TableError
 from tests.fuzz.history import Chance
-from tests.unit.broker.enforcement.enforcer_kit import Crash, World
-from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
+from tests.kits.enforcer_kit import Crash, World
+from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
 
 USERS = ("mallory", "eve", "trent")
 INNOCENT = "alice"
@@ -311,7 +311,7 @@ class Walk:
                     self._wrong(f"{user} is still throttled: {held} {set_on}")
         if self._has_stepped:
             return
-        latest_ms = now_ms + LONGEST_HOLD_MS
+        latest_ms = now_ms + MAX_HOLD_MS
         for hold in self._ours():
             if hold.until_ms > min(latest_ms, max(self._end_ms(hold.user), now_ms)):
                 self._wrong(f"{hold} outlives its decision by {hold.until_ms - self._end_ms(hold.user)} ms")
@@ -343,7 +343,7 @@ class Walk:
 
     def _believed(self, user: str) -> list[Told]:
         """The newest decisions of a user; any that was dated ahead may count, as time passes."""
-        latest_ms = self.world.now_ms + MOST_AHEAD_MS
+        latest_ms = self.world.now_ms + MAX_AHEAD_MS
         own = [told for told in self._told if told.user == user]
         if self._has_stepped:
             # Which one is the newest can't be told by the brokers' time.
@@ -359,7 +359,7 @@ class Walk:
         self.world.faults.crash_at = None
         self.world.lock.held = True
         # Twice: what is dated ahead may be believed after a while.
-        for seconds in (16, 16, LONGEST_LEASE_MS / 500, 16, 16, LONGEST_LEASE_MS / 500, *(16,) * 4):
+        for seconds in (16, 16, MAX_LEASE_MS / 500, 16, 16, MAX_LEASE_MS / 500, *(16,) * 4):
             self.world.pass_seconds(seconds)
             self._guarded(self.world.enforcer.reconcile)
         if self._random.random() < 0.5:
@@ -380,7 +380,7 @@ class Walk:
 
 
 def _end_ms(told: Told) -> int:
-    return min(told.until_ms, told.decided_at_ms + LONGEST_LEASE_MS)
+    return min(told.until_ms, told.decided_at_ms + MAX_LEASE_MS)
 
 
 _STEPS: tuple[Callable[[Walk], None], ...] = (

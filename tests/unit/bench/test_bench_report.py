@@ -7,7 +7,7 @@ from headline import MEANINGS, headline, meets
 from loads import BenchError
 from page import NOT_MEASURED, page
 
-from tests.unit.bench.bench_results_kit import every_part, load, run
+from tests.kits.bench_results_kit import every_part, load, run
 
 ASKED_FOR = {
     "events_per_second",

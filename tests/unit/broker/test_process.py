@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from broker.process import end, reading, start_watched
-from tests.process_kit import left_of, processes_naming
+from tests.kits.process_kit import left_of, processes_naming
 
 LEAVES_A_CHILD = """
 import subprocess, sys, time

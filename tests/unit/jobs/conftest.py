@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from jobs import cli
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import now
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import now
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from lifecycle.producer_id_blocks import Block, find_violations, pids_per_hour
 from tables.query.sql_query import query
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import ago, append_kip_tables, block_row, init, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import ago, append_kip_tables, block_row, init, now
 from tests.unit.jobs.table_rows import decision
 
 

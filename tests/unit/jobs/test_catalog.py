@@ -15,9 +15,9 @@ import pytest
 from databricks.sql.client import Connection, Cursor
 from databricks.sql.exc import ServerOperationError
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
+from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
 from tables.catalog import engines
 from tables.catalog.engines import Engine
@@ -26,10 +26,10 @@ from tables.delta import TABLES
 from tables.errors import TableError
 from tables.query.views import views
 from tables.times import to_ms
-from tests.unit.jobs import warehouse_kit
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits import warehouse_kit
+from tests.kits.command_kit import PidQuota
+from tests.kits.warehouse_kit import FakeWarehouse
 from tests.unit.jobs.table_rows import NOON, Row, decision, metrics, seconds, tap_report
-from tests.unit.jobs.warehouse_kit import FakeWarehouse
 
 TABLES_OPTION = ("--tables", "prod.pid_quota")
 NOON_MS = to_ms(NOON)

@@ -11,7 +11,7 @@ import typer
 
 from jobs import terminal
 from jobs.errors import JobError
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 
 COMMANDS = (
     "stream",

@@ -11,7 +11,7 @@ from lifecycle.churn import Churn, Diagnosis
 from lifecycle.producer_lives import Life, lives_of
 from tables.query.churn_clients import diagnosis_of
 from tables.query.sql_query import query
-from tests.unit.jobs.kip_kit import ago, append_kip_tables, init, now
+from tests.kits.kip_kit import ago, append_kip_tables, init, now
 from tests.unit.jobs.table_rows import Row
 
 HOUR = 3600.0

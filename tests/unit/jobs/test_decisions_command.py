@@ -17,9 +17,9 @@ from tables.catalog.answer import Answer
 from tables.delta import create_missing, table_path
 from tables.errors import TableError
 from tables.query.new_rows import new_rows
-from tests.following_kit import Following
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import deploys, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.following_kit import Following
+from tests.kits.kip_kit import deploys, now
 from tests.unit.jobs.table_rows import append, decision, metrics, seconds
 
 NAME, COLUMN = "throttle_decisions", "decided_at"

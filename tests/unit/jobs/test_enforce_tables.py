@@ -10,7 +10,6 @@ from unittest.mock import patch
 import pytest
 from deltalake import DeltaTable
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import (
     AlertRecord,
     EnforcementRecord,
@@ -24,6 +23,7 @@ from broker.enforcement.store import path_tables
 from broker.enforcement.store.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
 from broker.enforcement.store.tables import STREAM_TABLES
 from broker.enforcement.stream_watch import StreamWatch
+from broker.kafka.quota_entity import QuotaEntity
 from tables.delta import create_missing
 from tables.errors import TableError
 from tables.times import to_time
@@ -91,7 +91,7 @@ class TestDecisions:
         assert len(read) == len(set(read)) == 5
 
     def test_that_are_past_are_let_go_once_files_are_many(self, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(path_tables, "_MOST_FILES", 2)
+        monkeypatch.setattr(path_tables, "_MAX_FILES", 2)
         followed, kept = DecisionTable(str(tables)), []
         for minute in range(4):
             # A row that is kept is a bad one that is counted.

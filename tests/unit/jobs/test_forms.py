@@ -15,8 +15,8 @@ from rich.console import Console
 from jobs import progress
 from jobs.cli import _COMMANDS
 from tables.delta import create_missing
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import init, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics
 
 SILENT = {"stream", "console", "demo-clients"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.cli import _COMMANDS, load_command
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 
 ROOT = Path(__file__).parents[3]
 

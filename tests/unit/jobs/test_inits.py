@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tables.query.sql_query import query
-from tests.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import ago, append_kip_tables, failed_init, init, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.init_rules_kit import NEW_PID, InitDecision, InitRequest, classify
+from tests.kits.kip_kit import ago, append_kip_tables, failed_init, init, now
 
 
 def outcomes(tables: Path) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.cli import _COMMANDS, load_command
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 
 
 def commands() -> Iterator[tuple[str, Any]]:

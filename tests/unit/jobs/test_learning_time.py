@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cluster.kafka_config import KafkaConfig
-from broker.cluster.offsets import OldestRecord
+from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.offsets import OldestRecord
 from jobs.stream import running
 from streaming.pipeline import StreamOptions
 

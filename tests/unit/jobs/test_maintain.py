@@ -17,9 +17,8 @@ from tables.log_upkeep import drop_orphaned_checksums
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
 from tables.upkeep import alone, keep_up
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.table_rows import append, decision, metrics
-from tests.unit.jobs.upkeep_kit import (
+from tests.kits.command_kit import PidQuota
+from tests.kits.upkeep_kit import (
     ACTIONS,
     DECISIONS,
     METRICS,
@@ -36,6 +35,7 @@ from tests.unit.jobs.upkeep_kit import (
     versions,
     write_batches,
 )
+from tests.unit.jobs.table_rows import append, decision, metrics
 
 DAY = timedelta(days=1)
 STREAM = "pid-quota/s"

@@ -13,10 +13,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.model import Lease, Target
 from broker.enforcement.notices import Notice
+from broker.kafka.quota_entity import QuotaEntity
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast
 from broker.tap.tap_metrics import TapMetrics

@@ -20,9 +20,9 @@ from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occup
 from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.times import to_ms
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
+from tests.kits.warehouse_kit import CATALOG, SCHEMA, use
 from tests.unit.jobs.table_rows import NOON
-from tests.unit.jobs.warehouse_kit import CATALOG, SCHEMA, use
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -8,7 +8,7 @@ import pytest
 
 from tables.delta import create_missing, open_table
 from tables.quotas.quota_table import quotas_in_force
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from deltalake import write_deltalake
 
 from tables.delta import TABLES, create_missing, table_path
 from tables.query.views import views
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import init
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report
 
 

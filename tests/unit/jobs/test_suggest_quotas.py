@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tables.delta import create_missing
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import ago, init
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tables.ddl import catalog_table
 from tables.delta import TABLES
-from tests.unit.jobs.command_kit import PidQuota
+from tables.schema.ddl import catalog_table
+from tests.kits.command_kit import PidQuota
+from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, FakeCatalog, days_ago, lease, use_catalog
 from tests.unit.jobs.table_rows import Row, decision, metrics
-from tests.unit.jobs.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, FakeCatalog, days_ago, lease, use_catalog
 
 TABLES_OF = "prod.pid_quota"
 

@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tables.delta import TABLES, create_missing, open_table
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
+from tests.kits.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
-from tests.unit.jobs.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 
 
 def asked(pid_quota: PidQuota, *arguments: object) -> Any:

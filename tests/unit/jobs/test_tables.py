@@ -14,10 +14,10 @@ from deltalake.exceptions import DeltaError
 from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
-from tables.migration import require_version
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
-from tables.specs import TABLES_VERSION
+from tables.schema.migration import require_version
+from tables.schema.specs import TABLES_VERSION
 from tests.unit.jobs.table_rows import NOON
 
 

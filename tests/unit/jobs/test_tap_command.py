@@ -9,8 +9,8 @@ import pytest
 
 from broker.tap.tap_counters import TapCounters
 from jobs.tap import command, status
-from tests.class_lines_kit import NOON_MS
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.class_lines_kit import NOON_MS
+from tests.kits.command_kit import PidQuota
 from wire.heartbeat import FilePosition, TapHeartbeat
 
 SERVERS = ("--bootstrap-servers", "broker:9092")

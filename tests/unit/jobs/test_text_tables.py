@@ -20,8 +20,8 @@ from rich.console import Console
 
 from jobs.text_tables import TextTable
 from tables.delta import create_missing
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import block_row, init, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import block_row, init, now
 from tests.unit.jobs.table_rows import append, decision, lease_step, metrics
 
 LONG = "User:CN=payments-gateway,OU=platform,O=Example Corporation"

@@ -27,7 +27,7 @@ from jobs.top.screen import detail_view, rows_table
 from quota.config import QuotaConfig
 from tables.query.freshness import read_freshness
 from tables.query.top_rows import SORTS, TopRow, arranged, read_detail, read_rows
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, decision, lease_step, metrics, seconds, tap_report
 
 CONFIG = QuotaConfig()

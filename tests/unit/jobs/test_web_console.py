@@ -21,7 +21,7 @@ from jobs.web.command import application
 from jobs.web.databricks_app import ForwardedUser
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access, host_name, is_loopback, own_names
-from tests.unit.jobs.command_kit import PidQuota
+from tests.kits.command_kit import PidQuota
 from tests.unit.jobs.table_rows import NOON, append, metrics
 
 TOKEN = "-".join(["an", "operator", "told", "me"])

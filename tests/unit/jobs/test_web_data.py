@@ -15,8 +15,8 @@ from jobs.web.quota_pages import quotas
 from quota.config import QuotaConfig
 from tables.delta import create_missing
 from tables.query import relations as web_tables
-from tests.unit.jobs import warehouse_kit
-from tests.unit.jobs.kip_kit import deploys, init
+from tests.kits import warehouse_kit
+from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (
     NOON,
     Row,

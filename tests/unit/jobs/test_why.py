@@ -16,8 +16,8 @@ from lifecycle.churn_evidence import ChurnEvidence
 from lifecycle.churn_fixes import FIXES
 from tables.query.churn_clients import ALL_CLIENTS, diagnosis_of
 from tables.query.sql_query import query
-from tests.unit.jobs.command_kit import PidQuota
-from tests.unit.jobs.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
+from tests.kits.command_kit import PidQuota
+from tests.kits.kip_kit import ago, append_kip_tables, deploys, failed_init, init, now
 from tests.unit.jobs.table_rows import Row, append, decision, lease_step, seconds, tap_report
 
 

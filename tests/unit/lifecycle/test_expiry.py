@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifecycle.expiry import CHECK_INTERVAL_MS, expired
-from tests.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers, is_expired
+from tests.kits.expiry_kit import DEFAULT_EXPIRATION_MS, PartitionProducers, is_expired
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.init_rules_kit import (
+from tests.kits.init_rules_kit import (
     MAX_EPOCH,
     NEW_PID,
     InitDecision,

@@ -23,7 +23,7 @@ from lifecycle.occupancy import (
     owners_of,
 )
 from lifecycle.occupancy_rate import EarlierCensus, Rate, rates_of
-from tests.expiry_kit import PartitionProducers
+from tests.kits.expiry_kit import PartitionProducers
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -18,7 +18,7 @@ from lifecycle.producer_id_blocks import (
     lost_at_restarts,
     pids_per_hour,
 )
-from tests.unit.lifecycle.allocator_kit import Allocator
+from tests.kits.allocator_kit import Allocator
 
 HOUR_MS = 3_600_000
 

@@ -13,9 +13,9 @@ from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.unit.streaming.exploded_kit import exploded
-from tests.unit.streaming.group_state_kit import State
+from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.exploded_kit import exploded
+from tests.kits.group_state_kit import State
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000

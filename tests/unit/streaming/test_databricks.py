@@ -7,8 +7,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from pyspark.errors import AnalysisException
 
-from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import JavaMissingError, KafkaConfigError
+from broker.kafka.kafka_config import KafkaConfig
 from jobs.cli import run
 from jobs.stream.command import kafka_settings, require_spark
 from streaming import session

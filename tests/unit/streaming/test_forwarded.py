@@ -29,9 +29,9 @@ from streaming.decode.forwarded import (
     repeats_in_block,
 )
 from streaming.operator.group_events import in_order
-from tests.unit.streaming.batch_kit import pre_aggregate_of
-from tests.unit.streaming.exploded_kit import exploded
-from tests.unit.streaming.packed_kit import unpacked
+from tests.kits.batch_kit import pre_aggregate_of
+from tests.kits.exploded_kit import exploded
+from tests.kits.packed_kit import unpacked
 
 if TYPE_CHECKING:
     from quota.decision import Decision

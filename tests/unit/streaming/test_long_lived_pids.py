@@ -11,9 +11,9 @@ from state.events import Deployment
 from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.rows import unpack_rows
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.unit.streaming.exploded_kit import exploded
-from tests.unit.streaming.group_state_kit import State
+from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.exploded_kit import exploded
+from tests.kits.group_state_kit import State
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
 START_MS = 1_790_000_100_000 // HOUR_MS * HOUR_MS

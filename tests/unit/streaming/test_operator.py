@@ -17,10 +17,10 @@ from streaming.operator.group_events import arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger, ledgers_in
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
-from tables.specs import TABLES
-from tests.unit.streaming.batch_kit import KnownBatch, operator_of, pre_aggregate_of
-from tests.unit.streaming.exploded_kit import exploded
-from tests.unit.streaming.group_state_kit import State
+from tables.schema.specs import TABLES
+from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
+from tests.kits.exploded_kit import exploded
+from tests.kits.group_state_kit import State
 from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 
 NOW_MS = 1_790_000_000_000

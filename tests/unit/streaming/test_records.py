@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
-from tests.unit.streaming.exploded_kit import table_of
+from tests.kits.exploded_kit import table_of
 
 SKEW_MS = 300_000
 CONTRACT = Contract(SKEW_MS)

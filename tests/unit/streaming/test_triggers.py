@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from streaming.pipeline import StreamOptions
-from streaming.triggers import EVENTS_PER_SECOND, LEAST_EVENTS, MOST_EVENTS, records_of_a_batch
+from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS, records_of_a_batch
 
 
 def options(**changes: Any) -> StreamOptions:
@@ -20,17 +20,17 @@ def test_a_batch_takes_what_two_cores_read_in_a_trigger(trigger: str) -> None:
 
 @pytest.mark.parametrize("trigger", ["0 seconds", "100 milliseconds", "1 second", "available-now"])
 def test_a_batch_of_a_short_trigger_may_still_be_large(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == LEAST_EVENTS
+    assert records_of_a_batch(trigger) == MIN_EVENTS
 
 
 @pytest.mark.parametrize("trigger", ["10 seconds", "1 minute", "2 hours"])
 def test_a_batch_of_a_long_trigger_has_a_bound(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == MOST_EVENTS
+    assert records_of_a_batch(trigger) == MAX_EVENTS
 
 
 @pytest.mark.parametrize("trigger", ["1 minute 30 seconds", "P1D", "soon"])
 def test_a_trigger_that_only_spark_can_read_gets_the_least(trigger: str) -> None:
-    assert records_of_a_batch(trigger) == LEAST_EVENTS
+    assert records_of_a_batch(trigger) == MIN_EVENTS
 
 
 def test_what_the_operator_says_goes_before_what_suits_the_trigger() -> None:
@@ -45,9 +45,9 @@ def test_the_events_of_a_batch_have_the_same_bound_however_many_a_record_holds(
 ) -> None:
     events = records_of_a_batch(trigger, events_per_record) * events_per_record
 
-    assert LEAST_EVENTS - events_per_record <= events <= MOST_EVENTS + events_per_record
+    assert MIN_EVENTS - events_per_record <= events <= MAX_EVENTS + events_per_record
 
 
 def test_a_topic_of_several_events_a_record_takes_fewer_records_unless_the_operator_says_how_many() -> None:
-    assert options(trigger="5 seconds", events_per_record=20.0).most_records == MOST_EVENTS // 20
+    assert options(trigger="5 seconds", events_per_record=20.0).most_records == MAX_EVENTS // 20
     assert options(trigger="5 seconds", events_per_record=20.0, max_offsets_per_trigger=7).most_records == 7

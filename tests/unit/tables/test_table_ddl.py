@@ -4,9 +4,9 @@ import pytest
 import sqlglot
 from sqlglot import expressions as exp
 
-from tables.ddl import catalog_ddl, column_statements, constraint_statements, create_statement
 from tables.delta import TABLES, spark_type
-from tables.specs import TableSpec
+from tables.schema.ddl import catalog_ddl, column_statements, constraint_statements, create_statement
+from tables.schema.specs import TableSpec
 
 TABLES_OF = "my-catalog.pid_quota"
 

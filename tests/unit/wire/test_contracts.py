@@ -14,7 +14,7 @@ from wire.broker_lines import LINE_FORMAT, REPORTER_CLASS, BatchLine, BrokerLine
 from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.event_record import EventGroup, EventRecord
 from wire.heartbeat import TapHeartbeat
-from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, LONGEST_HOLD_MS, HoldBinding, hold_binding
+from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, MAX_HOLD_MS, HoldBinding, hold_binding
 from wire.packed_events import PackedEvents
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 from wire.topics import OWN_TOPICS
@@ -80,7 +80,7 @@ def test_the_authorizer_on_the_brokers_has_the_same_prefix_and_longest_hold() ->
     assert source.startswith(f"package {package};\n")
     assert f"public class {name} extends StandardAuthorizer" in source
     assert f'PREFIX = "{HOLD_PREFIX}";' in source
-    assert f"LONGEST_MS = {LONGEST_HOLD_MS:_};" in source
+    assert f"MAX_MS = {MAX_HOLD_MS:_};" in source
 
 
 def test_the_reporter_on_the_brokers_has_the_name_and_the_format_that_taps_know() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.enforcement.clock import BrokersTime, Deadlines
-from broker.enforcement.model import LONGEST_LEASE_MS
+from broker.enforcement.model import MAX_LEASE_MS
 
 
 class Clock:
@@ -116,7 +116,7 @@ class TestDeadlines:
         assert deadlines.end_ms("d", 60_000, 9_000) == 10_000
 
     def test_are_never_further_away_than_the_longest_lease(self, deadlines: Deadlines) -> None:
-        assert deadlines.end_ms("d", 10**12, 0) == LONGEST_LEASE_MS
+        assert deadlines.end_ms("d", 10**12, 0) == MAX_LEASE_MS
 
     def test_of_one_decision_do_not_end_another(self, deadlines: Deadlines, steady: Clock) -> None:
         deadlines.end_ms("d", 60_000, 0)

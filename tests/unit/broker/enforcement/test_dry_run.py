@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.dry_run import DryRunHolds, DryRunLog, DryRunQuotas, NoLeases, NoLock
 from broker.enforcement.levers.registry import LeverParts, levers
 from broker.enforcement.model import Clocks, EnforcementRecord, Target
@@ -12,8 +11,9 @@ from broker.enforcement.ports import EnforcerPorts
 from broker.enforcement.reconcile import Enforcer
 from broker.enforcement.store.leases_of_others import leases_of_others
 from broker.errors import BrokerError, BrokerUnreachableError, LeaseStoreError, TopicMissingError
+from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError, TableNotFoundError
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, World
+from tests.kits.enforcer_kit import MALLORY, World
 
 BOB = QuotaEntity("bob")
 

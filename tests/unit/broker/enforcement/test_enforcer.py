@@ -5,11 +5,11 @@ from unittest.mock import patch
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaChange, QuotaEntity
 from broker.enforcement.levers.canary import CANARY
-from broker.enforcement.model import LONGEST_LEASE_MS, Target
+from broker.enforcement.model import MAX_LEASE_MS, Target
 from broker.errors import ClientQuotaRefusedError, LeaseStoreError
-from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
+from broker.kafka.quota_entity import QuotaChange, QuotaEntity
+from tests.kits.enforcer_kit import KEY, MALLORY, Crash, MemoryLock, World, unavailable
 
 APP = QuotaEntity("mallory", "mallory-app")
 CANARY_USER = QuotaEntity(CANARY)
@@ -179,7 +179,7 @@ class TestALease:
         world.decide(seconds=974 * 365 * 86_400)
         world.reconcile()
         for _ in range(3):
-            world.pass_seconds(LONGEST_LEASE_MS / 1000)
+            world.pass_seconds(MAX_LEASE_MS / 1000)
             world.restart()
             world.reconcile()
             world.reconcile(1)
@@ -201,7 +201,7 @@ class TestALease:
     def test_ends_at_the_longest_time_allowed(self, world: World) -> None:
         world.decide(seconds=36_000)
         world.reconcile()
-        world.reconcile(LONGEST_LEASE_MS / 1000)
+        world.reconcile(MAX_LEASE_MS / 1000)
         world.reconcile(1)
         assert world.broker.writes() == [0.01, None]
 
@@ -688,8 +688,8 @@ def test_what_others_changed_while_no_enforcer_ran_is_told_at_the_start(world: W
 def test_a_restart_does_not_make_a_lease_longer_than_allowed(world: World) -> None:
     world.decide(seconds=36_000)
     world.reconcile()
-    world.reconcile(LONGEST_LEASE_MS / 2000)
+    world.reconcile(MAX_LEASE_MS / 2000)
     world.restart()
     world.reconcile()
-    world.reconcile(LONGEST_LEASE_MS / 2000)
+    world.reconcile(MAX_LEASE_MS / 2000)
     assert world.broker.quotas == {}

@@ -4,14 +4,14 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 
-from broker.cluster.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
 from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.model import Clocks, Target
 from broker.enforcement.notices import Notice
 from broker.errors import ClientQuotaNotAllowedError, ClientQuotaRefusedError, ClientQuotaUnavailableError
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, Crash, MemoryUse, World, unavailable
-from wire.holds import HOLD_AUTHORIZER, LONGEST_HOLD_MS, HoldBinding
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaEntity
+from tests.kits.enforcer_kit import MALLORY, START_MS, Crash, MemoryUse, World, unavailable
+from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
 
 HELD = Target("hold", MALLORY)
 THROTTLED = {REQUEST_PERCENTAGE: 0.01}
@@ -66,7 +66,7 @@ class TestAHold:
     def test_never_reaches_as_far_as_brokers_ignore_it(self, world: World) -> None:
         world.decide(seconds=100_000)
         world.reconcile()
-        assert world.holds.ends()[0] < START_MS + LONGEST_HOLD_MS
+        assert world.holds.ends()[0] < START_MS + MAX_HOLD_MS
 
     def test_is_shortened_on_the_brokers_when_the_quota_is_raised(self, world: World) -> None:
         world.decide(seconds=60)

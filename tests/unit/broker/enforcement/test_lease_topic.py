@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.lease_topic import LeaseTopic
 from broker.errors import BrokerUnreachableError, LeaseStoreError
+from broker.kafka.quota_entity import QuotaEntity
 
 NOW_MS = 1_800_000_000_000
 USER = Target("request_percentage", QuotaEntity("m"))

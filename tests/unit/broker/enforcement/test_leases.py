@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.escalation import Escalation
 from broker.enforcement.levers.base import StepName, TargetLimits
 from broker.enforcement.levers.client_quota import next_step
 from broker.enforcement.levers.user_targets import is_library_default, user_targets
 from broker.enforcement.model import (
-    LONGEST_LEASE_MS,
+    MAX_LEASE_MS,
     Lease,
     LeaseRecord,
     LeaseState,
@@ -24,6 +23,7 @@ from broker.enforcement.model import (
     open_leases,
 )
 from broker.enforcement.notices import Notice
+from broker.kafka.quota_entity import QuotaEntity
 
 USER = Target("request_percentage", QuotaEntity("mallory"))
 LEASE = Lease("l", "User:mallory", USER, 2000, "d", value=0.01, previous=50.0)
@@ -108,8 +108,8 @@ def test_a_later_release_order_replaces_an_earlier_one() -> None:
     [
         (1_000_000, 1_060_000, 1_060_000),
         (1_030_000, 1_090_000, 1_060_000),
-        (1_000_000, 100_000_000, 1_000_000 + LONGEST_LEASE_MS),
-        (900_000, 100_000_000, 900_000 + LONGEST_LEASE_MS),
+        (1_000_000, 100_000_000, 1_000_000 + MAX_LEASE_MS),
+        (900_000, 100_000_000, 900_000 + MAX_LEASE_MS),
     ],
     ids=["as decided", "dated ahead", "too long", "too long and not new"],
 )

@@ -13,8 +13,8 @@ from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.model import Clocks
 from broker.enforcement.stream_watch import StreamWatch
 from tables.errors import TableError
-from tests.broker_kit import wait_until
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, START_MS, World
+from tests.kits.broker_kit import wait_until
+from tests.kits.enforcer_kit import MALLORY, START_MS, World
 
 AN_HOUR_S = 3600.0
 

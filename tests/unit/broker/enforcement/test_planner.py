@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import LADDER, Target
 from broker.enforcement.planner import EnforcerOptions, LeverChoice
-from tests.unit.broker.enforcement.enforcer_kit import MALLORY, World
+from broker.kafka.quota_entity import QuotaEntity
+from tests.kits.enforcer_kit import MALLORY, World
 
 HERE = "10.0.0.5"
 HOLD = Target("hold", MALLORY)

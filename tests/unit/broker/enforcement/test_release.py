@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.levers.canary import CANARY
 from broker.enforcement.release import Orders, Release
 from broker.errors import EnforceError, LeaseStoreError
+from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
-from tests.unit.broker.enforcement.enforcer_kit import KEY, MALLORY, START_MS, MemoryLock, World, unavailable
+from tests.kits.enforcer_kit import KEY, MALLORY, START_MS, MemoryLock, World, unavailable
 from wire.holds import HoldBinding
 
 BOB = QuotaEntity("bob")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from broker.cluster.quota_entity import QuotaEntity
 from broker.enforcement.model import AlertRecord, EnforcementRecord, Lease, LeaseRecord, ReleaseOrder, Target
 from broker.enforcement.store.rows import ACTIONS, action_row, records_of
+from broker.kafka.quota_entity import QuotaEntity
 from tables.delta import TABLES
 
 NOW_MS = 1_800_000_000_123

@@ -12,7 +12,7 @@ import trustme
 from broker.enforcement.notices import Notice, NoticeKind
 from broker.enforcement.webhook import Webhook
 from broker.errors import WebhookError
-from tests.webhook_kit import Endpoint, Proxy
+from tests.kits.webhook_kit import Endpoint, Proxy
 
 KEY = "a key of the test"
 

@@ -7,7 +7,7 @@ import pytest
 from broker.errors import MetadataLogError
 from broker.log.metadata_blocks import read_metadata_blocks
 from lifecycle.producer_id_blocks import Block
-from tests.unit.broker.log.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
+from tests.kits.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
 
 
 def test_each_record_is_the_block_before_the_id_it_names(tmp_path: Path) -> None:

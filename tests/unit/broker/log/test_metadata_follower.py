@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.errors import MetadataLogError
 from broker.log import metadata_follower
 from broker.log.metadata_follower import MetadataFollower
-from tests.unit.broker.log.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
+from tests.kits.metadata_log_kit import OTHER_RECORD, batch, ids_record, write
 
 FIRST, SECOND, THIRD = (f"{offset:020d}.log" for offset in (0, 500, 900))
 

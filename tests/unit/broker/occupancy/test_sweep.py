@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.cluster.cluster_admin import with_retries
 from broker.errors import BrokerUnreachableError
+from broker.kafka.cluster_admin import with_retries
 from broker.occupancy.sweep import OccupancyAdmin, Unanswered, replicas_to_ask, sweep
 from lifecycle.occupancy import Placement
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.cluster.acl import Acl, AclResource
+from broker.kafka.acl import Acl, AclResource
 from broker.tap.acl_owners import AclHistory, AclRules, OwnerReason, Verdict, Writers
 
 TOPIC, TRANSACTIONAL_ID = AclResource.TOPIC, AclResource.TRANSACTIONAL_ID

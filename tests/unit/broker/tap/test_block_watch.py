@@ -6,8 +6,8 @@ import pytest
 
 from broker.tap.block_watch import BlockWatch
 from broker.tap.watches import Watches
-from tests.class_lines_kit import ClassLines
-from tests.unit.broker.log.metadata_log_kit import batch, ids_record, write
+from tests.kits.class_lines_kit import ClassLines
+from tests.kits.metadata_log_kit import batch, ids_record, write
 from wire.broker_lines import decode_line
 from wire.records import ProducerIdBlock
 

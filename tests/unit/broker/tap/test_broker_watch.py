@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from broker.errors import TapError
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
-from tests.class_lines_kit import ClassLines
+from tests.kits.class_lines_kit import ClassLines
 from wire.broker_lines import LINE_FORMAT, decode_line
 from wire.records import ProduceEvent, ProducerInit
 

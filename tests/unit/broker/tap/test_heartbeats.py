@@ -7,7 +7,7 @@ import pytest
 
 from broker.tap.heartbeats import Heartbeats
 from broker.tap.watches import Watches
-from tests.class_lines_kit import NOON_MS, ClassLines
+from tests.kits.class_lines_kit import NOON_MS, ClassLines
 from wire.broker_lines import decode_line
 from wire.heartbeat import FilePosition, Position, TapHeartbeat
 

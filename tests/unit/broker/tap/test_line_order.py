@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.tap.line_order import LineOrder, Place
-from tests.class_lines_kit import ClassLines
+from tests.kits.class_lines_kit import ClassLines
 from wire.broker_lines import ClassState, decode_line
 
 NEXT, AFTER_LOSS, LATE, DUPLICATE = Place.NEXT, Place.AFTER_LOSS, Place.LATE, Place.DUPLICATE

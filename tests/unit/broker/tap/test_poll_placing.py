@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cluster.acl import Acl, AclResource
-from broker.cluster.cluster_admin import ClusterAdmin
 from broker.errors import ClusterRequestError
+from broker.kafka.acl import Acl, AclResource
+from broker.kafka.cluster_admin import ClusterAdmin
 from broker.tap.acl_owners import OwnerReason, Verdict
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
-from broker.tap.poll_placing import PollOwners, PollPlacement, Unplaced, UnplacedTopic
+from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 
 
 class Cluster(ClusterAdmin):
@@ -63,11 +63,13 @@ def test_the_share_is_counted_by_source_and_the_rest_by_reason() -> None:
         1,
         4,
         (
-            Unplaced(OwnerReason.EVERYBODY, 3, (UnplacedTopic("logs", 3),), 0),
-            Unplaced(
-                OwnerReason.NO_ACL, 35, tuple(UnplacedTopic(f"tmp-{number}", 9 - number) for number in range(3)), 2
+            Unattributed(OwnerReason.EVERYBODY, 3, (UnattributedTopic("logs", 3),), 0),
+            Unattributed(
+                OwnerReason.NO_ACL, 35, tuple(UnattributedTopic(f"tmp-{number}", 9 - number) for number in range(3)), 2
             ),
-            Unplaced(OwnerReason.SEVERAL, 2, (UnplacedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0),
+            Unattributed(
+                OwnerReason.SEVERAL, 2, (UnattributedTopic("shared", 2, ("User:a", "User:b", "User:c"), 2),), 0
+            ),
         ),
     )
 

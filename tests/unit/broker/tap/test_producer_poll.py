@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
-from broker.cluster.cluster_admin import ActiveProducer, ClusterAdmin
-from broker.cluster.kafka_config import KafkaConfig
 from broker.errors import BrokerUnreachableError, ClusterRequestError
+from broker.kafka.cluster_admin import ActiveProducer, ClusterAdmin
+from broker.kafka.kafka_config import KafkaConfig
 from broker.tap import producer_poll
 from broker.tap.poll_owners import OwnerPatterns, OwnerRule
 from broker.tap.poll_placing import PollOwners

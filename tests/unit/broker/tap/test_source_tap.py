@@ -13,8 +13,8 @@ from broker.tap import source_tap
 from broker.tap.asking import Questions
 from broker.tap.position_file import Checkpoint, load_checkpoint
 from broker.tap.source_tap import SourceTap
-from tests.class_lines_kit import ClassLines, append
-from tests.unit.broker.log.metadata_log_kit import batch, ids_record, write
+from tests.kits.class_lines_kit import ClassLines, append
+from tests.kits.metadata_log_kit import batch, ids_record, write
 from wire.broker_lines import LINE_FORMAT
 from wire.heartbeat import FilePosition, TapHeartbeat
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record

@@ -5,7 +5,7 @@ import pytest
 from broker.errors import TapError
 from broker.log.sources import LineBatch
 from broker.tap.watches import Watches
-from tests.class_lines_kit import ClassLines
+from tests.kits.class_lines_kit import ClassLines
 from wire.broker_lines import MAX_LINE_BYTES
 from wire.records import ProduceEvent
 

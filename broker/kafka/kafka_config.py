@@ -1,0 +1,195 @@
+"""Kafka client settings: one file for librdkafka, kafka-python and Spark's Kafka source."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from broker.errors import KafkaConfigError
+from broker.kafka.java_properties import is_java, librdkafka_settings
+
+_JAAS_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+
+_KAFKA_PYTHON = {
+    "client.id": "client_id",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "ssl.crl.location": "ssl_crlfile",
+}
+_JAVA = {
+    "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.key.password": "ssl.key.password",
+    "ssl.keystore.location": "ssl.keystore.location",
+    "ssl.keystore.password": "ssl.keystore.password",
+    "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
+}
+"""Java's names of the TLS settings; certificates and keys are PEM, save for a PKCS#12 keystore."""
+_JAVA_PEM_KEYS = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
+_NOT_FOR_JAVA = ("ssl.crl.", "ssl.engine.", "ssl.cipher.", "ssl.curves.", "ssl.sigalgs.", "sasl.oauth", "sasl.kerberos")
+_NOT_FOR_KAFKA_PYTHON = (
+    "ssl.ca.pem",
+    "ssl.certificate.pem",
+    "ssl.key.pem",
+    "ssl.keystore.",
+    "ssl.engine.",
+    "sasl.oauth",
+)
+
+
+@dataclass(frozen=True)
+class KafkaConfig:
+    """Settings of a client, under librdkafka's names. Never printed: they may hold a password.
+
+    Attributes:
+        settings: Such as `bootstrap.servers`, `security.protocol`, `sasl.mechanisms`, `sasl.username`.
+    """
+
+    settings: dict[str, str] = field(repr=False)
+
+    @classmethod
+    def load(cls, bootstrap_servers: str, file: Path | None = None) -> "KafkaConfig":
+        """Read a file as `parse` does.
+
+        Raises:
+            KafkaConfigError: If the file can't be read, or as `parse`.
+        """
+        return cls.parse(bootstrap_servers, [] if file is None else _lines(file), str(file))
+
+    @classmethod
+    def parse(cls, bootstrap_servers: str, lines: Iterable[str], origin: str) -> "KafkaConfig":
+        """Read `name=value` lines (`#` begins a comment line), or those of a Java properties file.
+
+        Args:
+            bootstrap_servers: Brokers.
+            lines: The settings.
+            origin: Where they come from, for the error.
+
+        Raises:
+            KafkaConfigError: If a line is not of that form, or a setting of Java's has no counterpart.
+        """
+        lines = list(lines)
+        if is_java(lines):
+            return cls(librdkafka_settings(lines, origin) | {"bootstrap.servers": bootstrap_servers})
+        settings: dict[str, str] = {}
+        for number, line in enumerate(lines, start=1):
+            name, equals, value = line.partition("=")
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if not (equals and name.strip()):
+                msg = f"{origin}, line {number} is not of the form name=value: write it like 'sasl.username=alice'"
+                raise KafkaConfigError(msg)
+            settings[name.strip()] = value.strip()
+        return cls(settings | {"bootstrap.servers": bootstrap_servers})
+
+    def client(self) -> dict[str, str]:
+        """Return the settings for confluent-kafka."""
+        return dict(self.settings)
+
+    def spark_options(self, jaas_prefix: str = "") -> dict[str, str]:
+        """Return the settings as options of Spark's Kafka source, whose client is the Java one.
+
+        Args:
+            jaas_prefix: Put before the login module's class; `streaming.databricks.jaas_prefix` knows it.
+
+        Raises:
+            KafkaConfigError: If a setting that decides who connects to whom has no counterpart in Java.
+        """
+        self._refuse(_NOT_FOR_JAVA, "by Spark's Kafka source")
+        java = {name: value for name, value in self.settings.items() if not name.startswith(("sasl.", "ssl."))}
+        mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
+        if mechanism:
+            java["sasl.mechanism"] = mechanism
+            java["sasl.jaas.config"] = self._jaas(mechanism, jaas_prefix)
+        if "security.protocol" in java:
+            java["security.protocol"] = java["security.protocol"].upper()
+        java |= self._java_tls()
+        return {f"kafka.{name}": value for name, value in java.items()}
+
+    def kafka_python(self) -> dict[str, object]:
+        """Return the settings for kafka-python, used for requests that librdkafka lacks.
+
+        Settings that only tune a client are left out.
+
+        Raises:
+            KafkaConfigError: If a setting that decides who connects to whom is not supported.
+        """
+        self._refuse(_NOT_FOR_KAFKA_PYTHON, "with kafka-python: put certificates into files (such as ssl.ca.location)")
+        mechanism = self.settings.get("sasl.mechanisms", self.settings.get("sasl.mechanism"))
+        if mechanism is not None and mechanism not in _JAAS_MODULES:
+            msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
+            raise KafkaConfigError(msg)
+        found: dict[str, object] = {
+            theirs: self.settings[ours] for ours, theirs in _KAFKA_PYTHON.items() if ours in self.settings
+        }
+        found["bootstrap_servers"] = self.settings["bootstrap.servers"].split(",")
+        if "security.protocol" in self.settings:
+            found["security_protocol"] = self.settings["security.protocol"].upper()
+        if mechanism is not None:
+            found["sasl_mechanism"] = mechanism
+        # librdkafka's default is https as well.
+        if self.settings.get("ssl.endpoint.identification.algorithm") == "none":
+            found["ssl_check_hostname"] = False
+        return found
+
+    def _java_tls(self) -> dict[str, str]:
+        settings = self.settings
+        java = {theirs: settings[ours] for ours, theirs in _JAVA.items() if ours in settings}
+        if java.get("ssl.endpoint.identification.algorithm") == "none":
+            java["ssl.endpoint.identification.algorithm"] = ""
+        if "ssl.ca.location" in settings or "ssl.ca.pem" in settings:
+            java["ssl.truststore.type"] = "PEM"
+        if "ssl.keystore.location" in settings:
+            java["ssl.keystore.type"] = "PKCS12"
+        chain, key = self._pem("ssl.certificate"), self._pem("ssl.key")
+        if chain and key:
+            # Java takes both in one file, or inline.
+            if not any(begin in key for begin in _JAVA_PEM_KEYS):
+                msg = (
+                    "the key of ssl.key.location is not in PKCS#8, which Spark's Kafka source needs: "
+                    "convert it with `openssl pkcs8 -topk8 -in KEY -out NEW_KEY`"
+                )
+                raise KafkaConfigError(msg)
+            java |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+        return java
+
+    def _pem(self, name: str) -> str | None:
+        """Return the text of a PEM setting, or of the file it names."""
+        if f"{name}.location" in self.settings:
+            return "\n".join(_lines(Path(self.settings[f"{name}.location"])))
+        return self.settings.get(f"{name}.pem")
+
+    def _refuse(self, names: tuple[str, ...], where: str) -> None:
+        unsupported = sorted(name for name in self.settings if name.startswith(names))
+        if unsupported:
+            msg = f"{unsupported[0]} can't be used {where}"
+            raise KafkaConfigError(msg)
+        if self.settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
+            msg = "enable.ssl.certificate.verification=false is not supported: name the CA in ssl.ca.location"
+            raise KafkaConfigError(msg)
+
+    def _jaas(self, mechanism: str, prefix: str) -> str:
+        module = _JAAS_MODULES.get(mechanism)
+        if module is None:
+            msg = f"sasl.mechanisms={mechanism} is not supported: use one of {', '.join(_JAAS_MODULES)}"
+            raise KafkaConfigError(msg)
+        user, password = (
+            self.settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
+            for name in ("sasl.username", "sasl.password")
+        )
+        return f'{prefix}{module} required username="{user}" password="{password}";'
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"Kafka settings file {file} can't be read ({error}): check the path and its permissions"
+        raise KafkaConfigError(msg) from error

@@ -1,0 +1,141 @@
+"""Oldest record and earliest offsets of a topic."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from broker.errors import BrokerUnreachableError
+from broker.kafka.topic_reader import bounds
+
+_TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class OldestRecord:
+    """The oldest record that a topic holds.
+
+    Attributes:
+        timestamp_ms: Its time, in milliseconds since the epoch; None if the topic is empty.
+        is_first: No record has been deleted from the topic yet.
+    """
+
+    timestamp_ms: int | None
+    is_first: bool
+
+
+def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
+    """Return the oldest record that a topic holds.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name; it must exist.
+        timeout_s: Request timeout.
+
+    Raises:
+        BrokerUnreachableError: If the records can't be read.
+    """
+    with reading(config, topic, "first", timeout_s) as (consumer, ranges):
+        first = {number: low for number, (low, high) in ranges.items() if low < high}
+        consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
+        oldest: dict[int, int] = {}
+        while len(oldest) < len(first):
+            message = consumer.poll(timeout_s)
+            if message is None:
+                break
+            _raise_for_error(message)
+            oldest.setdefault(int(message.partition() or 0), message.timestamp()[1])
+        is_first = not any(low for low, _ in ranges.values())
+        return OldestRecord(min(oldest.values(), default=None), is_first)
+
+
+@contextmanager
+def reading(
+    config: Mapping[str, str], topic: str, which: str, timeout_s: float
+) -> Iterator[tuple[Consumer, dict[int, tuple[int, int]]]]:
+    """Open a consumer for some records of a topic; yield it and each partition's first and next offset.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name; it must exist.
+        which: Of its records; names the group and the error.
+        timeout_s: Request timeout.
+
+    Raises:
+        BrokerUnreachableError: If the records can't be read.
+    """
+    quiet = {"log_level": 0, "group.id": f"pid-quota-{which}-record", "enable.auto.commit": "false"}
+    consumer = Consumer({**config, **quiet})
+    try:
+        partitions = consumer.list_topics(topic, timeout_s).topics[topic].partitions
+        yield consumer, {number: bounds(consumer, topic, number, timeout_s) for number in partitions}
+    except KafkaException as error:
+        reason, is_refused = error.args[0].str(), "AUTHORIZATION" in error.args[0].name()
+        remedy = "grant READ on topic and group" if is_refused else "check that the brokers run, then start again"
+        msg = f"can't read the {which} records of topic {topic!r} ({reason}): {remedy}"
+        raise BrokerUnreachableError(msg) from error
+    finally:
+        consumer.close()
+
+
+def _raise_for_error(message: Message) -> None:
+    if message.error():
+        raise KafkaException(message.error())
+
+
+@dataclass(frozen=True)
+class TopicExtent:
+    """Id and earliest offsets of a topic.
+
+    Attributes:
+        topic_id: Its id; a recreated topic of the same name gets another.
+        earliest: Offset of the oldest record by partition.
+    """
+
+    topic_id: str
+    earliest: dict[int, int]
+
+
+class ExtentReader:
+    """Reads a topic's extent; keeps its connections.
+
+    Args:
+        config: confluent-kafka settings.
+        topic: Its name.
+        timeout_s: Request timeout; by default that of Spark's own client.
+    """
+
+    def __init__(self, config: Mapping[str, str], topic: str, timeout_s: float = 60.0) -> None:
+        self._config = dict(config)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._clients: tuple[AdminClient, Consumer] | None = None
+
+    def __call__(self) -> TopicExtent:
+        """Return the topic's extent.
+
+        Raises:
+            BrokerUnreachableError: If no answer comes in time, or the topic is not there.
+        """
+        admin, consumer = self._clients = self._clients or _clients(self._config)
+        try:
+            asked = admin.describe_topics(TopicCollection([self._topic]), request_timeout=self._timeout_s)
+            about = asked[self._topic].result()
+            places = [TopicPartition(self._topic, each.id) for each in about.partitions]
+            ranges = [bounds(consumer, place.topic, place.partition, self._timeout_s) for place in places]
+        except KafkaException as error:
+            msg = f"can't describe topic {self._topic!r} ({error.args[0].str()}): check DESCRIBE on the topic"
+            raise BrokerUnreachableError(msg) from error
+        return TopicExtent(
+            str(about.topic_id), {place.partition: low for place, (low, _) in zip(places, ranges, strict=True)}
+        )
+
+
+def _clients(config: Mapping[str, str]) -> tuple[AdminClient, Consumer]:
+    # librdkafka would log each refused connection to stderr.
+    return (
+        AdminClient({**config, "log_level": 0}),
+        Consumer({**config, "log_level": 0, "group.id": "pid-quota-extent", "enable.auto.commit": False}),
+    )

@@ -1,0 +1,300 @@
+"""Creates the project's topics, compares them with the plan, and grants ACLs on them."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from broker.errors import BrokerUnreachableError, TopicError
+from broker.kafka.topics import DEFAULT_TIMEOUT_S
+from wire.topics import (
+    BROKER_LOGS,
+    ENFORCER_TOPIC,
+    ENFORCER_TOPIC_SETTINGS,
+    LEARNING_REQUESTS,
+    LEARNING_REQUESTS_SETTINGS,
+    PRODUCE_EVENTS,
+    TAP_STATUS,
+    topic_settings,
+)
+
+DEFAULT_RETENTION_HOURS = 7 * 24
+
+_HOUR_MS = 3600 * 1000
+_CREATED, _EXISTS, _DIFFERS, _ALTERED, _MISSING = "created", "exists", "differs", "altered", "missing"
+# What Spark's Kafka source and our own readers call their consumer groups.
+_GROUP_PREFIXES = ("pid-quota", "spark-kafka-")
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """Desired state of a topic.
+
+    Attributes:
+        name: of the topic.
+        settings: desired values; other settings keep the cluster's defaults.
+        partitions: how many; None accepts any number.
+    """
+
+    name: str
+    settings: dict[str, str]
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting of a topic that differs from the plan.
+
+    Attributes:
+        setting: such as `retention.ms`, or `partitions`.
+        found: actual value.
+        wanted: planned value.
+    """
+
+    setting: str
+    found: str
+    wanted: str
+
+
+@dataclass(frozen=True)
+class TopicOutcome:
+    """Actual state of a topic, or what was done to it.
+
+    Attributes:
+        name: of the topic.
+        action: `created`, `exists`, `differs`, `altered` or `missing`.
+        partitions: how many it has; 0 if it is missing.
+        differences: from the plan (for `altered`: before the change).
+    """
+
+    name: str
+    action: str
+    partitions: int
+    differences: list[Difference] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Principals:
+    """Principal of each role; None leaves that role's ACLs alone.
+
+    Attributes:
+        tap: writes our topics, such as `User:tap`.
+        stream: reads them.
+        shipper: writes `broker-logs`, if lines are shipped there.
+        enforcer: reads and writes the enforcers' topic, and reads the events.
+    """
+
+    tap: str | None = None
+    stream: str | None = None
+    shipper: str | None = None
+    enforcer: str | None = None
+
+
+def plan_topics(partitions: int | None = None, retention_hours: int = DEFAULT_RETENTION_HOURS) -> list[TopicPlan]:
+    """Plan all our topics.
+
+    Args:
+        partitions: of each, but for the enforcers' and the requests' topic, which have one.
+        retention_hours: of topics that are not compacted; must exceed the longest downtime of the stream.
+    """
+    retention = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * _HOUR_MS)}
+    plans = [TopicPlan(name, retention | settings, partitions) for name, settings in topic_settings().items()]
+    # Compacted only: no retention.
+    kept = [
+        replace(plan, settings=_without(plan.settings, "retention.ms")) if plan.name == TAP_STATUS else plan
+        for plan in plans
+    ]
+    logs = TopicPlan(BROKER_LOGS, retention | {"message.timestamp.type": "LogAppendTime"}, partitions)
+    requests = TopicPlan(LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, 1)
+    return [*kept, logs, requests, TopicPlan(ENFORCER_TOPIC, ENFORCER_TOPIC_SETTINGS, 1)]
+
+
+class TopicSetup:
+    """Describes, creates and alters topics and ACLs of one cluster.
+
+    Args:
+        config: confluent-kafka settings of an admin.
+        timeout_s: request timeout.
+    """
+
+    def __init__(self, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._servers = config["bootstrap.servers"]
+        self._timeout_s = timeout_s
+        self._admin = AdminClient({**config, "log_level": 0})
+
+    def describe(self, plans: Sequence[TopicPlan]) -> list[TopicOutcome]:
+        """Compare topics with the plans; change nothing.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicError: the right to read a topic's settings is missing.
+        """
+        try:
+            found = self._admin.list_topics(timeout=self._timeout_s).topics
+        except KafkaException as error:
+            msg = (
+                f"no Kafka broker answers at {self._servers} within {self._timeout_s:g} s ({error.args[0].str()}): "
+                f"check the address and the listener's security settings"
+            )
+            raise BrokerUnreachableError(msg) from error
+        there = {plan.name: len(found[plan.name].partitions) for plan in plans if plan.name in found}
+        settings = self._settings(list(there))
+        return [
+            _compared(plan, there[plan.name], settings[plan.name])
+            if plan.name in there
+            else TopicOutcome(plan.name, _MISSING, 0)
+            for plan in plans
+        ]
+
+    def create(
+        self, plans: Sequence[TopicPlan], *, replication_factor: int = -1, alter: bool = False
+    ) -> list[TopicOutcome]:
+        """Create missing topics; alter differing ones only on request.
+
+        Partitions are never added: that would remap principals and lose the order of their events.
+
+        Args:
+            plans: the topics, with a number of partitions.
+            replication_factor: copies of new topics; -1 takes the broker's `default.replication.factor`.
+            alter: whether to set differing settings as planned.
+
+        Raises:
+            BrokerUnreachableError: no broker answers.
+            TopicError: Kafka refused.
+        """
+        planned = {plan.name: plan for plan in plans}
+        outcomes = []
+        for outcome in self.describe(plans):
+            plan = planned[outcome.name]
+            if outcome.action == _MISSING:
+                action = _CREATED if self._create(plan, replication_factor) else _EXISTS
+                outcomes.append(TopicOutcome(plan.name, action, plan.partitions or 1))
+            elif alter and any(difference.setting in plan.settings for difference in outcome.differences):
+                self._alter(plan, outcome.differences)
+                outcomes.append(replace(outcome, action=_ALTERED))
+            else:
+                outcomes.append(outcome)
+        return outcomes
+
+    def grant(self, who: Principals) -> list[str]:
+        """Grant each role what it needs; this denies the same to everyone else but super users.
+
+        Returns:
+            The ACLs granted, in words.
+
+        Raises:
+            TopicError: Kafka refused: ALTER on the cluster is missing, or there is no authorizer.
+        """
+        bindings = _bindings(who)
+        for binding, answer in self._admin.create_acls(bindings, request_timeout=self._timeout_s).items():
+            self._result(answer, f"can't grant {_words(binding)}", "ALTER on the cluster and an authorizer")
+        return [_words(binding) for binding in bindings]
+
+    def _settings(self, names: list[str]) -> dict[str, dict[str, str]]:
+        if not names:
+            return {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        answers = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        return {
+            resource.name: {
+                name: str(entry.value)
+                for name, entry in self._result(
+                    answer, f"can't read the settings of topic {resource.name!r}", "DESCRIBE_CONFIGS on it"
+                ).items()
+            }
+            for resource, answer in answers.items()
+        }
+
+    def _create(self, plan: TopicPlan, replication_factor: int) -> bool:
+        topic = NewTopic(plan.name, plan.partitions or 1, replication_factor, config=plan.settings)
+        (answer,) = self._admin.create_topics([topic], request_timeout=self._timeout_s).values()
+        try:
+            answer.result()
+        except KafkaException as error:
+            # Another process was faster.
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise _refused(error, f"can't create topic {plan.name!r}", "CREATE on it") from error
+            return False
+        return True
+
+    def _alter(self, plan: TopicPlan, differences: Sequence[Difference]) -> None:
+        changes = [
+            ConfigEntry(difference.setting, difference.wanted, incremental_operation=AlterConfigOpType.SET)
+            for difference in differences
+            if difference.setting in plan.settings
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, plan.name, incremental_configs=changes)
+        for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._timeout_s).values():
+            self._result(answer, f"can't alter topic {plan.name!r}", "ALTER_CONFIGS on it")
+
+    def _result(self, answer: Future[Any], failure: str, needed: str) -> Any:
+        try:
+            return answer.result()
+        except KafkaException as error:
+            raise _refused(error, failure, needed) from error
+
+
+def _refused(error: KafkaException, failure: str, needed: str) -> TopicError:
+    return TopicError(f"{failure} ({error.args[0].str()}): {needed} is needed")
+
+
+def _compared(plan: TopicPlan, partitions: int, settings: Mapping[str, str]) -> TopicOutcome:
+    differences = [
+        Difference(name, settings.get(name, "nothing"), wanted)
+        for name, wanted in plan.settings.items()
+        if _parts(settings.get(name, "")) != _parts(wanted)
+    ]
+    if plan.partitions is not None and plan.partitions != partitions:
+        differences.append(Difference("partitions", str(partitions), str(plan.partitions)))
+    return TopicOutcome(plan.name, _DIFFERS if differences else _EXISTS, partitions, differences)
+
+
+def _parts(value: str) -> set[str]:
+    # cleanup.policy is an unordered list.
+    return set(value.split(","))
+
+
+def _without(settings: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in settings.items() if key != name}
+
+
+def _bindings(who: Principals) -> list[AclBinding]:
+    written = list(topic_settings())
+    wanted: list[tuple[str, ResourceType, str, AclOperation]] = []
+    if who.tap:
+        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.WRITE) for name in written]
+        read_back = (TAP_STATUS, BROKER_LOGS, LEARNING_REQUESTS)
+        wanted += [(who.tap, ResourceType.TOPIC, name, AclOperation.READ) for name in read_back]
+        wanted.append((who.tap, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
+    if who.stream:
+        wanted += [(who.stream, ResourceType.TOPIC, name, AclOperation.READ) for name in written]
+        wanted += [(who.stream, ResourceType.GROUP, prefix, AclOperation.READ) for prefix in _GROUP_PREFIXES]
+        wanted.append((who.stream, ResourceType.TOPIC, LEARNING_REQUESTS, AclOperation.WRITE))
+    if who.shipper:
+        wanted.append((who.shipper, ResourceType.TOPIC, BROKER_LOGS, AclOperation.WRITE))
+    if who.enforcer:
+        rights = (AclOperation.READ, AclOperation.WRITE)
+        wanted += [(who.enforcer, ResourceType.TOPIC, ENFORCER_TOPIC, operation) for operation in rights]
+        # Who produces from where.
+        wanted.append((who.enforcer, ResourceType.TOPIC, PRODUCE_EVENTS, AclOperation.READ))
+        wanted.append((who.enforcer, ResourceType.GROUP, _GROUP_PREFIXES[0], AclOperation.READ))
+    return [
+        AclBinding(kind, name, _pattern(kind), principal, "*", operation, AclPermissionType.ALLOW)
+        for principal, kind, name, operation in wanted
+    ]
+
+
+def _pattern(kind: ResourceType) -> ResourcePatternType:
+    return ResourcePatternType.PREFIXED if kind is ResourceType.GROUP else ResourcePatternType.LITERAL
+
+
+def _words(binding: AclBinding) -> str:
+    operation, kind = AclOperation(binding.operation), ResourceType(binding.restype)
+    return f"{binding.principal}: {operation.name} {kind.name.lower()} {binding.name}"

@@ -1,0 +1,111 @@
+"""Databricks SQL that creates and upgrades the tables in a catalog."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+
+import pyarrow as pa
+
+from tables.delta import spark_type
+from tables.schema.specs import TABLES, TABLES_VERSION, VERSION_PROPERTY, TableSpec
+
+
+def catalog_ddl(tables: str) -> list[str]:
+    """Return the statements that create all tables in an empty schema.
+
+    CREATE statements are idempotent; a constraint can only be added once.
+
+    Args:
+        tables: `catalog.schema`.
+    """
+    return [
+        statement
+        for spec in TABLES.values()
+        for statement in (create_statement(spec, tables), *constraint_statements(spec, tables))
+    ]
+
+
+def create_statement(spec: TableSpec, tables: str) -> str:
+    """Return CREATE TABLE IF NOT EXISTS for a table, with a comment on each column."""
+    columns = ",\n".join(f"  {_column(column)}" for column in spec.schema)
+    parts = [
+        f"CREATE TABLE IF NOT EXISTS {catalog_table(tables, spec.name)} (\n{columns}\n)",
+        "USING DELTA",
+        f"COMMENT {databricks_literal(spec.comment)}",
+        f"TBLPROPERTIES ({databricks_literal(VERSION_PROPERTY)} = {databricks_literal(str(TABLES_VERSION))})",
+    ]
+    if spec.cluster_by:
+        parts.append(f"CLUSTER BY ({', '.join(f'`{column}`' for column in spec.cluster_by)})")
+    return "\n".join(parts)
+
+
+def constraint_statements(spec: TableSpec, tables: str, have: Collection[str] = ()) -> list[str]:
+    """Return the statements that add a table's constraints.
+
+    Args:
+        spec: Of the table.
+        tables: `catalog.schema`.
+        have: Names of the constraints it already has.
+    """
+    table = catalog_table(tables, spec.name)
+    return [
+        f"ALTER TABLE {table} ADD CONSTRAINT `{name}` CHECK ({expression})"
+        for name, expression in spec.constraints.items()
+        if name not in have
+    ]
+
+
+def column_statements(spec: TableSpec, tables: str, have: Collection[str]) -> list[str]:
+    """Return the statement that adds missing columns to an older table; empty if none is missing."""
+    columns = [_column(column) for column in spec.schema if column.name not in have]
+    return [f"ALTER TABLE {catalog_table(tables, spec.name)} ADD COLUMNS ({', '.join(columns)})"] if columns else []
+
+
+def catalog_table(tables: str, name: str) -> str:
+    """Return a table's full name, quoted.
+
+    Examples:
+        >>> catalog_table("my-catalog.pid_quota", "tap_status")
+        '`my-catalog`.`pid_quota`.`tap_status`'
+    """
+    return ".".join(f"`{part}`" for part in (*tables.split("."), name))
+
+
+def _column(column: pa.Field) -> str:
+    required = "" if column.nullable else " NOT NULL"
+    comment = (column.metadata or {}).get(b"comment", b"").decode()
+    return f"`{column.name}` {spark_type(column.type)}{required} COMMENT {databricks_literal(comment)}"
+
+
+def databricks_literal(value: object) -> str:
+    r"""Return a value as a Databricks SQL literal: backslash escapes; a doubled quote does not.
+
+    Needed because Spark binds no parameters in MERGE, INSERT ... VALUES and HAVING.
+
+    Args:
+        value: A text, number, truth value, aware time, list of these, or None.
+
+    Examples:
+        >>> print(databricks_literal("it's"), databricks_literal(datetime(2026, 1, 15, tzinfo=timezone.utc)))
+        'it\'s' TIMESTAMP '2026-01-15T00:00:00+00:00'
+        >>> databricks_literal([None, True, 7, 0.01])
+        'array(NULL, TRUE, 7, 0.01D)'
+    """
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value!r}D"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value.astimezone(timezone.utc).isoformat()}'"
+    if isinstance(value, list | tuple):
+        return f"array({', '.join(map(databricks_literal, value))})"
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def insert_statement(table: str, names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Return the statement that appends rows; columns missing from a row are null."""
+    values = (f"({', '.join(databricks_literal(row.get(name)) for name in names)})" for row in rows)
+    return " ".join(["INSERT INTO", table, f"({', '.join(names)})", "VALUES", ", ".join(values)])

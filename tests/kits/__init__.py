@@ -1,0 +1,1 @@
+"""What tests share: brokers, streams, clients and stand-ins."""

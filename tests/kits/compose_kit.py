@@ -1,0 +1,171 @@
+"""`docker compose up` on compose.yaml by podman, where no image registry can be reached.
+
+The images of others are replaced: Python's by Debian as debootstrap makes it, with the fetched jars in the place where
+our Dockerfile fetches them; Kafka's and Prometheus's by those in `compose_stand_ins`. All containers share the network
+of the first, which has a loopback device and nothing else: names of services are addresses of it.
+"""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.kits.broker_kit import wait_until
+
+ROOT = Path(__file__).parents[2]
+STAND_INS = Path(__file__).parents[1] / "bundle" / "compose_stand_ins"
+TOOLS = ("podman", "runc", "debootstrap")
+BASE = "python:3.12.11-slim-bookworm"
+_OF_THE_HOST = Path("/etc/ssl/certs/ca-certificates.crt")
+_PACKAGES = "ca-certificates,python3-pip,python3-venv,python-is-python3"
+_BUILD_S = 1200
+# Below the limits of a machine that may not raise its own.
+_LIMITS = ("--ulimit", "nofile=1024:16384", "--ulimit", "nproc=4096:4096")
+
+
+def missing() -> list[str]:
+    """What has to be there before a container can run."""
+    return [name for name in TOOLS if shutil.which(name) is None] or (["root"] if os.geteuid() else [])
+
+
+class Podman:
+    """Podman with images, containers and volumes in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *arguments: object, limit_s: float = 180) -> str:
+        done = self.run(*arguments, limit_s=limit_s)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, *arguments: object, limit_s: float = 180) -> subprocess.CompletedProcess[str]:
+        storage = ["--storage-driver=overlay", f"--root={self.folder}/root", f"--runroot={self.folder}/run"]
+        command = ["podman", *storage, "--cgroup-manager=cgroupfs", "--runtime=runc", *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s, check=False)
+
+    def build(self, image: str, file: Path, context: Path) -> None:
+        """Build an image; packages come over the network of this machine."""
+        how = ("--network=host", "--isolation=chroot", "--pull=never", "--layers=false")
+        self("build", *how, "-t", image, "-f", file, context, limit_s=_BUILD_S)
+
+    def close(self) -> None:
+        """End all containers and forget everything."""
+        # The newest first: the oldest holds the network of the others.
+        for container in self("ps", "--all", "--quiet").split():
+            self.run("rm", "--force", "--time=5", container)
+        self.run("system", "reset", "--force")
+
+
+def make_base(podman: Podman, folder: Path, jars: Path) -> None:
+    """Import what stands in for Python's image; the packages are kept beside the jars for the next run."""
+    kept = jars.resolve() / "compose-base"
+    if not (kept / ".complete").exists():
+        shutil.rmtree(kept, ignore_errors=True)
+        made = ["debootstrap", "--variant=minbase", f"--include={_PACKAGES}", "bookworm", str(kept)]
+        subprocess.run(made, check=True, capture_output=True, timeout=_BUILD_S)
+        # pip may write into it, as it may in Python's image.
+        for mark in kept.glob("usr/lib/python3*/EXTERNALLY-MANAGED"):
+            mark.unlink()
+        if _OF_THE_HOST.exists():
+            shutil.copy(_OF_THE_HOST, kept / "etc/ssl/certs")
+        (kept / ".complete").touch()
+    archive = folder / "base.tar"
+    parts = (".complete", "kafka", "spark", "compiler")
+    fetched = [f"--transform=s,^{part},opt/pid-quota/jars/{part}," for part in parts]
+    subprocess.run(["tar", "-C", kept, "--exclude=./.complete", "-cf", archive, "."], check=True)
+    subprocess.run(["tar", "-C", jars, "-rf", archive, *fetched, *parts], check=True)
+    podman("import", archive, BASE)
+    archive.unlink()
+
+
+class Compose:
+    """The services of compose.yaml, started in the order that they ask for.
+
+    Args:
+        podman: Has the images.
+        services: By name.
+    """
+
+    def __init__(self, podman: Podman, services: Mapping[str, Any]) -> None:
+        self._podman, self._services = podman, services
+        self._names = podman.folder / "hosts"
+        self._names.write_text(f"127.0.0.1 localhost {' '.join(services)}\n")
+        self._started: list[str] = []
+
+    def up(self, *names: str) -> None:
+        """Start services, each after those it depends on are healthy or have ended well."""
+        for name in names:
+            if name in self._started:
+                continue
+            for other, how in self._services[name].get("depends_on", {}).items():
+                self.up(other)
+                self._wait(other, how["condition"])
+            self._start(name)
+
+    def healthy(self, name: str) -> None:
+        """Wait until a service's health check passes."""
+        self._wait(name, "service_healthy")
+
+    def ended_well(self, name: str) -> bool:
+        """Whether a service has run to its end, without an error."""
+        return self._state(name) == "exited 0"
+
+    def exec(self, name: str, *command: str) -> str:
+        """Run a command in a service's container and return what it prints."""
+        return self._podman("exec", name, *command)
+
+    def stop(self, name: str) -> str:
+        """Stop a service as `docker compose stop` does, and return all that it printed."""
+        self._podman("stop", "--time=60", name)
+        return self.logs(name)
+
+    def logs(self, name: str) -> str:
+        shown = self._podman.run("logs", name)
+        return shown.stdout + shown.stderr
+
+    def _start(self, name: str) -> None:
+        service = self._services[name]
+        # One container holds the network: whoever comes first.
+        network = f"--network=container:{self._started[0]}" if self._started else "--network=none"
+        variables = [f"--env={key}={value}" for key, value in service.get("environment", {}).items()]
+        volumes = [f"--volume={_absolute(volume)}" for volume in service.get("volumes", [])]
+        volumes.append(f"--volume={self._names}:/etc/hosts:ro")
+        options = [
+            "--detach",
+            f"--name={name}",
+            f"--hostname={name}",
+            "--pull=never",
+            *_LIMITS,
+            network,
+            *variables,
+            *volumes,
+        ]
+        self._podman("run", *options, service["image"], *service.get("command", []))
+        self._started.append(name)
+
+    def _wait(self, name: str, condition: str) -> None:
+        def is_met() -> bool:
+            state = self._state(name)
+            assert not state.startswith("exited") or state == "exited 0", f"{name}: {self.logs(name)}"
+            if condition == "service_completed_successfully":
+                return state == "exited 0"
+            return self._podman.run("exec", name, *self._services[name]["healthcheck"]["test"][1:]).returncode == 0
+
+        try:
+            wait_until(is_met, f"{name}: {condition}")
+        except AssertionError as error:
+            msg = f"{error}\n{self.logs(name)}"
+            raise AssertionError(msg) from error
+
+    def _state(self, name: str) -> str:
+        shown = self._podman("inspect", "--format", "{{.State.Status}} {{.State.ExitCode}}", name)
+        time.sleep(0.5)
+        return shown.strip()
+
+
+def _absolute(volume: str) -> str:
+    return f"{ROOT}{volume[1:]}" if volume.startswith(".") else volume

@@ -1,0 +1,340 @@
+"""Twins of what an enforcer works with, in memory: brokers, a log, decisions and a lock, all of which can fail.
+
+The levers are the real ones; what they act on is a twin that keeps only what it is given.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from broker.enforcement.clock import BrokersTime
+from broker.enforcement.levers.registry import LeverParts, levers
+from broker.enforcement.model import Clocks, EnforcementRecord, LeaseRecord, ReleaseOrder, Target, ThrottleDecision
+from broker.enforcement.notices import Notice
+from broker.enforcement.planner import EnforcerOptions
+from broker.enforcement.ports import EnforcerPorts
+from broker.enforcement.reconcile import Enforcer
+from broker.enforcement.store.rows import is_credible, newest_decisions
+from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
+from broker.kafka.quota_entity import REQUEST_PERCENTAGE, QuotaChange, QuotaEntity
+from tables.times import to_time
+from wire.holds import HOLD_AUTHORIZER, MAX_HOLD_MS, HoldBinding
+
+KEY = REQUEST_PERCENTAGE
+START_MS = 1_800_000_000_000
+MALLORY = QuotaEntity("mallory")
+Result = TypeVar("Result")
+
+
+class Crash(BaseException):
+    """The process is killed here."""
+
+
+class Faults:
+    """Counts the calls to the outside; at the one with number `crash_at` the process dies, before or after it."""
+
+    def __init__(self) -> None:
+        self.calls, self.after = 0, False
+        self.crash_at: int | None = None
+
+    def __call__(self, call: Callable[[], Result]) -> Result:
+        self.calls += 1
+        now = self.crash_at == self.calls
+        if now and not self.after:
+            raise Crash
+        result = call()
+        if now:
+            raise Crash
+        return result
+
+
+class MemoryBroker:
+    """Client quotas."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.errors: dict[QuotaEntity, ClientQuotaError] = {}
+        self.altered: list[QuotaChange] = []
+        self._faults = faults
+        self.wider: float | None = None
+
+    def describe(self, entity: QuotaEntity) -> dict[str, float]:
+        return self._faults(lambda: dict(self.quotas.get(entity, {})))
+
+    def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
+        return {entity: dict(values) for entity, values in self.quotas.items()}
+
+    def inherited(self, entity: QuotaEntity, key: str, _client_ids: Collection[str] = ()) -> float | None:
+        """A user's own quota holds for its client ids; `wider` is what defaults say."""
+        own = self.quotas.get(QuotaEntity(entity.user), {}).get(key) if entity.client_id else None
+        return self.wider if own is None else own
+
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+        return self._faults(lambda: {change.entity: self._alter(change) for change in changes})
+
+    def _alter(self, change: QuotaChange) -> ClientQuotaError | None:
+        error = self.errors.get(change.entity)
+        if error is None:
+            self.altered.append(change)
+            self.set(change.entity, change.value, change.key)
+        return error
+
+    def set(self, entity: QuotaEntity, value: float | None, key: str = KEY) -> None:
+        values = self.quotas.setdefault(entity, {})
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = value
+        if not values:
+            del self.quotas[entity]
+
+    def writes(self, entity: QuotaEntity = MALLORY) -> list[float | None]:
+        return [change.value for change in self.altered if change.entity == entity]
+
+
+class MemoryHolds:
+    """ACL bindings that are holds."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.bindings: set[HoldBinding] = set()
+        self.added: list[HoldBinding] = []
+        self.error: ClientQuotaError | None = None
+        self.authorizers: dict[int, str] | ClientQuotaError = {1: ""}
+        self._faults = faults
+
+    def of_user(self, user: str) -> list[HoldBinding]:
+        return self._faults(lambda: [each for each in self.bindings if each.user == user])
+
+    def all(self) -> list[HoldBinding]:
+        return list(self.bindings)
+
+    def add(self, hold: HoldBinding) -> None:
+        self._faults(lambda: self._add(hold))
+
+    def _add(self, hold: HoldBinding) -> None:
+        if self.error is not None:
+            raise self.error
+        self.bindings.add(hold)
+        self.added.append(hold)
+
+    def remove(self, holds: Collection[HoldBinding]) -> None:
+        for hold in holds:
+            self._faults(partial(self._remove, hold))
+
+    def _remove(self, hold: HoldBinding) -> None:
+        if self.error is not None:
+            raise self.error
+        self.bindings.discard(hold)
+
+    def look(self) -> Mapping[int, str]:
+        if isinstance(self.authorizers, ClientQuotaError):
+            raise self.authorizers
+        return self.authorizers
+
+    def ends(self, user: str = "mallory") -> list[int]:
+        return sorted(each.until_ms for each in self.bindings if each.user == user)
+
+    def held(self, now_ms: int) -> set[str]:
+        """Whom the class in the brokers holds back now."""
+        return {each.user for each in self.bindings if now_ms < each.until_ms <= now_ms + MAX_HOLD_MS}
+
+
+class MemoryUse:
+    """Who produced from where."""
+
+    def __init__(self) -> None:
+        self.by_address: dict[str, set[str]] = {}
+        self.why_not = ""
+        self.own: set[str] = set()
+
+    def unavailable_reason(self) -> str:
+        return self.why_not
+
+    def principals(self, address: str) -> Collection[str]:
+        return self.by_address.get(address, ())
+
+
+class MemoryLog:
+    def __init__(self, faults: Faults) -> None:
+        self.records: list[EnforcementRecord] = []
+        self.broken: Exception | None = None
+        self._faults, self._seen = faults, 0
+
+    def append(self, records: Sequence[EnforcementRecord]) -> None:
+        if self.broken:
+            raise self.broken
+        self._faults(lambda: self.records.extend(records))
+
+    def read(self) -> list[EnforcementRecord]:
+        if self.broken:
+            raise self.broken
+        self._seen = len(self.records)
+        return list(self.records)
+
+    def has_changed(self) -> bool:
+        if self.broken:
+            raise self.broken
+        return len(self.records) != self._seen
+
+    def leases(self) -> list[LeaseRecord]:
+        return [record for record in self.records if isinstance(record, LeaseRecord)]
+
+    def states(self, entity: QuotaEntity = MALLORY) -> list[str]:
+        return [record.lease.state for record in self.leases() if record.lease.target.entity == entity]
+
+
+class MemoryStore:
+    def __init__(self, faults: Faults) -> None:
+        self.kept: dict[str | None, LeaseRecord | ReleaseOrder] = {}
+        self.broken: Exception | None = None
+        self._faults = faults
+
+    def read(self, *, again: bool = False) -> list[LeaseRecord | ReleaseOrder]:
+        if self.broken:
+            raise self.broken
+        return list(self.kept.values())
+
+    def append(self, records: Sequence[LeaseRecord | ReleaseOrder]) -> None:
+        if self.broken:
+            raise self.broken
+        names = [record.lease.lease_id if isinstance(record, LeaseRecord) else record.principal for record in records]
+        self._faults(lambda: self.kept.update(zip(names, records, strict=True)))
+
+    def drop(self, lease_ids: Sequence[str]) -> None:
+        if self.broken:
+            raise self.broken
+        self._faults(lambda: [self.kept.pop(lease_id, None) for lease_id in lease_ids])
+
+
+class MemoryDecisions:
+    def __init__(self) -> None:
+        self.bad_rows = 0
+        self.rows: list[dict[str, Any]] = []
+        self._seen = 0
+        self.broken: Exception | None = None
+
+    def newest(self, now_ms: int, *, again: bool = False) -> list[ThrottleDecision]:
+        if self.broken:
+            raise self.broken
+        if len(self.rows) == self._seen and not again:
+            return []
+        self._seen = len(self.rows)
+        now = to_time(now_ms)
+        first = min((row["decided_at"] for row in self.rows if row["throttled_until"] > now), default=None)
+        rows = [row for row in self.rows if first and row["decided_at"] >= first]
+        self.bad_rows = sum(not is_credible(row, now_ms) for row in rows)
+        return newest_decisions(rows, now_ms)
+
+    def has_news(self) -> bool:
+        return len(self.rows) != self._seen
+
+
+class MemoryLock:
+    def __init__(self) -> None:
+        self.times_taken = 0
+        self._held = False
+        self.held = True
+
+    @property
+    def held(self) -> bool:
+        return self._held
+
+    @held.setter
+    def held(self, held: bool) -> None:
+        self.times_taken += held and not self._held
+        self._held = held
+
+    def is_held(self) -> bool:
+        return self.held
+
+    def confirm(self) -> bool:
+        return self.held
+
+    def close(self) -> None:
+        self.held = False
+
+
+class World:
+    """Brokers, tables and clocks; enforcers come and go."""
+
+    def __init__(self, *, with_class: bool = False, **options: Any) -> None:
+        self.faults = Faults()
+        self.broker, self.holds, self.use = MemoryBroker(self.faults), MemoryHolds(self.faults), MemoryUse()
+        self.log, self.decisions, self.store = MemoryLog(self.faults), MemoryDecisions(), MemoryStore(self.faults)
+        if with_class:
+            self.holds.authorizers = {1: HOLD_AUTHORIZER}
+        self.now_ms, self.steady_ms = START_MS, 0
+        """The brokers' time, and the monotonic clock of the enforcer's host."""
+        self.ahead_ms = 0
+        """How far the clock of the enforcer's host is ahead of the brokers'."""
+        self.is_measured = True
+        self.notices: list[Notice] = []
+        self.options = EnforcerOptions(**options)
+        self.restart()
+
+    def restart(self) -> None:
+        self.lock = MemoryLock()
+        self.enforcer = self.another(self.lock)
+
+    def another(self, lock: MemoryLock) -> Enforcer:
+        clocks = self._clocks()
+        parts = LeverParts(
+            self.broker, self.holds, self.holds.look, self.use, lambda: self.use.own, clocks, self.notices.append
+        )
+        self.clocks, self.levers = clocks, levers(parts)
+        ports = EnforcerPorts(self.decisions, self.log, self.store, self.levers, lock)
+        return Enforcer(ports, self.options, clocks, notify=self.notices.append, name="test")
+
+    def _clocks(self) -> Clocks:
+        time = BrokersTime(lambda: self.now_ms + self.ahead_ms, lambda: self.steady_ms)
+
+        def now_ms() -> int:
+            if self.is_measured:
+                time.measured(self.steady_ms, self.now_ms, self.steady_ms)
+            return time.now_ms()
+
+        return Clocks(now_ms, lambda: self.steady_ms)
+
+    def decide(
+        self, principal: str = "User:mallory", seconds: float = 60, name: str | None = None, **values: Any
+    ) -> None:
+        """Append a THROTTLE that was decided now, or a RELEASE after no seconds."""
+        number = len(self.decisions.rows)
+        row: dict[str, Any] = {
+            "decision_id": name or f"{principal}/{number}",
+            "principal": principal,
+            "broker_id": None,
+            "action": "THROTTLE" if seconds else "RELEASE",
+            "reason": "over_quota",
+            "decided_at": to_time(self.now_ms),
+            "throttled_until": to_time(self.now_ms + round(seconds * 1000)),
+            "quota": None,
+            "refused_pids": 0,
+            "client_ids": {},
+            "addresses": {},
+            "batch_id": number,
+        }
+        assert set(values) <= set(row)
+        self.decisions.rows.append(row | values)
+
+    def order(self, principal: str | None = None, seconds: float = 120) -> None:
+        """Give a release order, by the brokers."""
+        self.store.append([ReleaseOrder(self.now_ms, principal, self.now_ms + round(seconds * 1000))])
+
+    def reconcile(self, after_seconds: float = 0.0) -> None:
+        self.pass_seconds(after_seconds)
+        self.enforcer.reconcile()
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.now_ms += round(seconds * 1000)
+        self.steady_ms += round(seconds * 1000)
+
+    def said(self, kind: str) -> list[Notice]:
+        return [notice for notice in self.notices if notice.kind == kind]
+
+    def targets(self) -> set[Target]:
+        return set(self.enforcer.leases)
+
+
+def unavailable() -> ClientQuotaUnavailableError:
+    return ClientQuotaUnavailableError("the controller moves")

@@ -1,0 +1,229 @@
+"""One topic of events, and streams over it that fail in between: what they leave behind is compared, row by row."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from broker.local.local_broker import LocalBroker
+from quota.config import QuotaConfig
+from streaming.checkpoint.commit_metadata import WRITE_ORDER
+from streaming.checkpoint.data_loss import Extent, restart_after_losses
+from streaming.checkpoint.identity import DEFAULT_STATE_BUCKETS, IDENTITY_FILE, StreamIdentity
+from streaming.pipeline import StreamOptions, start
+from streaming.triggers import AVAILABLE_NOW
+from tables.delta import TABLES, SinkName, create_missing
+from tests.kits.spark_kit import stored_ledgers
+
+LIMIT_S = 600.0
+"""Only a limit for what went wrong: a healthy run on a free machine waits for seconds."""
+BATCH = 600
+"""Records of a micro-batch, where a test does not say otherwise."""
+SINK = cast("SinkName | None", os.environ.get("PID_QUOTA_TEST_SINK"))
+CONFIG = QuotaConfig(metrics_interval_seconds=10)
+HOUR_MS = 3_600_000
+FIRST_MS = (round(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
+OF_THE_BATCH = {"batch_id"}
+BY_BATCH = {
+    "throttle_decisions": OF_THE_BATCH | {"refused_pids", "sample_pids", "client_ids", "addresses"},
+    "producer_id_metrics": OF_THE_BATCH | {"late_pids"},
+    "quarantined_events": OF_THE_BATCH,
+}
+"""Columns that tell what a batch saw, not what the records say."""
+
+
+def event(pid: int, principal: str, at_ms: int, **more: object) -> bytes:
+    return json.dumps({"timestamp_ms": at_ms, "principal": principal, "producer_id": pid, **more}).encode()
+
+
+def traffic(count: int, first: int = 0, begin_ms: int = FIRST_MS) -> list[tuple[str, bytes]]:
+    """Key and value of some events: six floods, six steady principals, and bad records in between."""
+    records = []
+    for number in range(first, first + count):
+        at_ms = begin_ms + number * 25
+        who = f"User:p{number % 12}"
+        if number % 97 == 0:
+            records.append((who, b"not an event %d" % number))
+        elif number % 2:
+            records.append((who, event(number, who, at_ms, client_id=f"loop-{number % 3}")))
+        else:
+            records.append((who, event(10_000_000 + number % 24, who, at_ms)))
+    return records
+
+
+def new_topic(broker: LocalBroker, partitions: int = 2, name: str = "", **settings: str) -> str:
+    topic = name or f"produce-events-{uuid.uuid4().hex[:8]}"
+    config = {key.replace("_", "."): value for key, value in settings.items()}
+    admin = AdminClient(broker.admin_config() | {"log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result()
+    return topic
+
+
+def send(broker: LocalBroker, topic: str, records: list[tuple[str, bytes]]) -> None:
+    producer = Producer(broker.admin_config() | {"log_level": 0, "enable.idempotence": True})
+    for key, value in records:
+        producer.produce(topic, value, key)
+        producer.poll(0)
+    assert producer.flush(LIMIT_S) == 0
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream's folders, the topic that it reads, and what writes its tables."""
+
+    root: Path
+    servers: str
+    topic: str
+    batch: int = BATCH
+    sink: SinkName | None = SINK
+    state_buckets: int = DEFAULT_STATE_BUCKETS
+
+    @property
+    def tables(self) -> str:
+        return str(self.root / "tables")
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.root / "checkpoint"
+
+    def prepared(self) -> "Stream":
+        """Make the tables with a default quota, and an identity like that of every other stream of these tests."""
+        create_missing(self.tables)
+        set_quota(self.tables, 20)
+        frozen = {name: getattr(CONFIG, name) for name in ("window_seconds", "layer_count", "window_num")}
+        identity = StreamIdentity("fault", 7, 0, **frozen, scope="cluster", starting_offsets="earliest")
+        identity = replace(identity, state_buckets=self.state_buckets)
+        self.checkpoint.mkdir(parents=True, exist_ok=True)
+        (self.checkpoint / IDENTITY_FILE).write_text(json.dumps(asdict(identity)))
+        return self
+
+    def options(self, **changes: Any) -> StreamOptions:
+        options = StreamOptions(
+            topic=self.topic,
+            kafka_options={"kafka.bootstrap.servers": self.servers},
+            tables=self.tables,
+            checkpoint=str(self.checkpoint),
+            trigger=AVAILABLE_NOW,
+            max_offsets_per_trigger=self.batch,
+            config=CONFIG,
+            sink=self.sink,
+            state_buckets=self.state_buckets,
+        )
+        return replace(options, **changes)
+
+    def run(self, spark: SparkSession, extent: Callable[[], Extent] | None = None, **changes: Any) -> None:
+        """Read all there is, in this process."""
+        options = self.options(extent=extent, **changes)
+
+        def read() -> None:
+            start(spark, options).awaitTermination()
+
+        restart_after_losses(str(self.checkpoint), read)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = DeltaTable(f"{self.tables}/{table}").to_pyarrow_table().to_pylist()
+        return rows
+
+    def everything(self) -> dict[str, list[str]]:
+        """All rows of all event tables with all their columns, in an order of their own."""
+        return {table: sorted(str(row) for row in self.rows(table)) for table in WRITE_ORDER}
+
+    def meaning(self, without: frozenset[str] = frozenset()) -> dict[str, list[str]]:
+        """The rows without what depends on how the records were cut into batches, and without some columns."""
+        return {table: sorted(map(str, _final(table, self.rows(table), without))) for table in WRITE_ORDER}
+
+    def state(self, spark: SparkSession) -> dict[str, bytes]:
+        """All ledgers as they are stored."""
+        return stored_ledgers(spark, self.checkpoint)
+
+
+def _final(table: str, rows: list[dict[str, Any]], without: frozenset[str]) -> list[dict[str, Any]]:
+    if table == "producer_id_metrics":
+        final: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for row in sorted(rows, key=lambda row: (row["as_of"], row["batch_id"])):
+            final[row["principal"], row["broker_id"], row["window_end"]] = row
+        rows = list(final.values())
+    return [{name: value for name, value in row.items() if name not in BY_BATCH[table] | without} for row in rows]
+
+
+def set_quota(tables: str, rate: float, name: str | None = None) -> None:
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    row = {"entity_type": "user", "entity_name": name, "producer_ids_rate": rate, "updated_at": at, "updated_by": "t"}
+    rows = pa.Table.from_pylist([row], schema=TABLES["producer_id_quotas"].schema)
+    write_deltalake(f"{tables}/producer_id_quotas", rows, mode="append")
+
+
+# A driver of its own
+
+
+def driver(stream: Stream, log: Path, **more: object) -> subprocess.Popen[bytes]:
+    """Start a driver process on a stream; it and its JVM are one process group."""
+    asked = {"root": str(stream.root), "servers": stream.servers, "topic": stream.topic, "batch": stream.batch}
+    asked |= {"sink": stream.sink, "state_buckets": stream.state_buckets, **more}
+    command = [sys.executable, str(Path(__file__).with_name("driver_kit.py")), json.dumps(asked)]
+    with log.open("ab") as file:
+        return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill -9, the JVM too."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(LIMIT_S)
+
+
+@contextmanager
+def running_driver(stream: Stream, log: Path, **more: object) -> Iterator[subprocess.Popen[bytes]]:
+    process = driver(stream, log, **more)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            kill(process)
+
+
+def drive(stream: Stream, log: Path, **more: object) -> int:
+    """Run a driver to its end, and return how it ended."""
+    with running_driver(stream, log, **more) as process:
+        return process.wait(LIMIT_S)
+
+
+def bad_offsets(stream: Stream) -> list[tuple[int, int]]:
+    """Partition and offset of all records that were no events, as the table has them."""
+    bad = [row for row in stream.rows("quarantined_events") if not row["reason"].startswith("data loss")]
+    return sorted((row["partition"], row["offset"]) for row in bad)
+
+
+def said_losses(stream: Stream) -> list[tuple[int, int, str]]:
+    """Partition, offset and words of the losses that were said."""
+    rows = [row for row in stream.rows("quarantined_events") if row["reason"].startswith("data loss")]
+    return sorted((row["partition"], row["offset"], row["reason"]) for row in rows)
+
+
+def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Popen[bytes] | None = None) -> None:
+    give_up_at = time.monotonic() + LIMIT_S
+    while not condition():
+        assert process is None or process.poll() is None, f"the driver ended before: {what}"
+        assert time.monotonic() < give_up_at, f"never happened: {what}"
+        time.sleep(0.05)
+
+
+def committed(stream: Stream) -> int:
+    """Number of batches that the checkpoint has as done."""
+    folder = stream.checkpoint / "commits"
+    return sum(file.name.isdecimal() for file in folder.iterdir()) if folder.is_dir() else 0

@@ -1,0 +1,270 @@
+"""What no client library lets one send: requests by hand, over one connection of a user; and the tap as a command."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from broker.kafka.topics import ensure_topics
+from broker.local.local_broker import LocalBroker
+from broker.tap.position_file import load_checkpoint
+from broker.tap.tap_status import read_heartbeats
+from tests.broker.local_cluster import LocalCluster
+from tests.kits.broker_kit import LIMIT_S, read_events, wait_until
+from wire.heartbeat import TapHeartbeat
+from wire.topics import PRODUCE_EVENTS
+
+_PRODUCE, _INIT_PRODUCER_ID = 0, 22
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+
+
+def batch(
+    producer_id: int = -1, epoch: int = -1, *, transactional: bool = False, sequence: int = -1, zeros: int = 0
+) -> bytes:
+    """A batch of one record; without a producer id it is a plain one.
+
+    `zeros` is how many bytes a broker has to inflate.
+    """
+    if producer_id >= 0:
+        epoch, sequence = max(epoch, 0), max(sequence, 0)
+    builder = DefaultRecordBatchBuilder(2, bool(zeros), transactional, producer_id, epoch, sequence, 1 << 20)
+    builder.append(0, timestamp=1, key=None, value=bytes(zeros) or b"v", headers=[])
+    return bytes(builder.build())
+
+
+class Hostile:
+    """One connection of a user, for requests of its own making."""
+
+    def __init__(
+        self,
+        broker: LocalBroker | LocalCluster,
+        user: str,
+        client_id: str = "app",
+        *,
+        source: str = "127.0.0.1",
+        node: int = 1,
+    ) -> None:
+        host, _, port = broker.bootstrap_servers.split(",")[node - 1].partition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=LIMIT_S, source_address=(source, 0))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._number = 0
+        self.client_id = client_id
+        try:
+            self._authenticate(user, broker.client_config(user)["sasl.password"])
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _authenticate(self, user: str, password: str) -> None:
+        self._ask(_SASL_HANDSHAKE, 1, _string("PLAIN"))
+        token = f"\0{user}\0{password}".encode()
+        answer = self._ask(_SASL_AUTHENTICATE, 0, struct.pack(">i", len(token)) + token)
+        assert answer[:2] == b"\0\0", answer
+
+    def __enter__(self) -> "Hostile":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+
+    def init(self, transactional_id: str | None = None, client_id: str | None = None) -> tuple[int, int, int]:
+        """Error, producer id and epoch of an answer to INIT_PRODUCER_ID."""
+        if client_id is not None:
+            self.client_id = client_id
+        answer = self._ask(_INIT_PRODUCER_ID, 1, _string(transactional_id) + struct.pack(">i", 60_000))
+        return struct.unpack(">hqh", answer[4:16])
+
+    def producer_id(self, transactional_id: str | None = None, client_id: str | None = None) -> int:
+        """A new producer id; waits for the coordinator."""
+        got: list[tuple[int, int, int]] = []
+
+        def is_there() -> bool:
+            got.append(self.init(transactional_id, client_id))
+            return got[-1][0] == 0
+
+        wait_until(is_there, f"a producer id for {transactional_id}")
+        return got[-1][1]
+
+    def produce(
+        self,
+        topic: str,
+        records: bytes,
+        *,
+        more: Sequence[str] = (),
+        transactional_id: str | None = None,
+        partition: int = 0,
+    ) -> None:
+        """Send a batch, and with it nothing for as many other topics as are named."""
+        self.send_produce(topic, records, more=more, transactional_id=transactional_id, partition=partition)
+        self.receive()
+
+    def send_produce(
+        self,
+        topic: str,
+        records: bytes,
+        *,
+        more: Sequence[str] = (),
+        transactional_id: str | None = None,
+        partition: int = 0,
+    ) -> None:
+        nothing = struct.pack(">iii", 1, 0, 0)
+        others = b"".join(_string(name) + nothing for name in more)
+        body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(more) + 1) + others
+        body += _string(topic) + struct.pack(">iii", 1, partition, len(records)) + records
+        self._send(_PRODUCE, 7, body)
+
+    def produce_together(self, transactional_id: str | None, to: Sequence[str], batches: Sequence[bytes]) -> None:
+        """Send a batch to each of several topics in one request."""
+        parts = [
+            _string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
+            for topic, records in zip(to, batches, strict=True)
+        ]
+        body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, len(parts)) + b"".join(parts)
+        self._ask(_PRODUCE, 7, body)
+
+    def produce_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        """Send a batch to each of a topic's first partitions in one request."""
+        self.send_to_partitions(topic, batches)
+        self.receive()
+
+    def send_to_partitions(self, topic: str, batches: Sequence[bytes]) -> None:
+        parts = [struct.pack(">ii", number, len(records)) + records for number, records in enumerate(batches)]
+        body = _string(None) + struct.pack(">hii", -1, 30_000, 1) + _string(topic) + struct.pack(">i", len(parts))
+        self._send(_PRODUCE, 7, body + b"".join(parts))
+
+    def produce_tagged(self, topic: str, records: bytes, tag: bytes) -> None:
+        """Send a batch in a request with a field in its header that no broker knows, and keeps as it is."""
+        parts = struct.pack(">i", 0) + _uvarint(len(records) + 1) + records
+        name = topic.encode()
+        body = _uvarint(0) + struct.pack(">hi", -1, 30_000) + _uvarint(2) + _uvarint(len(name) + 1) + name
+        body += _uvarint(2) + parts + bytes(3)
+        self._send(_PRODUCE, 9, body, _uvarint(1) + _uvarint(99) + _uvarint(len(tag)) + tag)
+        self.receive()
+
+    def receive(self) -> bytes:
+        size = struct.unpack(">i", self._read(4))[0]
+        return self._read(size)[4:]
+
+    def _ask(self, api_key: int, version: int, body: bytes) -> bytes:
+        self._send(api_key, version, body)
+        return self.receive()
+
+    def _send(self, api_key: int, version: int, body: bytes, tags: bytes = b"") -> None:
+        self._number += 1
+        header = struct.pack(">hhi", api_key, version, self._number) + _string(self.client_id) + tags
+        self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+
+    def _read(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self._socket.recv(min(size, 1 << 20))
+            assert part, "the broker closed the connection"
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class TapCommand:
+    """The real command on a broker's log, from its beginning."""
+
+    def __init__(self, broker: LocalBroker, folder: Path, *options: str) -> None:
+        self._broker = broker
+        self.position_file = folder / "tap.position"
+        self.output = folder / "tap.out"
+        self._arguments = [
+            *("--log-file", str(broker.log_file), "--broker-id", str(broker.broker_id)),
+            *("--bootstrap-servers", broker.admin_servers, "--position-file", str(self.position_file)),
+            *options,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def running(self) -> "Iterator[TapCommand]":
+        """It has to end in good order: a client can't end it."""
+        ensure_topics(self._broker.admin_config())
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-m", "jobs", "tap", *self._arguments],
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            wait_until(lambda: self.position_file.exists() or not self.is_alive, "the tap follows the log")
+            yield self
+            assert self.is_alive, self.output.read_text()
+        finally:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                code = self._process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                # It says where each thread is.
+                self._process.send_signal(signal.SIGABRT)
+                code = self._process.wait()
+        assert code == 0, self.output.read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def wait_until_level(self) -> None:
+        """Until everything that the log holds now was read and delivered."""
+        wait_until(self._is_level_with(self._broker.log_file.stat()), "the tap is level with the log")
+
+    def _is_level_with(self, then: os.stat_result) -> Callable[[], bool]:
+        def is_level() -> bool:
+            assert self.is_alive, self.output.read_text()
+            saved = load_checkpoint(self.position_file)
+            if saved is None or saved.sent_up_to is not None:
+                return False
+            now = saved.position
+            return getattr(now, "inode", None) != then.st_ino or int(getattr(now, "offset", 0)) >= then.st_size
+
+        return is_level
+
+    def status(self) -> TapHeartbeat:
+        """Its newest heartbeat."""
+        return read_heartbeats(self._broker.admin_config())[self._broker.broker_id]
+
+
+def principals(broker: LocalBroker, producer_ids: Mapping[int, str] | Sequence[int]) -> dict[int, set[str]]:
+    """Whom the events name, by producer id."""
+    found: dict[int, set[str]] = {producer_id: set() for producer_id in producer_ids}
+    for principal, event in read_events(broker, PRODUCE_EVENTS):
+        if event["producer_id"] in found:
+            found[event["producer_id"]].add(principal)
+    return found
+
+
+def giant_topics(count: int, length: int) -> list[str]:
+    """Names of topics that are not there: each character takes six in an escaped line."""
+    return [f"{number:06d}" + "\1" * (length - 6) for number in range(count)]
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return struct.pack(">h", -1)
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _uvarint(number: int) -> bytes:
+    parts = bytearray()
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])

@@ -1,0 +1,118 @@
+"""Python as a cluster has it: the runtime's libraries, and before them the job's own environment, with the wheel.
+
+The first run fetches pyspark 4.0 (434 MB), the runtime's libraries, the wheel's dependencies and two jars into the
+folder of the jars; later ones are offline.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.jars.java import find_java
+from tests.kits.databricks_kit import ROOT, load_bundle
+
+_HERE = Path(__file__).parents[1] / "bundle" / "spark_4_0"
+_RUNTIME, _BESIDE, _IVY_FILE = _HERE / "runtime.txt", _HERE / "runtime_no_deps.txt", _HERE / "ivy.xml"
+_LIMIT_S = 1800
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a task is run with.
+
+    Attributes:
+        python: Interpreter of the job's environment, which sees the runtime's behind it.
+        jars: What the runtime has and pyspark has not.
+        runtime: The runtime's libraries and their versions.
+        installed: Those that came with the wheel.
+    """
+
+    python: str
+    jars: tuple[str, ...]
+    runtime: dict[str, str]
+    installed: dict[str, str]
+
+
+def cluster(folder: Path) -> Cluster:
+    """Make it, or bring the one in a folder up to date: the wheel is always new."""
+    folder.mkdir(exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wheel = _built(folder / "dist")
+        if _stamp() != _read(folder / ".complete"):
+            _make(folder, wheel)
+            (folder / ".complete").write_text(_stamp(), encoding="utf-8")
+        _pip(folder / "job", "install", "--no-deps", "--no-index", "--force-reinstall", wheel)
+    jars = tuple(str(jar) for jar in sorted((folder / "jars").glob("*.jar")))
+    return Cluster(str(_python(folder / "job")), jars, _versions(folder / "runtime"), _versions(folder / "job"))
+
+
+def _make(folder: Path, wheel: Path) -> None:
+    for name in ("runtime", "job"):
+        _run(sys.executable, "-m", "venv", "--clear", folder / name)
+    _pip(folder / "runtime", "install", "-r", _RUNTIME)
+    _pip(folder / "runtime", "install", "--no-deps", "-r", _BESIDE)
+    # What is there already is not installed again, and what has to be newer comes before it.
+    (_site_packages(folder / "job") / "runtime.pth").write_text(
+        f"{_site_packages(folder / 'runtime')}\n", encoding="utf-8"
+    )
+    _pip(folder / "job", "install", wheel, *_libraries())
+    (ivy,) = (_site_packages(folder / "runtime") / "pyspark" / "jars").glob("ivy-*.jar")
+    _run(
+        *(find_java(), "-jar", ivy, "-ivy", _IVY_FILE, "-cache", folder / ".ivy", "-confs", "spark"),
+        *("-retrieve", f"{folder}/jars/[artifact]-[revision].[ext]", "-types", "jar", "bundle"),
+    )
+
+
+def _libraries() -> list[str]:
+    """Return what the bundle's tasks install beside the wheel."""
+    tasks = [task for job in load_bundle("prod").resources("jobs").values() for task in job["tasks"]]
+    libraries = [library for task in tasks for library in task.get("libraries", [])]
+    return sorted({library["pypi"]["package"] for library in libraries if "pypi" in library})
+
+
+def _stamp() -> str:
+    of_streams = ROOT / "resources" / "stream.job.yml"
+    texts = [file.read_bytes() for file in (_RUNTIME, _BESIDE, _IVY_FILE, ROOT / "pyproject.toml", of_streams)]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _built(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def _python(venv: Path) -> Path:
+    return venv / "bin" / "python"
+
+
+def _site_packages(venv: Path) -> Path:
+    (found,) = (venv / "lib").glob("python*/site-packages")
+    return found
+
+
+def _versions(venv: Path) -> dict[str, str]:
+    """Return what is in an environment itself."""
+    listed = _run(_python(venv), "-m", "pip", "list", "--format=json", "--path", _site_packages(venv))
+    return {each["name"].lower(): each["version"] for each in json.loads(listed)}
+
+
+def _pip(venv: Path, *arguments: object) -> None:
+    _run(_python(venv), "-m", "pip", "--disable-pip-version-check", *arguments)
+
+
+def _run(*command: object) -> str:
+    done = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import pytest
+
+from broker.errors import KafkaConfigError
+from broker.kafka.kafka_config import KafkaConfig
+
+SERVERS = "kafka:9092"
+
+
+def settings_file(folder: Path, text: str) -> Path:
+    file = folder / "client.properties"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_one_file_serves_librdkafka_and_spark(tmp_path: Path) -> None:
+    file = settings_file(
+        tmp_path,
+        "# the tap\nsecurity.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=tap\nsasl.password=a=b\n",
+    )
+
+    config = KafkaConfig.load(SERVERS, file)
+
+    assert config.client() == {
+        "bootstrap.servers": SERVERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": "tap",
+        "sasl.password": "a=b",
+    }
+    assert config.spark_options() == {
+        "kafka.bootstrap.servers": SERVERS,
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required username="tap" password="a=b";'
+        ),
+    }
+
+
+def test_a_quote_in_a_password_cannot_break_out_of_the_login_module(tmp_path: Path) -> None:
+    file = settings_file(tmp_path, 'sasl.mechanisms=PLAIN\nsasl.username=a\nsasl.password=x";\\ y\n')
+
+    jaas = KafkaConfig.load(SERVERS, file).spark_options()["kafka.sasl.jaas.config"]
+
+    assert jaas.endswith('password="x\\";\\\\ y";')
+
+
+def test_the_login_module_has_the_prefix_of_a_runtime_that_shades_kafka(tmp_path: Path) -> None:
+    file = settings_file(tmp_path, "sasl.mechanisms=SCRAM-SHA-512\nsasl.username=a\nsasl.password=b\n")
+
+    jaas = KafkaConfig.load(SERVERS, file).spark_options("kafkashaded.")["kafka.sasl.jaas.config"]
+
+    assert jaas.startswith("kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule required")
+
+
+def test_a_password_is_in_no_representation(tmp_path: Path) -> None:
+    config = KafkaConfig.load(SERVERS, settings_file(tmp_path, "sasl.password=hunter2\n"))
+
+    assert "hunter2" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("sasl.username\n", "line 1 is not of the form name=value"), ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN")],
+)
+def test_what_cannot_be_used_is_named_with_its_remedy(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(KafkaConfigError, match=said):
+        KafkaConfig.load(SERVERS, settings_file(tmp_path, text)).spark_options()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KafkaConfigError, match=r"nowhere\.properties can't be read"):
+        KafkaConfig.load(SERVERS, tmp_path / "nowhere.properties")
+
+
+def test_the_same_file_serves_kafka_python(tmp_path: Path) -> None:
+    file = settings_file(
+        tmp_path,
+        "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=tap\nsasl.password=a=b\n"
+        "ssl.ca.location=/ca.pem\nssl.certificate.location=/me.pem\nssl.key.location=/me.key\nssl.key.password=k\n"
+        "ssl.endpoint.identification.algorithm=none\nlinger.ms=5\n",
+    )
+
+    assert KafkaConfig.load("a:1,b:2", file).kafka_python() == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "tap",
+        "sasl_plain_password": "a=b",
+        "ssl_cafile": "/ca.pem",
+        "ssl_certfile": "/me.pem",
+        "ssl_keyfile": "/me.key",
+        "ssl_password": "k",
+        "ssl_check_hostname": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("ssl.ca.pem=-----BEGIN", "ssl.ca.location"),
+        ("sasl.mechanisms=OAUTHBEARER", "use one of PLAIN"),
+        ("enable.ssl.certificate.verification=false", "name the CA"),
+    ],
+)
+def test_what_kafka_python_cannot_do_is_said(line: str, remedy: str, tmp_path: Path) -> None:
+    config = KafkaConfig.load(SERVERS, settings_file(tmp_path, line))
+
+    with pytest.raises(KafkaConfigError, match=remedy):
+        config.kafka_python()
