@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from headline import Parts, loads, results
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# The same results give the same file, and its text stays text.
+from bench.headline import Parts, loads, results
+
+# Equal results give equal files, and text stays text.
 mpl.rcParams.update({"svg.hashsalt": "pid-quota", "svg.fonttype": "none", "font.size": 9})
 SIZE_INCHES = (7.5, 3.5)
 
 
 def draw_all(result: dict[str, Any], folder: Path) -> list[str]:
-    """Draw a plot for each part that was measured, and return their names."""
+    """Draw the plots of the parts that were measured, and return their names."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [name for name in PLOTS if result["parts"].get(name)]
     for name in drawn:
@@ -43,17 +44,9 @@ def _throughput(axes: Axes, parts: Parts) -> None:
     axes.set_yscale("log")
     axes.set_ylabel("events per second")
     more = {1: "\nan event a record"}
-    labels = [f"{load['principals']:,} principals{more.get(load.get('version', 1), '')}" for load in found]
+    labels = [f"{load['principals']:,} principals{more.get(load['version'], '')}" for load in found]
     axes.set_xticks(range(len(found)), labels)
     axes.legend(ncols=2, frameon=False)
-
-
-def _flood(axes: Axes, parts: Parts) -> None:
-    load = loads(parts, "flood")[0]
-    sizes = {name: found["state_bytes"]["median"] / 1024 for name, found in load["variants"].items()}
-    axes.barh(list(sizes), list(sizes.values()))
-    axes.set_xscale("log")
-    axes.set_xlabel(f"KiB of state after {load['flood_pids']:,} PIDs of one principal")
 
 
 def _latency(axes: Axes, parts: Parts) -> None:
@@ -93,23 +86,9 @@ def _state(axes: Axes, parts: Parts) -> None:
     axes.legend(frameon=False)
 
 
-def _cost(axes: Axes, parts: Parts) -> None:
-    for each in results(parts, "cost"):
-        for events in sorted({run["events"] for run in each["runs"]}):
-            runs = [run for run in each["runs"] if run["events"] == events]
-            places, taken = [run["active_principals"] for run in runs], [run["wall_s"] for run in runs]
-            axes.plot(places, taken, "o-", label=f"{events:,} events")
-    axes.set_xscale("log")
-    axes.set_xlabel("active principals in a batch")
-    axes.set_ylabel("seconds per batch")
-    axes.legend(frameon=False)
-
-
 PLOTS: dict[str, Callable[[Axes, Parts], None]] = {
     "throughput": _throughput,
-    "flood": _flood,
     "latency": _latency,
     "sustained": _sustained,
     "state": _state,
-    "cost": _cost,
 }

@@ -33,7 +33,7 @@ def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
             "job/source": spread(0.42, 0.4, 0.45),
             "job/source-default": spread(0.33, 0.3, 0.35),
             "job/dedup": spread(2.0 + flood_pids),
-            "job/tws": spread(3.0),
+            "job/tws": spread(3.0, 2.9, 3.2),
             "job/set": spread(0.9),
         },
         "cpu_ratios": {"job/dedup": spread(1.9)},

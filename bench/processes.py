@@ -1,34 +1,23 @@
-"""Streams as processes of their own, as an operator runs them: how they are started, fed and watched."""
+"""Streams as child processes, as an operator runs them: arguments, traffic, and finished batches."""
 
 import json
-import os
-import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
-import bench_kit as kit
 import numpy as np
 from confluent_kafka import Producer
-from loads import BenchError, round_records
-from rounds import Run
 
+from bench import kit
+from bench.loads import BenchError, round_records
+from bench.rounds import Run
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
-from tables.quotas.quota_table import QuotaEntry, set_quota
 from wire.event_record import EVENTS_VERSION
 
-JOB_ARGUMENTS = {
-    "job": (),
-    "job-each": ("--state-buckets", "0"),
-    "job-delta-spark": ("--sink", "delta-spark"),
-}
-SLICE_S = 0.1
-"""Of one of the tap's rounds, whose events of a principal are one record."""
+ROUND_S = 0.1
+"""A tap's round: it writes a principal's events of a round as one record."""
 FLUSH_S = 60
 
 
@@ -39,18 +28,12 @@ class Place:
     Attributes:
         broker: The broker.
         topic: Topic of events.
-        folder: Its tables, checkpoint and log are below.
-        version: Of the records.
+        folder: Folder of its tables, checkpoint and log.
     """
 
     broker: LocalBroker
     topic: str
     folder: Path
-    version: int = EVENTS_VERSION
-
-    @property
-    def tables(self) -> str:
-        return str(self.folder / "tables")
 
     @property
     def checkpoint(self) -> Path:
@@ -61,26 +44,24 @@ class Place:
         return self.folder / "stream.log"
 
     def arguments(self, variant: str, trigger: str, *more: str) -> list[str]:
-        """Return what Python is to run for the job or one of its peers; makes the tables, with a default quota."""
-        create_missing(self.tables)
-        set_quota(self.tables, QuotaEntry(None, kit.QUOTA, datetime.now(timezone.utc), "bench"))
-        common = ["--bootstrap-servers", self.broker.admin_servers, "--topic", self.topic, "--tables", self.tables]
-        common += ["--checkpoint", str(self.checkpoint), "--trigger", trigger]
-        if variant in JOB_ARGUMENTS:
-            return ["-m", "jobs.stream", *common, "--learn-seconds", "0", *JOB_ARGUMENTS[variant], *more]
-        of_peer = ("--events-version", str(self.version))
-        return [str(kit.BENCH / "peer_stream.py"), "--variant", variant, *of_peer, *common, *more]
+        """Return Python's arguments for the job or a peer; creates the tables, with a default quota."""
+        tables = kit.tables_with_quota(self.folder)
+        common = ["--bootstrap-servers", self.broker.admin_servers, "--topic", self.topic, "--tables", tables]
+        common += ["--checkpoint", str(self.checkpoint), "--trigger", trigger, *more]
+        if variant == "job":
+            return ["-m", "jobs.stream", "--learn-seconds", "0", *common]
+        return ["-m", "bench.peer_stream", "--variant", variant, *common]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A finished micro-batch, as its checkpoint tells of it.
+    """A finished micro-batch in a checkpoint.
 
     Attributes:
         number: Its number.
         begin_s: When its offsets were written.
         end_s: When it was committed.
-        end_offset: Sum of the offsets it has read to.
+        end_offset: Sum of the offsets that it read to.
     """
 
     number: int
@@ -90,16 +71,16 @@ class Batch:
 
 
 def finished_batches(checkpoint: Path, topic: str) -> list[Batch]:
-    """Return the batches of which the checkpoint still knows."""
+    """Return the batches that the checkpoint still has."""
     found = []
     for number in sorted(int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdecimal()):
         try:
             offsets = checkpoint / "offsets" / str(number)
             end_offset = sum(json.loads(offsets.read_text(encoding="utf-8").splitlines()[2])[topic].values())
-            ended_s = (checkpoint / "commits" / str(number)).stat().st_mtime
-            found.append(Batch(number, offsets.stat().st_mtime, ended_s, end_offset))
+            end_s = (checkpoint / "commits" / str(number)).stat().st_mtime
+            found.append(Batch(number, offsets.stat().st_mtime, end_s, end_offset))
         except FileNotFoundError:
-            # Spark drops what it does not need any more.
+            # Spark deletes files that it no longer needs.
             continue
     return found
 
@@ -107,22 +88,22 @@ def finished_batches(checkpoint: Path, topic: str) -> list[Batch]:
 def run_of(batches: Sequence[Batch], events_per_record: float) -> Run:
     """Return how fast the batches after the first were."""
     if len(batches) < 2:
-        msg = f"{len(batches)} batches say nothing, since everything warms up in the first: give more events"
+        msg = f"only {len(batches)} batches ran, and the first one warms up and doesn't count: give more events"
         raise BenchError(msg)
     events = round((batches[-1].end_offset - batches[0].end_offset) * events_per_record)
     return Run(events, sum(each.end_s - each.begin_s for each in batches[1:]), 0, len(batches) - 1)
 
 
 class Traffic:
-    """Events of long-lived PIDs at a rate that may change, until the context is left.
+    """Writes events of long-lived PIDs at a rate that may change, until the context ends.
 
     Attributes:
         rate: Events per second.
         written: Events so far.
-        records: That hold them.
+        records: Records that hold them.
     """
 
-    def __init__(self, place: Place, principals: int, pids_each: int, rate: float = 0) -> None:
+    def __init__(self, place: Place, principals: int, pids_each: int, rate: float) -> None:
         self.rate, self.written, self.records = rate, 0, 0
         self._place, self._principals, self._pids_each = place, principals, pids_each
         self._stop = threading.Event()
@@ -140,36 +121,21 @@ class Traffic:
         settings = {"linger.ms": 20, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
         producer = Producer(self._place.broker.admin_config() | settings)
         random, before, due = np.random.default_rng(1), time.monotonic(), 0.0
-        while not self._stop.wait(SLICE_S):
+        while not self._stop.wait(ROUND_S):
             now = time.monotonic()
             due, before = due + (now - before) * self.rate, now
             size, due = int(due), due % 1
             owners = random.integers(0, self._principals, size)
             pids = owners * self._pids_each + random.integers(0, self._pids_each, size)
-            now_ms = time.time_ns() // 1_000_000
-            for name, value, events in round_records(owners, pids, np.full(size, now_ms), self._place.version):
+            times = np.full(size, time.time_ns() // 1_000_000)
+            for name, value, events in round_records(owners, pids, times, EVENTS_VERSION):
                 try:
                     producer.produce(self._place.topic, value, name)
                 except BufferError:
-                    # The brokers are this far behind: the rate is not reached, which whoever asked for it sees.
+                    # The broker is too far behind for this rate; the caller sees that it wasn't reached.
                     producer.poll(1)
                 else:
                     self.written += events
                     self.records += 1
             producer.poll(0)
         producer.flush(FLUSH_S)
-
-
-@contextmanager
-def python_path() -> Iterator[None]:
-    """Let programs that are started here, Spark's workers among them, import the project as it is in this folder."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(kit.BENCH.parent), str(kit.BENCH), before)))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
