@@ -24,13 +24,7 @@ EVENTS_PER_RECORD = 20
 
 @dataclass(frozen=True)
 class Cost:
-    """The mean batch of a run.
-
-    Attributes:
-        events: Its events.
-        principals: Principals with events in it.
-        seconds: What it took.
-    """
+    """The mean batch of a run: its events, the principals with events, and its time."""
 
     events: float
     principals: float

@@ -31,9 +31,8 @@ def main() -> int:
     parser.add_argument("--measure", action="store_true", help="compare with nothing")
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
-    parser.add_argument("--results", type=Path, default=kit.BENCH / "results")
     asked = parser.parse_args()
-    committed = None if asked.measure else committed_figure(asked.results)
+    committed = None if asked.measure else committed_figure(kit.BENCH / "results")
     found = measured(Load(asked.events, principals=200, per_record=20), asked.events // BATCHES, asked.rounds)
     print(json.dumps({FIGURE: found, "committed": committed, "tolerance": TOLERANCE}))
     if committed is None or holds(found["median"], committed):

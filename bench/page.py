@@ -21,20 +21,11 @@ principals and 1.2 beyond, 1.2 times the others'.
 """
 _STEADY = "A stream keeps up if it runs a batch per trigger and its unread events do not grow.\n"
 _CORE = "Theirs is the filter alone, in Java; ours is a ledger with tokens and rate, in Python. Nanoseconds.\n"
-_AMDAHL = """A batch of {batch_s} s on one worker has a serial part of at most {serial_s} s, so 4 and 8 workers would be
-{speedup_of_4} and {speedup_of_8} times as fast. The serial part is overestimated: here two workers wait for a core.
-"""
 _LATENCY = "The trigger is 1 s. The three parts are medians of their own; `behind` counts unread records at the end.\n"
 
 
-def page(result: dict[str, Any], source: str, plots: Sequence[str] = ()) -> str:
-    """Return the page.
-
-    Args:
-        result: Results of `bench/report.py`.
-        source: Name of their file.
-        plots: Names of the plots, without `perf-` and `.svg`.
-    """
+def page(result: dict[str, Any], source: str) -> str:
+    """Return the page of results, of which `source` is the file's name."""
     facts = {name: round(value, 2) if isinstance(value, float) else value for name, value in result["machine"].items()}
     machine = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in facts.items())
     sections = [
@@ -52,8 +43,6 @@ def page(result: dict[str, Any], source: str, plots: Sequence[str] = ()) -> str:
         if days != [result["date"]]:
             sections.append(f"Measured on {', '.join(days)}.\n")
         sections += body(result["parts"])
-        if name in plots:
-            sections.append(f"![{title}](img/perf-{name}.svg)\n")
     return "\n".join(sections)
 
 
@@ -173,12 +162,13 @@ def _state(parts: Parts) -> Iterable[str]:
             _spread(each["state_written_per_batch_bytes"], "{:,.0f}"),
             f"{each['state_bytes']:,}",
             f"{each['checkpoint_bytes']:,}",
+            ", ".join(f"{size:,} ({count})" for count, size in each["checkpoint_bytes_after_batches"].items()),
         ]
         for result in found
         for name, each in result["streams"].items()
     ]
     yield f"Batches of {found[0]['events_per_batch']:,} events of {found[0]['principals']:,} principals, in bytes:\n"
-    yield _table(["variant", "batches", "written per batch", "state", "checkpoint"], rows)
+    yield _table(["variant", "batches", "written per batch", "state", "checkpoint", "(after batches)"], rows)
 
 
 def _core(parts: Parts) -> Iterable[str]:
@@ -205,7 +195,6 @@ def _scaleout(parts: Parts) -> Iterable[str]:
         heads = ["", "events/s", "workers, CPU us/event", "driver, CPU us/event", "cores in use"]
         yield f"Two workers are {_spread(each['speedup'], '{:.2f}')} times as fast as one (target: 1.6).\n"
         yield _table(heads, rows)
-        yield _AMDAHL.format(**each)
 
 
 def _cost(parts: Parts) -> Iterable[str]:

@@ -23,13 +23,7 @@ FLUSH_S = 60
 
 @dataclass(frozen=True)
 class Place:
-    """Where a stream reads and writes.
-
-    Attributes:
-        broker: The broker.
-        topic: Topic of events.
-        folder: Folder of its tables, checkpoint and log.
-    """
+    """Where a stream reads and writes: a broker, its topic, and a folder for tables, checkpoint and log."""
 
     broker: LocalBroker
     topic: str
@@ -55,14 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Batch:
-    """A finished micro-batch in a checkpoint.
-
-    Attributes:
-        number: Its number.
-        begin_s: When its offsets were written.
-        end_s: When it was committed.
-        end_offset: Sum of the offsets that it read to.
-    """
+    """A finished micro-batch: when its offsets were written, when it was committed, and the sum of its end offsets."""
 
     number: int
     begin_s: float

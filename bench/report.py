@@ -3,7 +3,7 @@
     .venv/bin/python bench/report.py --full                     # `make bench-full`, within 2 hours
     .venv/bin/python bench/report.py                            # `make bench`, within 20 minutes, into dist/bench
     .venv/bin/python bench/report.py --full --parts latency,core    # some parts; the others keep their results
-    .venv/bin/python bench/report.py --render-only              # only the page and its plots, from the newest results
+    .venv/bin/python bench/report.py --render-only              # only the page, from the newest results
 
 Each part runs scripts of this folder as child processes, and ends them when its time is up. If a script fails, earlier
 results stay. Results are the commands, the day, and the JSON of their last lines.
@@ -123,11 +123,9 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="run all parts at full size")
     parser.add_argument("--parts", help=f"some of {','.join(PARTS)}; all by default")
     parser.add_argument("--render-only", action="store_true")
-    parser.add_argument("--results", type=Path, help=f"{RESULTS}; for a quick run {QUICK}")
-    parser.add_argument("--docs", type=Path, help=f"{DOCS}; for a quick run {QUICK}")
     asked = parser.parse_args()
     is_quick = not (asked.full or asked.render_only)
-    results, docs = asked.results or (QUICK if is_quick else RESULTS), asked.docs or (QUICK if is_quick else DOCS)
+    results, docs = (QUICK, QUICK) if is_quick else (RESULTS, DOCS)
     known = max(results.glob("*.json"), default=None)
     failures: dict[str, str] = {}
     if asked.render_only:
@@ -247,12 +245,10 @@ def write(file: Path, result: dict[str, Any]) -> None:
 
 
 def render(result: dict[str, Any], docs: Path, source: str) -> None:
-    """Write the page and its plots."""
-    from bench.plots import draw_all
-
-    drawn = draw_all(result, docs / "img")
-    (docs / "performance.md").write_text(page(result, source, drawn), encoding="utf-8")
-    print(f"{docs / 'performance.md'} and {len(drawn)} plots", flush=True)
+    """Write the page."""
+    docs.mkdir(parents=True, exist_ok=True)
+    (docs / "performance.md").write_text(page(result, source), encoding="utf-8")
+    print(docs / "performance.md", flush=True)
 
 
 if __name__ == "__main__":

@@ -160,12 +160,6 @@ def ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str,
     return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
 
 
-def cpu_ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
-    """Return the ratios of the other variant's CPU time per event to this one's, each within a round."""
-    pairs = zip(runs[name], runs[base], strict=True)
-    return spread((b.cpu_seconds / b.events) / (a.cpu_seconds / a.events) for a, b in pairs if a.cpu_seconds)
-
-
 def spread(values: Iterable[float]) -> dict[str, float]:
     """Return median, least and most of some figures, to four digits."""
     found = sorted(values)
@@ -199,7 +193,6 @@ def summary(rounds: Rounds, bases: Iterable[str]) -> dict[str, Any]:
     return {
         "variants": variants,
         "ratios": {f"{name}/{base}": ratios(runs, name, base) for name, base in pairs},
-        "cpu_ratios": {f"{name}/{base}": cpu_ratios(runs, name, base) for name, base in pairs},
         "disturbed_rounds": sum(each.disturbance > 1 for each in rounds.counted),
         "rounds": rounds.records(),
     }

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import sys
 import tempfile
 import threading
@@ -71,23 +70,9 @@ def main() -> None:
                 meters[name].append(meter)
                 print(f"  {name:12} {found.rate:>10,.0f} events/s, {cpu(found, meter)}", flush=True)
     speedup = ratios(runs, "2 workers", "1 worker")
-    one, two = (statistics.median(each.seconds / each.batches for each in found) for found in runs.values())
     rates = {name: spread(each.rate for each in found) for name, found in runs.items()}
     used = {name: used_of(found, meters[name]) for name, found in runs.items()}
-    found_all = {"speedup": speedup, "events_per_second": rates, "used": used} | amdahl(one, two)
-    print(json.dumps(vars(asked) | found_all))
-
-
-def amdahl(one_s: float, two_s: float) -> dict[str, float]:
-    """Return a batch's serial part if a second worker halves the rest, and the speed-up of more workers.
-
-    Args:
-        one_s: Seconds of a batch with one worker.
-        two_s: Seconds with two. If they wait for a core, the serial part is overestimated.
-    """
-    serial_s = min(max(2 * two_s - one_s, 0.0), one_s)
-    speedups = {f"speedup_of_{n}": round(one_s / (serial_s + (one_s - serial_s) / n), 2) for n in (2, 4, 8)}
-    return {"batch_s": round(one_s, 3), "serial_s": round(serial_s, 3), **speedups}
+    print(json.dumps(vars(asked) | {"speedup": speedup, "events_per_second": rates, "used": used}))
 
 
 def cpu(run: Run, meter: Meter) -> dict[str, float]:

@@ -77,7 +77,6 @@ def filter_size(quota: int) -> dict[str, float]:
         "active_pids": active,
         "optimum_bytes": round(optimum),
         "filter_overhead": round(bits / optimum, 3),
-        "ledger_overhead": round(len(content) / optimum, 3),
     }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import cost, guard, scaleout, state_size, sustained
+from bench import cost, guard, state_size, sustained
 from bench.loads import BenchError
 from bench.processes import Batch
 from bench.rounds import Run, ratios
@@ -117,16 +117,6 @@ def test_no_part_of_a_fit_is_negative() -> None:
     )
 
     assert min(found.values()) >= 0
-
-
-@pytest.mark.parametrize(
-    ("two_s", "serial_s", "of_eight"),
-    [(0.6, 0.2, 3.33), (0.5, 0.0, 8.0), (1.0, 1.0, 1.0), (1.2, 1.0, 1.0)],  # the last: two are slower than one
-)
-def test_time_that_a_second_worker_does_not_shorten_is_serial(two_s: float, serial_s: float, of_eight: float) -> None:
-    found = scaleout.amdahl(1.0, two_s)
-
-    assert (found["serial_s"], found["speedup_of_8"]) == (serial_s, of_eight)
 
 
 def test_active_principals_are_those_that_a_batch_is_expected_to_meet() -> None:

@@ -87,7 +87,7 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
     parts["core"][0]["date"] = "2025-12-31"
     result = {"date": "2026-01-01", **headline(parts), "machine": MACHINE, "parts": parts}
 
-    text = page(result, "2026-01-01.json", ["throughput"])
+    text = page(result, "2026-01-01.json")
 
     assert "| `vs_dedup` | times the rate of `dropDuplicatesWithinWatermark` | 2 | >= 1.5 | met |" in text
     assert (
@@ -96,9 +96,6 @@ def test_the_page_shows_medians_spread_targets_and_commands_of_every_part() -> N
     # Principals, events a record, rate, ratios to dedup, set (below its target) and tws, disturbed rounds.
     assert "| 2,000 | 20.5 | 4,000 (3,990 to 4,010) | 2.00 | **0.90** | 3.00 (2.90 to 3.20) | 1 |" in text
     assert "| 1 worker | 10 | 3.50 | 0.50 | 1.20 |" in text
-    assert "a serial part of at most 0.4 s, so 4 and 8 workers would be\n2.5 and 3.3 times as fast" in text
-    assert "img/perf-throughput.svg" in text
-    assert "img/perf-latency.svg" not in text
     assert text.count("\n## ") == len(parts)
     assert "Measured on 2026-01-01 by `make bench-full`" in text
     assert text.count("Measured on 2025-12-31.") == 1
