@@ -21,7 +21,7 @@ from quota.config import QuotaConfig
 from quota.limits import Limit
 from state.events import CHARGED, LEARNING, Deployment, Events
 from state.ledger import Ledger
-from streaming.checkpoint.tracked_principals import TrackedPrincipals, code_of
+from streaming.batch.tracked_principals import TrackedPrincipals, code_of
 from streaming.operator.ledger_operator import table_bodies
 from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
 from tables.delta import create_missing, table_path

@@ -1,6 +1,6 @@
 """The decoded state of one ledger."""
 
-from quota.limits import UNLIMITED, shared_limit
+from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, encode
@@ -30,7 +30,7 @@ class Memory:
         self.seen = LayeredBloomFilter(config, timeline.quantum(max(0, self.state.clock_tick)), self.state.quanta)
         self.budget = Budget(config, timeline, self.state.bucket)
         self.window = WindowCounts(self.state.counts, config)
-        self.limit = shared_limit(*self.state.limit, self.state.burst) if self.state.limit else UNLIMITED
+        self.limit = Limit(*self.state.limit, self.state.burst) if self.state.limit else UNLIMITED
         self.reported = content
         self.budget.apply(self.limit)
 

@@ -14,11 +14,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
-from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.tasks import TaskBatch
+from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
-from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity
-from streaming.checkpoint.recovery import EARLIEST, open_identity
-from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local

@@ -6,6 +6,7 @@ If the checkpoint is lost, the tables still tell what was reported and where a n
 import msgspec
 from pyspark.sql import SparkSession
 
+from streaming.checkpoint.spark_files import as_spark_json
 from streaming.errors import StreamIdTakenError
 from tables.delta import is_catalog, open_table, table_path
 
@@ -14,6 +15,9 @@ _LOOK_BACK = (20, 5000)
 
 _Commit = tuple[str, int]
 """A commit's `userMetadata` and its time in milliseconds since the epoch."""
+
+EARLIEST = "earliest"
+"""Spark's name for the offset of the oldest record."""
 
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 """Decisions first: the enforcer acts on them."""
@@ -102,6 +106,29 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
         if len(commits) < limit:
             break
     return None
+
+
+def resume_offsets(commits: list[CommitMetadata]) -> str:
+    """Return the offsets from which a new stream resumes where the rows of the newest stream end.
+
+    If that stream died between two tables, its last batch is read again: duplicate rows rather than missing ones.
+
+    Args:
+        commits: Metadata of the newest commit of each table.
+
+    Examples:
+        >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})
+        >>> resume_offsets([decided, CommitMetadata("s", 3, ("producer_id_metrics",), {"t": {0: 1}}, {"t": {0: 2}})])
+        '{"t": {"0": 9}}'
+        >>> resume_offsets([])
+        'earliest'
+    """
+    newest = max(commits, key=lambda commit: (commit.committed_ms, commit.batch_id), default=None)
+    if newest is None or not newest.ends:
+        return EARLIEST
+    there = [commit for commit in commits if (commit.stream_id, commit.batch_id) == (newest.stream_id, newest.batch_id)]
+    offsets = newest.ends if len(there) >= len(newest.tables) else newest.starts
+    return as_spark_json(offsets) if offsets else EARLIEST
 
 
 def holds_rows(spark: SparkSession, tables: str, table: str) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from streaming.checkpoint.own_files import read_json, write_json
 from streaming.checkpoint.spark_files import START_ANEW, batch_offsets, parse_offsets
-from streaming.errors import CheckpointDamagedError, DataLossError
+from streaming.errors import DataLossError
 
 LOSS_FILE = "pid-quota-losses.json"
 
@@ -71,13 +72,9 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     Raises:
         CheckpointDamagedError: If it can't be read.
     """
-    file = Path(checkpoint) / LOSS_FILE
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=LossRecord) if file.exists() else LossRecord()
-    except (OSError, msgspec.MsgspecError) as error:
-        # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
-        msg = f"{file} can't be read ({error}): {START_ANEW}, which learns for a window"
-        raise CheckpointDamagedError(msg) from error
+    # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
+    remedy = f"{START_ANEW}, which learns for a window"
+    return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
@@ -163,10 +160,7 @@ class LossDetector:
         ]
 
     def _save(self, record: LossRecord) -> None:
-        file = Path(self.checkpoint) / LOSS_FILE
-        temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
-        temporary.replace(file)
+        write_json(Path(self.checkpoint) / LOSS_FILE, record)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.event_times import MAX_EVENT_TIME, update_event_times
+from streaming.batch.tracked_principals import update_tracked_principals
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
-from streaming.checkpoint.tracked_principals import update_tracked_principals
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
 from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path

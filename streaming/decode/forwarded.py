@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyspark import TaskContext
 
-from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.batch.batch_quotas import quota_files
 
 _MAX_PIDS = 500_000
 """Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
@@ -239,5 +238,5 @@ class WorkerMemory:
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        quotas_id = BatchFiles(self.checkpoint, QUOTAS_FOLDER).newest(int(batch_id))
+        quotas_id = quota_files(self.checkpoint).newest(int(batch_id))
         return AttemptMemory(_of_this_worker, Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from quota.config import TICKS_PER_QUANTUM
 from quota.decision import OTHER_CLIENTS, Client
 from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
-from streaming.checkpoint.tasks import TaskBatch, freeze_gc
+from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.decode.checks import Contract
 from streaming.decode.exploded import Exploded, column
 from streaming.decode.forwarded import AttemptMemory, EventColumns, PartitionMemory, WorkerMemory, repeats_in_block

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from state.errors import LedgerCodecError
-from streaming.checkpoint.event_times import EventTimes
+from streaming.batch.event_times import EventTimes
 
 _MAGIC = b"PQG\x02"
 _NEXT_BATCH_MS = 1

@@ -15,9 +15,9 @@ from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
-from streaming.checkpoint.tasks import TaskBatch, freeze_gc
-from streaming.checkpoint.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.tasks import TaskBatch, freeze_gc
+from streaming.batch.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
 from streaming.operator.group_events import Arrived, arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.rows import LEARNS_FROM, Rows, pack

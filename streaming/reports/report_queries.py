@@ -14,9 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.checkpoint.commit_metadata import CommitMetadata, newest_metadata
+from streaming.checkpoint.commit_metadata import CommitMetadata, newest_metadata, resume_offsets
 from streaming.checkpoint.identity import load_or_create
-from streaming.checkpoint.recovery import resume_offsets
 from streaming.checkpoint.spark_files import batch_offsets, newest_batch
 from streaming.commit.sinks import TableSink
 from streaming.failures import with_short_errors

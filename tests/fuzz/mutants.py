@@ -31,7 +31,7 @@ from state.ledger_batch import LedgerBatch
 from state.memory import Memory
 from state.refusals import Refusals
 from state.uncharged import Uncharged
-from streaming.checkpoint.event_times import EventTimes
+from streaming.batch.event_times import EventTimes
 from streaming.decode import preaggregate
 from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events

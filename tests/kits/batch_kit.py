@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from quota.limits import Quotas
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.event_times import EventTimes
-from streaming.checkpoint.tasks import TaskBatch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals
+from streaming.batch.event_times import EventTimes
+from streaming.batch.tasks import TaskBatch
+from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.checks import Contract
 from streaming.decode.forwarded import Attempt, AttemptMemory, Forwarded, WorkerMemory
 from streaming.decode.preaggregate import PreAggregate

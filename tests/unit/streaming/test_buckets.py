@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
+from quota.limits import Limit, Quotas
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
@@ -20,7 +20,7 @@ from tests.kits.group_state_kit import State
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
-QUOTAS = Quotas(default=Quota(4.0, NOW_MS))
+QUOTAS = Quotas(default=Limit(4.0, "default", NOW_MS))
 
 BATCHES = st.lists(
     st.tuples(

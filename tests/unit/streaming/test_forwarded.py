@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
-from quota.limits import Limit
+from quota.limits import Limit, Quotas
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
-from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.batch.batch_quotas import quota_files
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
     Attempt,
@@ -28,10 +27,9 @@ from streaming.decode.forwarded import (
     WorkerMemory,
     repeats_in_block,
 )
-from streaming.operator.group_events import in_order
 from tests.kits.batch_kit import pre_aggregate_of
 from tests.kits.exploded_kit import exploded
-from tests.kits.packed_kit import unpacked
+from tests.kits.packed_kit import in_order, unpacked
 
 if TYPE_CHECKING:
     from quota.decision import Decision
@@ -278,9 +276,8 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(5).parent.mkdir()
     for batch_id in (5, 8):
-        BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(batch_id).touch()
+        quota_files(str(tmp_path)).write(batch_id, Quotas())
     properties = {"streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
     context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
     monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))

@@ -143,16 +143,6 @@ def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(t
         identity_of(new, QuotaConfig(), "cluster", 0, state_buckets=0)
 
 
-def test_a_checkpoint_of_before_state_buckets_keeps_a_state_for_each_principal(tmp_path: Path) -> None:
-    identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
-    file = tmp_path / IDENTITY_FILE
-    older = json.loads(file.read_text())
-    del older["state_buckets"]
-    file.write_text(json.dumps(older))
-
-    assert identity_of(str(tmp_path), QuotaConfig(), "cluster", 0).state_buckets == 0
-
-
 def test_a_checkpoint_whose_identity_is_missing_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text("{}")
 
@@ -165,7 +155,7 @@ def test_a_damaged_identity_is_refused_with_its_name_and_a_remedy(tmp_path: Path
     (tmp_path / IDENTITY_FILE).write_text(content)
 
     with pytest.raises(
-        CheckpointError, match=rf"{IDENTITY_FILE} is damaged .*: restore it from a backup, or start with"
+        CheckpointError, match=rf"{IDENTITY_FILE} can't be read .*: restore it from a backup, or start with"
     ):
         identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
+from quota.limits import Limit, Quotas
 from state.events import CHARGED, Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
-from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.operator.group_events import arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger, ledgers_in
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
@@ -26,7 +26,7 @@ from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = TrackedPrincipals()
-QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
+QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "super": Limit(10.0, "user", NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
@@ -331,7 +331,7 @@ def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until
 def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
     state = State()
     (_, throttle), _ = run(state, frame(list(range(50))))
-    raised = KnownBatch("", Quotas({"a": Quota(100.0, NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
+    raised = KnownBatch("", Quotas({"a": Limit(100.0, "user", NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
 
     calls = []
     for number in (1, 2):

@@ -17,10 +17,9 @@ from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
 from streaming.decode.preaggregate import ticks_of
-from streaming.operator.group_events import in_order
 from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.kits.exploded_kit import exploded
-from tests.kits.packed_kit import unpacked
+from tests.kits.packed_kit import in_order, unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000

@@ -7,10 +7,11 @@ from functools import cached_property, lru_cache
 
 from pyspark import TaskContext
 
-from streaming.checkpoint.batch_quotas import Quotas, quotas_at
-from streaming.checkpoint.event_times import EventTimes, event_times_before
+from quota.limits import Quotas
+from streaming.batch.batch_quotas import quotas_at
+from streaming.batch.event_times import EventTimes, event_times_before
+from streaming.batch.tracked_principals import TrackedPrincipals, tracked_principals_before
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals, tracked_principals_before
 
 
 def batch_of_task(checkpoint: str) -> int:
