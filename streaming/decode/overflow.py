@@ -48,7 +48,7 @@ class Gate:
         """Return the overflow entry of each principal that is not to be tracked; others are left out.
 
         Args:
-            principals: Distinct, in the order of their first events: who comes first is tracked.
+            principals: Distinct, in the order of their first events: the first ones are tracked.
         """
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:

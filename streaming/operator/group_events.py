@@ -79,7 +79,8 @@ def arrived(pre_aggregates: Sequence[tuple[str, PackedEvents]], salt: int) -> di
 def _in_order(parts: list[PackedEvents], columns: Sequence[list[Any]]) -> list[list[Any]]:
     """Return columns of a principal's events in partition and offset order."""
     partitions = np.repeat([part.partition for part in parts], [_count(part) for part in parts])
-    order = np.lexsort((_longs([part.offsets for part in parts]), partitions)).tolist()
+    offsets = np.frombuffer(b"".join(part.offsets for part in parts), np.int64)
+    order = np.lexsort((offsets, partitions)).tolist()
     return [[column[row] for row in order] for column in columns]
 
 

@@ -154,7 +154,7 @@ class World:
         self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Written]], in_blocks: bool
     ) -> Iterator[pa.RecordBatch]:
         begin_ms = max(record.record_ms for _, record in part)
-        memory = KnownMemory(worker=worker, attempt=attempt)
+        memory = KnownMemory(worker=worker, running=attempt)
         pre_aggregate = pre_aggregate_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
         size = 3 if in_blocks else len(part)
         batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]

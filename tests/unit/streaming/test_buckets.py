@@ -47,7 +47,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).events(exploded(table)), strict=True)
+    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).packing.rows(exploded(table)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 

@@ -113,7 +113,7 @@ class Fed:
 
 def pre_aggregated(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
-    packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(events), memories)]
+    packed = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(events), memories)]
     return in_order([unpacked(each) for each in packed]) if packed else None
 
 
@@ -154,7 +154,8 @@ def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) ->
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1
         memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
-        packed = [packed for _, packed in pre_aggregate.events(exploded(table(events, at_ms, offset)), {0: memory})]
+        rows = pre_aggregate.packing.rows(exploded(table(events, at_ms, offset)), {0: memory})
+        packed = [packed for _, packed in rows]
         first = list(in_order([unpacked(each) for each in packed]).pids[:1]) if packed else []
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
     return first != [batches[-1][0][0]]
@@ -282,12 +283,10 @@ def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
     monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
 
-    memory = WorkerMemory(str(tmp_path)).open()
-    assert memory is not None
-    assert memory.attempt == Attempt("run", 7, 3, quotas_id=5)
+    assert WorkerMemory(str(tmp_path)).attempt() == Attempt("run", 7, 3, quotas_id=5)
 
     del properties["streaming.sql.batchId"]
-    assert WorkerMemory(str(tmp_path)).open() is None
+    assert WorkerMemory(str(tmp_path)).attempt() is None
 
 
 def test_the_later_blocks_of_an_attempt_go_on_from_its_earlier_ones() -> None:

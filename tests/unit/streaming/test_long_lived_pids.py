@@ -51,7 +51,7 @@ class Stream:
             }
         )
         memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
-        rows = list(self.pre_aggregate.events(exploded(events), {0: memory}))
+        rows = list(self.pre_aggregate.packing.rows(exploded(events), {0: memory}))
         self.offset, self.batch = last + 1, self.batch + 1
         if not rows:
             return

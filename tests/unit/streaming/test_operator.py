@@ -63,7 +63,7 @@ def frame(
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*PRE_AGGREGATE.events(exploded(events)), strict=True)
+    principals, packed = zip(*PRE_AGGREGATE.packing.rows(exploded(events)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 

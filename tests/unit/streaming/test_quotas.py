@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from quota.limits import UNLIMITED, Limit, Quotas
 from streaming.batch import batch_quotas, tasks
-from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_of, read_quotas
+from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_in_force, read_quotas
 from streaming.batch.tasks import TaskBatch
 from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.overflow import Gate, overflow_key
@@ -53,7 +53,7 @@ def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str,
 
 
 def in_force(rows: Iterable[dict[str, object]]) -> Quotas:
-    return quotas_of(entries_in_force(rows)[0])
+    return quotas_in_force(entries_in_force(rows)[0])
 
 
 @given(rows=ROWS, principal=st.sampled_from(["User:alice", "User:bob", "User:a:b", "User:none", "unknown"]))
@@ -138,7 +138,7 @@ def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
     assert sorted(file.name for file in Path(folder.checkpoint, FOLDER).iterdir()) == ["5.msgpack", "6.msgpack"]
 
 
-def test_a_batch_that_is_repeated_goes_by_the_quotas_of_then(
+def test_a_batch_that_is_repeated_goes_by_the_quotas_in_force_then(
     folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attempt_id, rate in enumerate((1.0, 2.0)):
