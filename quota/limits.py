@@ -23,7 +23,7 @@ class Limit(msgspec.Struct, frozen=True, array_like=True):
     producer_ids_burst: float | None = None
 
     def counts_as(self, other: "Limit") -> bool:
-        """Return whether another limit has the same rate and burst, whoever set it."""
+        """Return whether another limit has the same rate and burst."""
         mine = (self.producer_ids_rate, self.producer_ids_burst)
         return mine == (other.producer_ids_rate, other.producer_ids_burst)
 

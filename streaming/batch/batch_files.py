@@ -25,7 +25,6 @@ class BatchFiles(Generic[_Content]):
     """The files with one type of content.
 
     Attributes:
-        checkpoint: Its folder.
         name: Name of the files' folder in it.
         content: Type of what a file holds.
         is_made_again: Whether the next batch writes the content again if a file is deleted.

@@ -33,7 +33,7 @@ TABLE = "producer_id_quotas"
 _log = logging.getLogger(__name__)
 
 
-def quotas_of(entries: Iterable[QuotaEntry]) -> Quotas:
+def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
     """Return quotas in force as tasks look them up."""
     users: dict[str, Limit] = {}
     default = UNLIMITED
@@ -71,7 +71,7 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
     entries, faults = entries_in_force(found.to_pylist())
     for fault in faults:
         _log_once(fault)
-    return quotas_of(entries)
+    return quotas_in_force(entries)
 
 
 @lru_cache(maxsize=1024)
@@ -84,7 +84,6 @@ class BatchQuotas:
     """Writes the quotas of each batch to the checkpoint, on the driver; tasks read them by `TaskBatch.quotas`.
 
     Attributes:
-        checkpoint: Its folder.
         tables: Folder of path tables, or `catalog.schema`.
     """
 

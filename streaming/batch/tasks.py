@@ -1,4 +1,4 @@
-"""What a task knows of the micro-batch it belongs to: the driver's files in the checkpoint, read by the worker."""
+"""Metadata of the micro-batch that a task belongs to. A worker reads it from the driver's files in the checkpoint."""
 
 import gc
 import sys
@@ -21,8 +21,8 @@ def batch_of_task(checkpoint: str) -> int:
     checkpoint runs one batch at a time.
     """
     task = TaskContext.get()
-    told = task and task.getLocalProperty("streaming.sql.batchId")
-    return int(told) if told else newest_batch(checkpoint) or 0
+    batch_id = task and task.getLocalProperty("streaming.sql.batchId")
+    return int(batch_id) if batch_id else newest_batch(checkpoint) or 0
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class TaskBatch:
         return self._files().quotas
 
     def tracked_principals(self) -> TrackedPrincipals:
-        """Return the principals tracked before the batch; errors as of `tracked_principals_before`."""
+        """Return the principals tracked before the batch."""
         return self._files().tracked_principals
 
     def event_times(self) -> EventTimes:
-        """Return how far event time had come before the batch; errors as of `event_times_before`."""
+        """Return the maximum event times before the batch."""
         return self._files().event_times
 
     def _files(self) -> "_Files":

@@ -1,6 +1,6 @@
 """Metadata in each commit of the stream to a table: the stream, the batch, and the offsets that it read.
 
-If the checkpoint is lost, the tables still tell what was reported and where a new stream has to start reading.
+If the checkpoint is lost, the tables still hold what was reported and where a new stream has to start reading.
 """
 
 import msgspec
@@ -27,8 +27,6 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a commit records of its batch, in Delta's `userMetadata`.
 
     Attributes:
-        stream_id: Names the checkpoint.
-        batch_id: The batch.
         tables: All tables that the batch writes to.
         starts: Next offset of the batch before, by topic and partition.
         ends: The batch's own.
@@ -62,7 +60,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
     """
     there = newest_metadata(spark, tables, table)
     if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
-        # The log no longer tells.
+        # The log no longer has it.
         return
     if there.batch_id > own.batch_id:
         differs = f"batch {there.batch_id}, while this stream writes batch {own.batch_id}"

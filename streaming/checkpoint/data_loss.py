@@ -39,10 +39,8 @@ class Loss(msgspec.Struct, frozen=True):
 
     Attributes:
         batch_id: The batch in which they should have been read.
-        partition: Their partition.
         first: Offset of the first of them.
         end: Offset after the last of them; -1 if that is not known.
-        reason: What happened.
     """
 
     batch_id: int
@@ -101,8 +99,6 @@ class LossDetector:
     """Compares the offsets of batches with what the topic still holds.
 
     Attributes:
-        checkpoint: Folder of the checkpoint.
-        topic: Name of the topic.
         window_ms: How long the stream learns after a loss.
         starting_offsets: Where the first batch starts, as Spark's option `startingOffsets`.
         extent: Asks the brokers what the topic holds now.

@@ -67,7 +67,6 @@ class CheckpointOptions:
     Attributes:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
         config: Settings of the rules; those that the state depends on are stored.
-        scope: What a budget is for.
         learn_until_ms: End of the learning time if this is the first start.
         state_buckets: Number of state buckets; None for the stored one, or `DEFAULT_STATE_BUCKETS` if new.
         learn_from_ms: Begin of that learning time.

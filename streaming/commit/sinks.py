@@ -77,7 +77,7 @@ class DeltaSink:
         place = table_path(self.tables, table)
         retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
         if metadata is not None:
-            # Delta does not tell whether it has skipped the rows.
+            # Delta does not report whether it has skipped the rows.
             require_own(spark, self.tables, table, metadata)
 
 
@@ -86,7 +86,6 @@ class BatchSummary:
     """A committed batch, for observers of the stream.
 
     Attributes:
-        batch_id: Its number.
         rows: Bodies of its rows, times in milliseconds, by table.
         commit_seconds: Time that writing the tables took.
     """
@@ -142,9 +141,9 @@ class Commit:
             rows = table_rows(bodies[table], table, batch_id)
             self.sink.append(output.sparkSession, rows, table, batch_id, metadata)
         if self.observer:
-            said = {table: bodies[table] for table in tables}
-            self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
-        # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
+            written = {table: bodies[table] for table in tables}
+            self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s))
+        # Step 6. Store the tracked principals and the event times. Spark then commits the offsets: until then a
         # crash repeats steps 1 to 6.
         if self.checkpoint:
             update_tracked_principals(self.checkpoint, batch_id, bodies)

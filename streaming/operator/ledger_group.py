@@ -22,7 +22,6 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         forget_ms: Event time of its partition at which it is evicted, in milliseconds since the epoch.
         partition: Topic partition of its newest event.
-        content: The ledger's bytes.
         throttled_until_ms: When its throttle ends, in milliseconds since the epoch; 0 without one.
     """
 
@@ -101,7 +100,7 @@ class LedgerGroup:
 
         The timeout is set in such calls only: setting it in others would rewrite every group in every batch. But one
         that has fired must be set again, or it fires in each batch: that of a group with a throttle does, so that a
-        changed quota reaches principals who are silent.
+        changed quota reaches silent principals.
 
         Args:
             times: Maximum event time of each partition.
@@ -122,7 +121,11 @@ class LedgerGroup:
 
 
 def ledgers_in(stored: bytes) -> dict[str, bytes]:
-    """Return the ledgers of a stored group by principal; errors as of `LedgerGroup`."""
+    """Return the ledgers of a stored group by principal.
+
+    Raises:
+        LedgerCodecError: If it can't be read.
+    """
     return {principal: held.content for principal, held in _read(stored).ledgers.items()}
 
 
