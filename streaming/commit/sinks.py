@@ -59,11 +59,7 @@ class DeltaSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
-
-        Raises:
-            StreamIdTakenError: If another stream has written the batch.
-        """
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`; see `TableSink`."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)

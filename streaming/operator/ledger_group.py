@@ -120,15 +120,6 @@ class LedgerGroup:
         self._state.setTimeoutDuration(_NEXT_BATCH_MS if is_throttled else max(left_ms, look_again_ms))
 
 
-def ledgers_in(stored: bytes) -> dict[str, bytes]:
-    """Return the ledgers of a stored group by principal.
-
-    Raises:
-        LedgerCodecError: If it can't be read.
-    """
-    return {principal: held.content for principal, held in _read(stored).ledgers.items()}
-
-
 def _read(stored: bytes) -> _Content:
     if not stored.startswith(_MAGIC):
         found = stored[: len(_MAGIC)]

@@ -119,18 +119,20 @@ def test_two_checkpoints_have_names_and_salts_of_their_own(tmp_path: Path) -> No
     assert one.salt != other.salt
 
 
-def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("config", "scope", "said"),
+    [
+        (QuotaConfig(window_seconds=60), "cluster", "window_seconds=3600, now 60 is asked for: keep 3600 or use"),
+        (QuotaConfig(), "broker", "scope=cluster, now broker is asked for"),
+    ],
+)
+def test_a_setting_the_state_depends_on_cannot_change_under_a_checkpoint(
+    tmp_path: Path, config: QuotaConfig, scope: Scope, said: str
+) -> None:
     identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
 
-    with pytest.raises(CheckpointError, match="made with window_seconds=3600, now 60 is asked for: keep 3600 or use"):
-        identity_of(str(tmp_path), QuotaConfig(window_seconds=60), "cluster", 0)
-
-
-def test_the_scope_cannot_change_under_a_checkpoint(tmp_path: Path) -> None:
-    identity_of(str(tmp_path), QuotaConfig(), "cluster", 0)
-
-    with pytest.raises(CheckpointError, match="made with scope=cluster, now broker is asked for"):
-        identity_of(str(tmp_path), QuotaConfig(), "broker", 0)
+    with pytest.raises(CheckpointError, match=f"made with {said}"):
+        identity_of(str(tmp_path), config, scope, 0)
 
 
 def test_state_buckets_are_those_of_the_checkpoint_unless_others_are_asked_for(tmp_path: Path) -> None:
