@@ -441,6 +441,48 @@ def test_no_quota_that_is_raised_makes_a_throttle_longer(mallory: Principal) -> 
     assert actions(mallory.produces([0], 80_000, Limit(4.0, "user"))) == ["RELEASE"]
 
 
+BURST_600 = Limit(100.0, "user", producer_ids_burst=600.0)
+
+
+def test_a_burst_that_is_raised_alone_brings_the_difference_and_ends_a_throttle_at_once(mallory: Principal) -> None:
+    mallory.produces(list(range(200)), 0)
+
+    raised = mallory.produces([9001], 1000, BURST_600)
+
+    # Exhausted by one; 500 more come, and one is taken.
+    assert [(each.action, each.reason, each.burst) for each in raised.decisions] == [("RELEASE", "quota_changed", 600)]
+    assert (raised.metrics[-1].tokens, raised.metrics[-1].burst) == (498, 600)
+
+
+@pytest.mark.parametrize(
+    "limit", [Limit(100.0, "user", producer_ids_burst=50.0), Limit(50.0, "user", producer_ids_burst=600.0), HUNDRED]
+)
+def test_a_burst_that_is_not_raised_takes_no_token_and_leaves_the_end_of_a_throttle(
+    mallory: Principal, limit: Limit
+) -> None:
+    (throttle,) = mallory.produces(list(range(700)), 0, BURST_600).decisions
+
+    same_end = mallory.produces(list(range(9000, 9010)), 1000, limit)
+
+    assert (throttle.tokens, same_end.decisions) == (-1, ())
+    assert same_end.metrics[-1].tokens == -1
+
+
+def test_a_burst_that_shrinks_takes_what_is_above_it(mallory: Principal) -> None:
+    mallory.produces([1], 0, BURST_600)
+
+    shrunk = mallory.produces(list(range(100, 200)), 1000, Limit(100.0, "user", producer_ids_burst=2.5))
+
+    assert (shrunk.metrics[-1].admitted_pids, shrunk.metrics[-1].tokens, shrunk.metrics[-1].burst) == (1 + 3, -0.5, 2.5)
+
+
+def test_a_burst_of_its_own_holds_whatever_the_default_burst_is() -> None:
+    ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=11), salt=5))
+    flood = Events(list(range(2000)), [START_MS] * 2000, [("", "")] * 2000, [CHARGED] * 2000)
+
+    assert ledger.process(flood, BURST_600).metrics[-1].admitted_pids == 601
+
+
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:
     mallory.produces(list(range(200)), 0)
     mallory.produces([9001], 1000, UNLIMITED)
