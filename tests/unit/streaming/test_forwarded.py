@@ -273,6 +273,7 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
     assert remembered(worker, Attempt("new run", 4, 6), 16)
     assert not remembered(worker, Attempt("new run", 5, 7, quotas_id=5), 17), "under other quotas"
     assert remembered(worker, Attempt("new run", 6, 8, quotas_id=5), 18)
+    assert not remembered(worker, Attempt("new run", 7, 9, quotas_id=5), 18), "offset 18 was read already"
 
 
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
