@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from quota.allowance import BURST, RATE, Allowance
 from quota.config import QuotaConfig
 from quota.errors import InvalidConfigError, InvalidPrincipalError, InvalidQuotaError
 from quota.limits import UNLIMITED, Limit, resolve
@@ -10,6 +13,24 @@ from quota.principals import entity_name
 def test_a_rate_that_cannot_be_a_quota_is_refused_with_its_value(rate: float) -> None:
     with pytest.raises(InvalidQuotaError, match=f"producer_ids_rate={rate} is not a quota"):
         Limit(rate, "user")
+
+
+@pytest.mark.parametrize("burst", [0.0, -1.0, float("nan"), float("inf"), 1e12])
+def test_a_burst_out_of_range_is_refused_wherever_it_comes_in(burst: float) -> None:
+    for make in (lambda: Limit(5.0, "user", None, burst), lambda: Allowance.of({RATE: 5.0, BURST: burst})):
+        with pytest.raises(InvalidQuotaError, match="is no burst: it must be a number above 0"):
+            make()
+
+
+def test_a_burst_that_no_float_holds_is_not_taken_for_none() -> None:
+    with pytest.raises(InvalidQuotaError, match="producer_ids_burst=inf is no burst"):
+        Allowance.of({RATE: 5.0, BURST: 10**400})
+
+
+@pytest.mark.parametrize("make", [lambda: Limit(None, "none", None, 5.0), lambda: Allowance.of({BURST: 5.0})])
+def test_a_burst_without_a_rate_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidQuotaError, match="has no producer_ids_rate: set both"):
+        make()
 
 
 def test_user_quota_goes_before_default_and_default_before_none() -> None:
