@@ -412,14 +412,24 @@ def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_throttle_though_
     assert changed.throttled_until_ms < throttle.throttled_until_ms
 
 
+def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_last_refusal(mallory: Principal) -> None:
+    mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
+    mallory.produces([100], 20_000, Limit(3.0, "user"))
+
+    (release,) = mallory.produces([0], 5_000, UNLIMITED).decisions
+
+    assert release.decided_at_ms == START_MS + 20_000
+
+
 def test_a_huge_quota_does_not_throttle_anew_until_the_next_tick_brings_its_tokens(mallory: Principal) -> None:
     mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
     huge = Limit(1e9, "user")
 
-    (changed,) = mallory.produces([100, 101], 20_000, huge).decisions
+    (changed,) = mallory.produces([100, 101], 25_000, huge).decisions
     later = mallory.produces([100, 101], 30_000, huge)
 
-    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 20_000)
+    assert (changed.reason, changed.throttled_until_ms) == ("quota_changed", START_MS + 25_000)
+    assert changed.throttle_time_ms == 0
     assert actions(later) == ["RELEASE"]
     assert later.metrics[-1].admitted_pids == 6
 
@@ -481,6 +491,24 @@ def test_a_burst_of_its_own_holds_whatever_the_default_burst_is() -> None:
     flood = Events(list(range(2000)), [START_MS] * 2000, [("", "")] * 2000, [CHARGED] * 2000)
 
     assert ledger.process(flood, BURST_600).metrics[-1].admitted_pids == 601
+
+
+def test_rows_carry_the_size_of_the_bucket_though_the_quota_has_no_burst_of_its_own() -> None:
+    ledger = Ledger("User:a", Deployment(QuotaConfig(burst_windows=11), salt=5))
+    flood = Events(list(range(2000)), [START_MS] * 2000, [("", "")] * 2000, [CHARGED] * 2000)
+
+    outcome = ledger.process(flood, HUNDRED)
+
+    assert (outcome.decisions[0].burst, outcome.metrics[-1].burst) == (1100, 1100)
+
+
+def test_throttles_of_one_moment_under_quotas_set_one_after_the_other_have_ids_of_their_own(mallory: Principal) -> None:
+    (first,) = mallory.produces(list(range(10)), 0, Limit(3.0, "user", 1)).decisions
+    mallory.produces([0], 0, UNLIMITED)
+    (again,) = mallory.produces([20, 21], 0, Limit(3.0, "user", 2)).decisions
+
+    assert (first.action, again.action, first.decided_at_ms) == ("THROTTLE", "THROTTLE", again.decided_at_ms)
+    assert first.decision_id != again.decision_id
 
 
 def test_deleting_and_adding_a_quota_again_does_not_refill_the_bucket(mallory: Principal) -> None:
