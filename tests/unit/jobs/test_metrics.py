@@ -235,6 +235,10 @@ def test_no_name_can_break_the_answer(metrics: StreamMetrics, name: str) -> None
     assert told(metrics)[user("pid_quota_window_pids", "bob")] == 9
 
 
+def test_counters_of_decisions_begin_at_0_so_that_prometheus_sees_the_first(metrics: StreamMetrics) -> None:
+    assert [told(metrics)["pid_quota_decisions_total", ("action", each)] for each in ("THROTTLE", "RELEASE")] == [0, 0]
+
+
 def test_the_principals_and_the_records_in_trouble_are_counted(metrics: StreamMetrics) -> None:
     metrics.observe(batch(row("User:a", phase="learning"), row("User:b", saturated=True), quarantined=3))
     metrics.observe(batch(quarantined=2))
