@@ -150,8 +150,10 @@ class TestCurrentThrottles:
     def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
         own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, **own))
+        (by_decision,) = ask(tmp_path, "TABLE current_throttles", NOON + seconds(60 * 700))
         append(tmp_path, "producer_id_metrics", metrics("User:m", NOON, **own))
 
+        assert (by_decision["burst"], by_decision["tokens_now"]) == (600, 600)
         for view in ("current_throttles", "quota_headroom"):
             for minutes, tokens in ((700, 600), (300, 298)):
                 (row,) = ask(tmp_path, f"TABLE {view}", NOON + seconds(60 * minutes))
