@@ -412,13 +412,14 @@ def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_throttle_though_
     assert changed.throttled_until_ms < throttle.throttled_until_ms
 
 
-def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_last_refusal(mallory: Principal) -> None:
+@pytest.mark.parametrize("limit", [UNLIMITED, Limit(200.0, "user")])
+def test_what_a_changed_quota_ends_is_dated_no_earlier_than_the_last_refusal(mallory: Principal, limit: Limit) -> None:
     mallory.produces(list(range(10)), 0, Limit(3.0, "user"))
     mallory.produces([100], 20_000, Limit(3.0, "user"))
 
-    (release,) = mallory.produces([0], 5_000, UNLIMITED).decisions
+    (changed,) = mallory.produces([0], 5_000, limit).decisions
 
-    assert release.decided_at_ms == START_MS + 20_000
+    assert changed.decided_at_ms == START_MS + 20_000
 
 
 def test_a_huge_quota_does_not_throttle_anew_until_the_next_tick_brings_its_tokens(mallory: Principal) -> None:
