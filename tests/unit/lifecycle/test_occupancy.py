@@ -127,6 +127,14 @@ def test_entries_of_a_principal_are_its_ids_times_partitions_times_replicas() ->
     assert count_held(found, count_occupancy(found)) == [Held("unknown", 100, 3000)]
 
 
+def test_who_holds_most_entries_comes_first_however_few_its_ids_and_who_holds_none_not_at_all() -> None:
+    of_a = [replica([(1, 0)], partition=each) for each in range(5)]
+    bound = {1: ("User:a", 1.0), 2: ("User:b", 1.0), 3: ("User:b", 1.0), 9: ("User:gone", 1.0)}
+    found = census(*of_a, replica([(2, 0), (3, 0)], partition=5), bound=bound)
+
+    assert count_held(found, count_occupancy(found)) == [Held("User:a", 1, 5), Held("User:b", 2, 2)]
+
+
 # Rates
 
 
