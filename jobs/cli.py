@@ -3,11 +3,13 @@
 So `pid-quota sql` starts without Spark and Kafka, and runs where they are not installed.
 """
 
+import importlib.util
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -15,18 +17,17 @@ from typer.core import TyperGroup
 
 from jobs import __version__
 from jobs.errors import ForeignPackageError
-from jobs.own_packages import require_own_packages
 
 _COMMANDS = {
     "stream": ("jobs.stream.command", "stream", "Run the stream: produce events from Kafka to decisions and metrics."),
     "tap": ("jobs.tap.command", "app", "Turn the lines of a broker's class into produce events."),
-    "broker-jar": ("jobs.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
+    "broker-jar": ("jobs.setup.broker_jar", "write_broker_jar", "Write the jar that brokers load."),
     "enforce": (
         "jobs.enforcement.command",
         "enforce",
         "Turn decisions into Kafka client quotas, and restore them in time.",
     ),
-    "topics": ("jobs.topics", "topics", "Set up the topics and who may use them."),
+    "topics": ("jobs.setup.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
     "top": ("jobs.top.command", "top", "Watch the principals live in a terminal, without a JVM."),
@@ -51,6 +52,8 @@ _COMMANDS = {
     "demo": ("jobs.demo.command", "demo", "Show it all on a real broker on this machine."),
     "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
+OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
+_HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
 # typer has no setting for it: a line of help must not end within `--entity-name`.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
@@ -117,14 +120,29 @@ def run(arguments: Sequence[str]) -> int:
     except ForeignPackageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    from jobs import terminal
+    from jobs.output import terminal
 
     return terminal.run(application, _without_debug(arguments) or ["--help"], "pid-quota")
 
 
+def require_own_packages(home: Path = _HOME) -> None:
+    """Refuse to run if another library's package shadows one of ours."""
+    for name in OWN:
+        spec = importlib.util.find_spec(name)
+        origin = Path(spec.origin).resolve() if spec and spec.origin else None
+        if origin is None or origin.parents[1] != home:
+            owners = metadata.packages_distributions().get(name, [])
+            owner = ", ".join(sorted(set(owners) - {"pid-quota"})) or "no library's"
+            msg = (
+                f"the package {name!r} found first is {origin or 'nowhere'} (of {owner}), not {home / name}. "
+                "Put pid-quota before it: as a library of the job, which comes before the runtime's"
+            )
+            raise ForeignPackageError(msg)
+
+
 def run_command(function: Callable[..., Any]) -> NoReturn:
     """Run one command as a program, as `python -m jobs.stream` does."""
-    from jobs import terminal
+    from jobs.output import terminal
 
     sys.exit(terminal.run(lambda: _single(function), _without_debug(sys.argv[1:])))
 
@@ -136,7 +154,7 @@ def _single(function: Callable[..., Any]) -> typer.Typer:
 
 
 def _without_debug(arguments: Sequence[str]) -> list[str]:
-    from jobs import terminal
+    from jobs.output import terminal
 
     # Accepted anywhere: people append --debug to the command that just failed.
     terminal.want_debug("--debug" in arguments)

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.topics import require_topic
-from jobs.kafka_options import BootstrapServers
-from jobs.progress import wait
+from jobs.options import BootstrapServers
+from jobs.output.progress import wait
 
 ORDERS = "orders"
 """Topic of the demo's users."""
@@ -63,13 +63,7 @@ class Clients:
     """Runs alice and mallory in threads within a `with` block."""
 
     def __init__(self, alice: Mapping[str, str], mallory: Mapping[str, str], topic: str = ORDERS) -> None:
-        """Prepare the clients.
-
-        Args:
-            alice: confluent-kafka settings of the well-behaved client.
-            mallory: Settings of the other one.
-            topic: Topic they produce to.
-        """
+        """Prepare the clients."""
         self.alice, self.mallory = Traffic(), Traffic()
         self._stop = threading.Event()
         run = ((run_steady, alice, self.alice), (run_careless, mallory, self.mallory))

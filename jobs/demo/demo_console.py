@@ -32,12 +32,7 @@ class DemoConsole:
     """Serves the console from `open` to the end of a `with` block."""
 
     def __init__(self, tables: str, port: int = PORT) -> None:
-        """Prepare the console.
-
-        Args:
-            tables: Folder of the tables.
-            port: Preferred port.
-        """
+        """Prepare the console."""
         self._tables = tables
         self._wanted = port
         self._port = 0

@@ -69,19 +69,7 @@ class Result:
 def run(
     view: DemoView, folder: Path, tables: str, seconds: float, *, stream: Child, open_console: Callable[[], None]
 ) -> Result:
-    """Start everything, run the traffic, and stop everything in any case.
-
-    Args:
-        view: Shows progress.
-        folder: Folder of the broker, the checkpoint and all logs.
-        tables: Folder of the tables.
-        seconds: Seconds of traffic once the stream runs.
-        stream: The stream's process; it is running, and waits for the broker's address.
-        open_console: Called once there are tables.
-
-    Raises:
-        DemoError: If a process ends early, or the stream does not start.
-    """
+    """Start everything, run the traffic, and stop everything in any case."""
     with ExitStack() as stack:
         try:
             # Step 1. The tables, with a default quota as `pid-quota quotas` sets it, while the broker starts.

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from jobs.terminal import printable
-from jobs.text_tables import TextTable
+from jobs.output.terminal import printable
+from jobs.output.text_tables import TextTable
 from tables.query.sql_query import query
 
 _PLAIN_LINE_EVERY_S = 5.0
@@ -68,13 +68,7 @@ class DemoView:
     def __init__(
         self, console: Console, clock: Callable[[], float] = time.monotonic, begin: float | None = None
     ) -> None:
-        """Start the clock.
-
-        Args:
-            console: Where to print.
-            clock: Monotonic seconds.
-            begin: When the demo began, by that clock; now by default.
-        """
+        """Start the clock."""
         self._console = console
         self._clock = clock
         self._begin = clock() if begin is None else begin

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.process import end, start_watched
 from jobs.errors import DemoError
-from jobs.terminal import one_line
+from jobs.output.terminal import one_line
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,11 +25,7 @@ _QUOTED_CHARS = 400
 
 
 def prepare_folder(folder: Path) -> None:
-    """Create an empty folder for the demo's tables; replaces that of an earlier demo.
-
-    Raises:
-        DemoError: If the folder holds something else, or can't be created.
-    """
+    """Create an empty folder for the demo's tables; replaces that of an earlier demo."""
     try:
         if folder.is_dir() and any(folder.iterdir()):
             if not (folder / MARKER).is_file():
@@ -47,13 +43,7 @@ class Child:
     """A child process that runs within a `with` block."""
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
-        """Prepare the process.
-
-        Args:
-            name: Its name in messages.
-            arguments: Arguments of our Python interpreter.
-            log: File for its output.
-        """
+        """Prepare the process."""
         self._name = name
         self._command = [sys.executable, *arguments]
         self._log = log
@@ -75,11 +65,7 @@ class Child:
             end(process, _STOP_S)
 
     def require_alive(self) -> None:
-        """Raise if it has ended.
-
-        Raises:
-            DemoError: If it has ended; quotes the end of its log.
-        """
+        """Raise if it has ended."""
         code = self._process.poll() if self._process else None
         if code is not None:
             last = one_line(self._log.read_text(encoding="utf-8", errors="replace").strip()[-_QUOTED_CHARS:])

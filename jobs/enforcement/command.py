@@ -17,13 +17,20 @@ from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from broker.enforcement.webhook import URL_VARIABLE, Webhook
 from broker.kafka.kafka_config import KafkaConfig
 from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.secrets import one_secret
-from jobs.stopping import stopped_by_signals
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption
-from jobs.terminal import one_line
+from jobs.options import (
+    LOOPBACK,
+    BootstrapServers,
+    JsonOption,
+    KafkaConfigFile,
+    MetricsHost,
+    MetricsPort,
+    TablesOption,
+    full_name,
+    one_secret,
+)
+from jobs.output.terminal import one_line
+from jobs.services.metrics_server import serving
+from jobs.services.stopping import stopped_by_signals
 from tables.query.throttle_causes import looks_like
 
 _HOUR_S, _YEAR_S = 3_600, 31_536_000
@@ -97,7 +104,8 @@ def enforce(
         say = _to_all(listeners)
         job = EnforceJob(kafka, tables, options, not dry_run, poll_seconds, silence_seconds, say)
         if wants_release:
-            release_now(stop, stack, job, _with_type(release_principal), round(pause_seconds * 1000))
+            name = release_principal and full_name(release_principal)
+            release_now(stop, stack, job, name, round(pause_seconds * 1000))
             return
         stack.enter_context(serving(metrics, metrics_port, metrics_host, metrics.unready))
         enforce_until(stop, stack, job, metrics)
@@ -144,7 +152,3 @@ def _printer(*, as_json: bool, dry_run: bool) -> Callable[[Notice], None]:
 def _own_names(kafka: KafkaConfig) -> list[str]:
     name = kafka.client().get("sasl.username")
     return [name] if name else []
-
-
-def _with_type(principal: str | None) -> str | None:
-    return principal if principal is None or ":" in principal else f"User:{principal}"

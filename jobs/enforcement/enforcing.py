@@ -33,8 +33,8 @@ from broker.kafka.client_quotas import ClientQuotas
 from broker.kafka.cluster_addresses import OwnAddresses
 from broker.kafka.hold_bindings import HoldBindings
 from broker.kafka.kafka_config import KafkaConfig
-from jobs.progress import progress_bar
-from jobs.progress import say as tell
+from jobs.output.progress import progress_bar
+from jobs.output.progress import say as tell
 from tables.delta import create_missing, is_catalog, open_table
 from tables.errors import TableError, TableVersionError
 from wire.holds import HOLD_AUTHORIZER
@@ -81,12 +81,7 @@ class _Parts:
 
 
 def enforce_until(stop: threading.Event, stack: ExitStack, job: EnforceJob, metrics: EnforcerMetrics) -> None:
-    """Carry out decisions until `stop` is set; without `apply`, only report what would come of them.
-
-    Raises:
-        BrokerError: If a right is missing at the start, or leases could not be ended.
-        TableError: If a dry run can't read the tables.
-    """
+    """Carry out decisions until `stop` is set; without `apply`, only report what would come of them."""
     if job.apply:
         _bring_up_to_date(job)
     else:
@@ -118,11 +113,7 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Upgrade the tables. Missing ones are not created: they may be unreachable for now.
-
-    Raises:
-        TableVersionError: If a newer version created them.
-    """
+    """Upgrade the tables. Missing ones are not created: they may be unreachable for now."""
     if is_catalog(job.tables):
         return
     try:

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, time_of
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption
-from jobs.terminal import one_line
+from jobs.follow.lines import FollowOption, SinceOption, emit, start, until_interrupted
+from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
+from jobs.output.human import human, time_of
+from jobs.output.terminal import one_line
 from quota.words import plural
 from tables.delta import is_catalog
 from tables.errors import TablesError
@@ -36,7 +35,7 @@ def decisions(
 ) -> None:
     """Show throttle decisions, one a line: who is throttled until when, and who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
-    wanted = full_name(principal)
+    wanted = principal and full_name(principal)
     pause_s = seconds or (_SECONDS_OF_A_CATALOG if is_catalog(tables) else _SECONDS)
     with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
         while True:

@@ -11,10 +11,9 @@ from confluent_kafka import Message
 
 from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.topic_reader import TopicReader
-from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, time_of
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
+from jobs.follow.lines import FollowOption, SinceOption, emit, start, until_interrupted
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, PrincipalOption, full_name
+from jobs.output.human import human, time_of
 from tables.times import to_ms, to_time
 from wire.event_record import EVENTS_VERSION, events_of
 from wire.topics import PRODUCE_EVENTS
@@ -36,7 +35,7 @@ def events(
 ) -> None:
     """Show the taps' produce events, one a line: who appended with which producer id, and where."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
-    wanted = full_name(principal)
+    wanted = principal and full_name(principal)
     settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
     with until_interrupted(), TopicReader(settings, topic, start="end" if begin is None else to_ms(begin)) as reader:
         _show(reader.read_to_end(), wanted, as_json)

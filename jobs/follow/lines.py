@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.tables_out import json_value
-from jobs.terminal import printable
+from jobs.output.tables_out import json_value
+from jobs.output.terminal import printable
 
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones, until Ctrl-C.")]
 SinceOption = Annotated[
@@ -22,7 +22,6 @@ SinceOption = Annotated[
         help="Start there: 10m, 2h, 1d ago, or a time in ISO 8601. [default: the end with --follow, else 10m]",
     ),
 ]
-PrincipalOption = Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")]
 
 _AGO = re.compile(r"(\d+)([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -31,9 +30,6 @@ _DEFAULT = "10m"
 
 def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
     """Return the time to start at; None for the end.
-
-    Raises:
-        BadParameter: If it is no time.
 
     Examples:
         >>> noon = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -54,11 +50,6 @@ def start(since: str | None, now: datetime, *, follow: bool) -> datetime | None:
         msg = f"--since {text!r} is no time: write 10m, 2h, 1d, or 2026-01-15T12:00 (UTC)"
         raise typer.BadParameter(msg) from error
     return at if at.tzinfo else at.replace(tzinfo=timezone.utc)
-
-
-def full_name(principal: str | None) -> str | None:
-    """Return a principal with its type."""
-    return principal if principal is None or ":" in principal else f"User:{principal}"
 
 
 def emit(text: str, record: dict[str, Any], *, as_json: bool) -> None:

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import BlocksError
-from jobs.progress import progress_bar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
-from jobs.text_tables import TextTable
+from jobs.options import JsonOption, OptionalTables
+from jobs.output.progress import progress_bar
+from jobs.output.terminal import output, printable
+from jobs.output.text_tables import TextTable
 from lifecycle.block_history import BrokerBlocks, History
 from lifecycle.producer_id_blocks import Block, Fate, Violation
 from tables.errors import TableNotFoundError
@@ -38,9 +38,7 @@ _COLUMNS = ("broker", "blocks", "pids", "pids/h", "restarts", "lost", "last bloc
 
 
 def blocks(
-    tables: Annotated[
-        str | None, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema.")
-    ] = None,
+    tables: OptionalTables = None,
     pid: Annotated[
         int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
     ] = None,

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, JsonOption, form, show
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.tables_out import form, show
 from tables.catalog.answer import Answer
 from tables.query.literals import literal
 from tables.query.sql_query import query

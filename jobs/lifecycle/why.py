@@ -11,14 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
-from jobs.human import size, time_of
-from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.lifecycle.similar_names import similar
-from jobs.progress import progress_bar
-from jobs.tables.sql_command import TablesOption
-from jobs.tables.staleness import warn_if_known_stale
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
+from jobs.output.human import size, time_of
+from jobs.output.progress import progress_bar
+from jobs.output.staleness import warn_if_known_stale
+from jobs.output.terminal import output, printable
 from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
@@ -46,7 +44,7 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Diagnose each client of a principal: what it does with producers, how sure that is, why, and the fix."""
-    name = principal if ":" in principal else f"User:{principal}"
+    name = full_name(principal)
     last_ms = None if bootstrap_servers is None else ask_last_batches(bootstrap_servers, kafka_config)
     now = datetime.now(timezone.utc)
     rows = clients_of(tables, name, now, last_ms)
@@ -85,11 +83,7 @@ def why(
 
 
 def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[int, int]:
-    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
-    """
+    """Ask the brokers when each producer id was last used; report partitions without an answer on standard error."""
     from broker.kafka.kafka_config import KafkaConfig
     from broker.occupancy.last_batches import last_batches
 

@@ -11,12 +11,11 @@ from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.producers_admin import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.occupancy.printing import print_report, report_dict
 from jobs.occupancy.textfile import write_metrics_file
-from jobs.progress import progress_bar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, OptionalTables
+from jobs.output.progress import progress_bar
+from jobs.output.terminal import output
 from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy import BYTES_PER_ENTRY
 from lifecycle.occupancy_rate import EarlierCensus
@@ -27,10 +26,7 @@ from tables.times import to_ms
 
 def occupancy(
     bootstrap_servers: BootstrapServers,
-    tables: Annotated[
-        str | None,
-        typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of the Delta tables, or catalog.schema: rows go there."),
-    ] = None,
+    tables: OptionalTables = None,
     max_pids_per_broker: Annotated[
         int | None, typer.Option(min=1, help="Forecast when a broker reaches this many producer ids.")
     ] = None,

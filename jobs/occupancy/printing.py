@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
-from jobs.human import size
-from jobs.terminal import printable
-from jobs.text_tables import TextTable
+from jobs.output.human import size
+from jobs.output.terminal import printable
+from jobs.output.text_tables import TextTable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import Census
 from lifecycle.occupancy_rate import IDLE
@@ -24,14 +24,7 @@ _MUCH = 0.05
 
 
 def print_report(console: Console, report: CensusReport, *, top: int, limit: int | None) -> None:
-    """Print a report.
-
-    Args:
-        console: Where to.
-        report: The report.
-        top: Number of rows by broker, topic and principal; the rest is summed up.
-        limit: Entries that a broker must not reach; None without a limit.
-    """
+    """Print a report."""
     census = report.taken.census
     console.print(_occupancy_table(report, top))
     _lines(console, _after_occupancy(report, top))

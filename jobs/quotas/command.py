@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import QuotaCommandError
+from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.tables_out import Form, form, show
+from jobs.output.terminal import one_line, output, printable
+from jobs.output.text_tables import TextTable
 from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.quotas.suggest_for import command_for
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show
-from jobs.terminal import one_line, output, printable
-from jobs.text_tables import TextTable
 from quota.allowance import BURST, RATE, Allowance
 from quota.words import plural
 from tables.catalog.answer import Answer

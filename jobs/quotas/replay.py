@@ -10,7 +10,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from broker.kafka.kafka_config import KafkaConfig
-from jobs.progress import ProgressReport, progress_bar
+from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
 from quota.config import QuotaConfig
@@ -42,17 +42,6 @@ def replay(
     """Replay the topic of produce events under some quotas; return what was refused, by principal.
 
     Writes to a temporary folder only.
-
-    Args:
-        quotas: In force from the first event on.
-        bootstrap_servers: Brokers of the topic.
-        kafka_config: File of client settings.
-        config: Window of the rules.
-        learn_seconds: Learning time after the oldest event; None for a window.
-
-    Raises:
-        StreamingError: If the stream fails.
-        BrokerError: If Kafka can't be reached.
     """
     with tempfile.TemporaryDirectory(prefix="pid-quota-replay-") as folder:
         tables = str(Path(folder, "tables"))

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from jobs.errors import SuggestError
-from jobs.kafka_options import SERVERS, KafkaConfigFile
+from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption
+from jobs.output.tables_out import to_json, to_table
+from jobs.output.terminal import output, printable
 from jobs.quotas.replay import replay
-from jobs.tables.sql_command import TablesOption
-from jobs.tables_out import JsonOption, to_json, to_table
-from jobs.terminal import output, printable
 from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
 from quota.config import QuotaConfig
@@ -65,11 +64,7 @@ def suggest_quotas(
 
 
 def write_csv(file: Path, found: Sequence[Suggestion]) -> None:
-    """Write suggestions as `pid-quota quotas --import` reads them.
-
-    Raises:
-        SuggestError: If the file can't be written.
-    """
+    """Write suggestions as `pid-quota quotas --import` reads them."""
     try:
         with file.open("w", encoding="utf-8", newline="") as lines:
             writer = csv.writer(lines)

@@ -9,8 +9,7 @@ import typer
 from broker.jars.java import find_java
 from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort
+from jobs.options import LOOPBACK, BootstrapServers, KafkaConfigFile, MetricsHost, MetricsPort, TablesOption
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
@@ -19,7 +18,6 @@ from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
 from tables.delta import SinkName
 from wire.topics import PRODUCE_EVENTS
 
-Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]
 CheckpointOption = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]
 KafkaSecret = Annotated[str | None, typer.Option(metavar="SCOPE/KEY", help="The same lines, from a Databricks secret.")]
 LearnSeconds = Annotated[
@@ -83,7 +81,7 @@ MaxOffsets = Annotated[
 
 def stream(
     bootstrap_servers: BootstrapServers,
-    tables: Tables,
+    tables: TablesOption,
     checkpoint: CheckpointOption,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
     trigger: Annotated[str, typer.Option(help="Interval of micro-batches, or available-now.")] = "5 seconds",
@@ -169,12 +167,7 @@ def kafka_settings(bootstrap_servers: str, file: Path | None, secret: str | None
 
 
 def require_spark() -> None:
-    """Raise unless Spark can start.
-
-    Raises:
-        SparkMissingError: If pyspark is not installed.
-        JavaError: If there is no Java, or too old a one.
-    """
+    """Raise unless Spark can start."""
     if importlib.util.find_spec("pyspark") is None:
         msg = "the stream needs Spark, which is not installed: pip install 'pid-quota[local]'"
         raise SparkMissingError(msg)

@@ -14,11 +14,12 @@ from broker.kafka.events_per_record import events_per_record
 from broker.kafka.offsets import oldest_record
 from broker.kafka.topics import require_topic
 from broker.tap.learning_requests import request_writer
-from jobs.metrics_server import LOOPBACK, serving
-from jobs.progress import say
+from jobs.options import LOOPBACK
+from jobs.output.progress import say
+from jobs.output.terminal import debug_wanted
+from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
-from jobs.terminal import debug_wanted
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.databricks import in_databricks
@@ -73,12 +74,7 @@ class Launch:
 
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
-    """Run a stream until it ends.
-
-    Raises:
-        CheckpointError: If the checkpoint can't be used.
-        StreamFailedError: If Spark ended it with an error.
-    """
+    """Run a stream until it ends."""
     prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
@@ -179,11 +175,7 @@ def _run_steadily(spark: SparkSession, options: StreamOptions, report_topics: Co
 
 
 def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Collection[str]) -> float:
-    """Run the queries until one fails, all have read what is available, or the wall clock goes back.
-
-    Returns:
-        Seconds by which it went back; 0 if all is read.
-    """
+    """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
         note_tables(spark, options)
@@ -204,11 +196,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
 
 
 def await_step_back(has_ended: Callable[[], bool]) -> float:
-    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first.
-
-    Args:
-        has_ended: Waits some seconds for a query to end.
-    """
+    """Return by how many seconds the wall clock goes back at once; 0 if the queries end first."""
     ahead_s = time.time() - time.monotonic()
     while not has_ended():
         before_s, ahead_s = ahead_s, time.time() - time.monotonic()

@@ -11,9 +11,8 @@ from broker.kafka.broker_reporters import ReportersChange, switch_class
 from broker.kafka.cluster_admin import ClusterAdmin
 from broker.kafka.kafka_config import KafkaConfig
 from jobs.errors import JobError
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.terminal import output, printable
 
 _IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
 

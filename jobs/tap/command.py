@@ -15,14 +15,13 @@ from broker.log.sources import FileSource, Source
 from broker.tap.asking import Questions, ask_brokers
 from broker.tap.source_tap import SourceTap
 from broker.tap.tap_metrics import TapMetrics
-from jobs.kafka_options import SERVERS, KafkaConfigFile
-from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort, serving
-from jobs.stopping import stopped_by_signals
-from jobs.tables_out import JsonOption
+from jobs.options import LOOPBACK, SERVERS, JsonOption, KafkaConfigFile, MetricsHost, MetricsPort
+from jobs.output.terminal import output
+from jobs.services.metrics_server import serving
+from jobs.services.stopping import stopped_by_signals
 from jobs.tap.broker_class import load_class, unload_class
 from jobs.tap.poll import EventsVersion, poll_producers
 from jobs.tap.status import status
-from jobs.terminal import output
 from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 

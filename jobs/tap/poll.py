@@ -13,10 +13,9 @@ from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.stopping import stopped_by_signals
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.terminal import output, printable
+from jobs.services.stopping import stopped_by_signals
 from quota.words import plural
 from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS

@@ -11,10 +11,9 @@ import typer
 from broker.errors import TopicMissingError
 from broker.kafka.kafka_config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
-from jobs.text_tables import TextTable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.terminal import output, printable
+from jobs.output.text_tables import TextTable
 from quota.words import plural
 
 STALE_SECONDS = 60.0

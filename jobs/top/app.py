@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from jobs.terminal import OUR_ERRORS, one_line, printable
+from jobs.output.terminal import OUR_ERRORS, one_line, printable
 from jobs.top.screen import COLUMNS, cells, detail_view, summary, warning_text
 from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from jobs.tables.sql_command import TablesOption
-from jobs.tables.staleness import warn_if_stale
-from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
-from jobs.terminal import output
+from jobs.options import CsvOption, JsonOption, TablesOption, full_name
+from jobs.output.staleness import warn_if_stale
+from jobs.output.tables_out import Form, form, show, to_json
+from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from quota.config import QuotaConfig
 from tables.catalog.answer import Answer
@@ -39,7 +39,7 @@ def top(
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
     config = QuotaConfig(window_seconds=window_seconds)
-    name = principal if principal is None or ":" in principal else f"User:{principal}"
+    name = principal and full_name(principal)
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print_once(tables, config, sort, text, name, limit, wanted, stale_seconds)

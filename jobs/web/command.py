@@ -18,9 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from jobs.secrets import one_secret
-from jobs.tables.sql_command import TablesOption
-from jobs.terminal import OUR_ERRORS, one_line
+from jobs.options import TablesOption, one_secret
+from jobs.output.terminal import OUR_ERRORS, one_line
 from jobs.web.answers import QUERIES, Answers
 from jobs.web.databricks_app import APP_FRESH_S, APP_PORT, APP_REFRESH_S, ForwardedUser, require_app
 from jobs.web.editing import Editing
@@ -189,11 +188,7 @@ def _error_line(status: int, message: str) -> Response:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a listening socket; connections queue until the console serves them.
-
-    Raises:
-        BadParameter: If the address can't be bound.
-    """
+    """Return a listening socket; connections queue until the console serves them."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

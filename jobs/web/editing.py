@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from jobs.terminal import printable
+from jobs.output.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import refusal
@@ -168,11 +168,7 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 def changes_of(body: dict[str, Any]) -> list[QuotaEdit]:
-    """Validate the changes of a request.
-
-    Raises:
-        HTTPException: If one is invalid.
-    """
+    """Validate the changes of a request."""
     rows = body.get("changes")
     if not isinstance(rows, list) or not 0 < len(rows) <= _MAX_CHANGES:
         raise HTTPException(400, f"changes is not a list of 1 to {_MAX_CHANGES}. Send one")

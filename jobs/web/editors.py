@@ -28,11 +28,7 @@ _OF_AN_ADDRESS, _OF_ALL = 10, 60
 
 
 def editor_line(name: str, password: str) -> str:
-    """Return a line of the file of editors.
-
-    Raises:
-        BadParameter: If the name or the password is unfit.
-    """
+    """Return a line of the file of editors."""
     if not name or ":" in name or not name.isprintable():
         msg = f"the name {name!r} is unfit: give one without ':'"
         raise typer.BadParameter(msg)
@@ -99,11 +95,7 @@ class Editors:
 
     @classmethod
     def load(cls, file: Path) -> "Editors":
-        """Read a file of editors, a line each as `--new-editor` prints it.
-
-        Raises:
-            BadParameter: If it can't be read, is open to everybody, or holds another line.
-        """
+        """Read a file of editors, a line each as `--new-editor` prints it."""
         try:
             mode, lines = file.stat().st_mode, file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from jobs.lifecycle.similar_names import similar
-from jobs.tables_out import json_value
+from jobs.output.tables_out import json_value
 from jobs.web import queries as web_sql
 from jobs.web.diagnoses import diagnosed
 from jobs.web.occupancy_charts import failover_bounds, sweeps_over_time

@@ -56,6 +56,7 @@ class Access:
         Guards against DNS rebinding: a foreign page whose own name resolves to us could read us through the visitor's
         browser. That takes a name, so addresses are accepted.
 
+
         Examples:
             >>> access = Access(names=frozenset({"localhost"}))
             >>> [access.is_ours(host) for host in ("localhost:8080", "127.0.0.1", "[::1]:80", "evil.example", "")]

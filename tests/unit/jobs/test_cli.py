@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from jobs import terminal
 from jobs.errors import JobError
+from jobs.output import terminal
 from tests.kits.command_kit import PidQuota
 
 COMMANDS = (

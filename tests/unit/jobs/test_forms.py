@@ -12,8 +12,8 @@ import pytest
 import typer
 from rich.console import Console
 
-from jobs import progress
 from jobs.cli import _COMMANDS
+from jobs.output import progress
 from tables.delta import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init, now

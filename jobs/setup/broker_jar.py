@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from broker.jars.broker_jar import JAR_NAME, broker_jar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import JsonOption
+from jobs.output.terminal import output, printable
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 

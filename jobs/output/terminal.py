@@ -1,5 +1,6 @@
 """Terminal output of all commands: consoles, printable text, and errors in one line."""
 
+import importlib.util
 import os
 import sys
 import traceback
@@ -12,7 +13,6 @@ from rich.text import Text
 
 from broker.errors import BrokerError
 from jobs.errors import JobError
-from jobs.extras import missing_extra
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
@@ -28,6 +28,25 @@ _WIDTH_OF_A_PIPE = 10_000
 
 INTERRUPTED = 130
 """Exit code that shells report after Ctrl-C."""
+
+OF_TABLES = frozenset(
+    {
+        "datasketches",
+        "deltalake",
+        "duckdb",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "rbloom",
+        "starlette",
+        "textual",
+        "urllib3",
+        "uvicorn",
+    }
+)
+"""Modules of the extra `tables` of `pyproject.toml`."""
+
+_ON_SPARK = {"stream", "demo"}
 
 _debug = {"wanted": False}
 
@@ -62,16 +81,7 @@ def debug_wanted() -> bool:
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application; print any failure as one line on standard error.
-
-    Args:
-        load: Returns the application.
-        arguments: Command line without the program's name.
-        name: Program name to show.
-
-    Returns:
-        The exit code: 0, 1 for an error, 2 for a wrong command line, 130 for Ctrl-C.
-    """
+    """Run an application; print any failure as one line on standard error."""
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
@@ -113,3 +123,20 @@ def one_line(message: str) -> str:
         'a b\\x1b'
     """
     return printable(" ".join(message.split())).plain
+
+
+def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
+    """Return a sentence that says what to install; empty if the error is another one.
+
+    Examples:
+        >>> missing_extra(ModuleNotFoundError(name="duckdb"), ["sql"])
+        "this command needs duckdb, which is not installed: pip install 'pid-quota[tables]'"
+        >>> missing_extra(ModuleNotFoundError(name="duckling"), ["sql"])
+        ''
+    """
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if module not in OF_TABLES:
+        return ""
+    wants_spark = bool(_ON_SPARK & set(arguments)) and importlib.util.find_spec("pyspark") is None
+    extra = "local" if wants_spark else "tables"
+    return f"this command needs {module}, which is not installed: pip install 'pid-quota[{extra}]'"

@@ -9,11 +9,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 
 
 def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER_S) -> Freshness:
-    """Read when the newest row is from, and warn if that is long ago.
-
-    Raises:
-        TablesError: If the tables can't be read.
-    """
+    """Read when the newest row is from, and warn if that is long ago."""
     freshness = read_freshness(tables, now, stale_seconds)
     if freshness.is_stale:
         typer.echo(f"warning: {freshness.warning()}\n{freshness.advice}", err=True)

@@ -12,6 +12,7 @@ def human(value: Any) -> str:
 
     Whole numbers are left alone: a producer id is one, too.
 
+
     Examples:
         >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))
         ('2026-01-15 12:00:00Z', '2026-01-15 00:00:00')
