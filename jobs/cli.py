@@ -25,40 +25,44 @@ _COMMANDS = {
     "enforce": (
         "jobs.enforcement.command",
         "enforce",
-        "Turn decisions into Kafka client quotas, and restore them in time.",
+        "Carry out throttle decisions on the brokers, and end them in time.",
     ),
     "topics": ("jobs.setup.topics", "topics", "Set up the topics and who may use them."),
     "quotas": ("jobs.quotas.command", "quotas", "Set, delete and describe quotas."),
     "suggest-quotas": ("jobs.quotas.suggest", "suggest_quotas", "Suggest a quota per user from history."),
-    "top": ("jobs.top.command", "top", "Watch the principals live in a terminal, without a JVM."),
-    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views, without a JVM."),
-    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one a line."),
-    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one a line."),
+    "top": ("jobs.top.command", "top", "Watch the principals live in a terminal; needs no JVM."),
+    "sql": ("jobs.tables.sql_command", "sql", "Query the tables and views; needs no JVM."),
+    "events": ("jobs.follow.events", "events", "Follow the produce events of the taps, one per line."),
+    "decisions": ("jobs.follow.decisions", "decisions", "Follow the throttle decisions, one per line."),
     "blocks": (
         "jobs.lifecycle.blocks",
         "blocks",
-        "Audit the blocks of producer ids that brokers were given (KIP-730).",
+        "Audit the blocks of producer ids that brokers received (KIP-730).",
     ),
     "inits": ("jobs.lifecycle.inits", "inits", "Show the outcome of requests for producer ids (KIP-360)."),
     "occupancy": (
         "jobs.occupancy.command",
         "occupancy",
-        "Show what brokers hold of producers, and forecast it (KIP-854).",
+        "Show the producer state in brokers' memory, and forecast it (KIP-854).",
     ),
     "why": ("jobs.lifecycle.why", "why", "Explain why a principal's clients make producer ids, and how to fix it."),
     "tables": ("jobs.tables.command", "app", "Create the tables, and describe what they hold."),
     "maintain": ("jobs.tables.maintain", "maintain", "Maintain the tables: expire rows, compact files, vacuum."),
     "console": ("jobs.web.command", "console", "Show the tables in the browser: read-only unless editors sign in."),
-    "demo": ("jobs.demo.command", "demo", "Show it all on a real broker on this machine."),
+    "demo": (
+        "jobs.demo.command",
+        "demo",
+        "Run everything on this machine: a real broker, producers, tap, stream and console.",
+    ),
     "demo-clients": ("jobs.demo.clients", "demo_clients", "Run the demo's producers alone, against your own broker."),
 }
 OWN = ("wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "sql", "jvm")
 _HOME = Path(__file__).resolve().parents[1]
 _HELP = "Producer id quotas (KIP-936) for unmodified Apache Kafka."
-# typer has no setting for it: a line of help must not end within `--entity-name`.
+# Help lines must not break within `--entity-name`; typer has no setting for it.
 textwrap.TextWrapper.wordsep_re = textwrap.TextWrapper.wordsep_simple_re
 _STYLE: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}, "rich_markup_mode": None}
-"""Help without frames: those cut long names of options."""
+"""Help without frames, which cut long names of options."""
 
 
 _COMMENT = re.compile(r"--\s|--[^=\n]*\n")
@@ -72,7 +76,7 @@ class LazyGroup(TyperGroup):
         if args[0] in _COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         if args[0] == "sql":
-            # A query may begin with a comment; behind a line break it does not look like an option.
+            # A query may begin with a comment: a line break keeps it from looking like an option.
             args = [f"\n{each}" if _COMMENT.match(each) else each for each in args]
         return super().resolve_command(ctx, args)
 
@@ -97,7 +101,7 @@ def load_command(name: str) -> Any:
         app.command(name)(loaded)
     command = typer.main.get_group(app).commands[name]
     for each in getattr(command, "commands", {}).values():
-        # Without a short help, typer cuts the long one.
+        # typer cuts the long help if there is no short one.
         each.short_help = each.help.split("\n\n")[0].replace("\n", " ")
     return command
 
@@ -115,7 +119,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run `pid-quota` and return its exit code."""
     try:
-        # First: everything below imports our packages.
+        # This check comes first: everything below imports our packages.
         require_own_packages()
     except ForeignPackageError as error:
         print(f"error: {error}", file=sys.stderr)

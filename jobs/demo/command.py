@@ -26,6 +26,7 @@ from jobs.errors import DemoError
 from jobs.options import JsonOption
 from jobs.output.tables_out import to_json
 from jobs.output.terminal import output, printable
+from jobs.services.stopping import until_interrupted
 
 if TYPE_CHECKING:
     from jobs.demo.demo_console import DemoConsole
@@ -58,7 +59,7 @@ def demo(
     console = Console(stderr=True, highlight=False) if as_json else output()
     ensure_jars(console=console)
     prepare_folder(tables)
-    # A bare name with a dot would mean catalog.schema.
+    # A relative name with a dot would be read as catalog.schema.
     tables_text = str(tables) if tables.is_absolute() else f"./{tables}"
     folder = Path(tempfile.mkdtemp(prefix="pid-quota-demo-"))
     useless = False
@@ -133,14 +134,9 @@ def _report(view: "DemoView", result: "Result", tables: str) -> None:
 
 def linger(view: "DemoView", page: "DemoConsole") -> None:
     """Keep the console up until Ctrl-C or SIGTERM."""
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler)
+    with until_interrupted():
         view.stage(f"the console stays at {page.address}: Ctrl-C ends it")
         threading.Event().wait()
-    except KeyboardInterrupt:
-        # The user ends it this way.
-        return
 
 
 def _program() -> str:

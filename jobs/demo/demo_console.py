@@ -5,7 +5,6 @@ A thread instead of a process: it answers before anything else runs, and can't o
 
 import socket
 import threading
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -57,9 +56,7 @@ class DemoConsole:
 
         self._end = end
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property

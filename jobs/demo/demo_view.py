@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 
 from rich.console import Console
 from rich.live import Live
@@ -78,9 +77,7 @@ class DemoView:
     def __enter__(self) -> "DemoView":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end_live()
 
     @property

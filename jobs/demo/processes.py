@@ -4,7 +4,6 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from broker.process import end, start_watched
@@ -18,7 +17,7 @@ MARKER = ".made-by-pid-quota-demo"
 """Only a folder with this file is replaced."""
 
 ADDRESS_FILE, CHECKPOINT = "address", "checkpoint"
-"""Of the broker, once it answers, and of the stream: below the demo's own folder."""
+"""Files below the demo's folder: the broker's address, written when it answers, and the stream's checkpoint."""
 
 _STOP_S = 20.0
 _QUOTED_CHARS = 400
@@ -53,9 +52,7 @@ class Child:
         self._process = start_watched(self._command, self._log)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

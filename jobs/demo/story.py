@@ -1,4 +1,4 @@
-"""What the demo says at its end: who, what it cost, what was done, and what to type next."""
+"""The demo's closing text: what happened, what it cost, what was done, and which commands to try."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ _DAY_S = 86_400
 
 
 def story(result: "Result", quota: float) -> Iterator[str]:
-    """Tell the outcome in three sentences."""
+    """Yield the outcome in three sentences."""
     alice, mallory, slowing = result.alice, result.mallory, result.slowing
     pace = mallory.producers / result.seconds if slowing is None else slowing.before()
     entries = pace * _DAY_S

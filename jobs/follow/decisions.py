@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from jobs.follow.lines import FollowOption, SinceOption, emit, start, until_interrupted
+from jobs.follow.lines import FollowOption, SinceOption, emit, start
 from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
 from jobs.output.human import human, time_of
 from jobs.output.terminal import one_line
+from jobs.services.stopping import until_interrupted
 from quota.words import plural
 from tables.delta import is_catalog
 from tables.errors import TablesError
@@ -29,7 +30,7 @@ def decisions(
     principal: PrincipalOption = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Interval between looks at the table. [default: 1; 30 for a catalog, by a query]"),
+        typer.Option(min=0.1, help="Interval between reads of the table. [default: 1; 30 for a catalog]"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -53,12 +54,12 @@ def decisions(
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
-    """Say that there is no decision, and whether that is because the stream writes no rows."""
+    """Return a message: there is no decision, and perhaps the stream writes no rows."""
     said = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
     except TablesError:
-        # Whoever may read the decisions alone gets them, or that there are none.
+        # The reader may have no right to read the metrics.
         return said
     if newest is not None and newest >= begin:
         return said
@@ -66,7 +67,7 @@ def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:
-    """Whether a row is a throttle of the last hour: what clients look like now says nothing of an older one."""
+    """Return whether a row is a throttle of the last hour: the clients' present pattern explains no older one."""
     at = row["decided_at"]
     return row["action"] == "THROTTLE" and at is not None and now - at < timedelta(hours=1)
 

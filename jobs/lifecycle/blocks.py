@@ -1,4 +1,4 @@
-"""`pid-quota blocks`: which broker was given which producer ids, how fast they go, and whether KIP-730 is kept."""
+"""`pid-quota blocks`: audits the blocks of producer ids that brokers received, and how fast they use them (KIP-730)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -43,11 +43,11 @@ def blocks(
         int | None, typer.Option(min=0, help="Show which broker issued this producer id, when and to whom.")
     ] = None,
     metadata_log: Annotated[
-        Path | None, typer.Option(help="A node's __cluster_metadata-0, for blocks that no tap has reported.")
+        Path | None, typer.Option(help="Folder __cluster_metadata-0 of a node, for blocks that no tap has reported.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit the blocks of producer ids that brokers were given (KIP-730); exit code 1 if a promise is broken."""
+    """Audit the blocks of producer ids that brokers received (KIP-730); exit code 1 if a guarantee is broken."""
     if tables is None and metadata_log is None:
         msg = "nothing to read: give --tables, --metadata-log, or both"
         raise typer.BadParameter(msg)
@@ -110,7 +110,7 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
 
 def _unknown(history: History, pid: int) -> str:
     if not history.blocks:
-        return f"no block is known, so nobody can say who issued {pid}: run a tap, or give --metadata-log"
+        return f"no block is known, so the broker that issued {pid} is unknown: run a tap, or give --metadata-log"
     start, end = history.blocks[0].first, history.end
     text = f"no known block holds producer id {pid}; those that are known go from {start} to {end - 1}"
     if pid < start:
@@ -145,9 +145,9 @@ def _summary(history: History) -> Iterator[str]:
 
 def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
-        yield "nothing seen yet: no block is known, so nobody can say whether KIP-730 is kept. Run a tap on the brokers"
+        yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
     elif not broken:
-        yield "KIP-730 is kept: no overlap, start >= last end, epoch not stale"
+        yield "KIP-730 holds: no overlap, start >= last end, epoch not stale"
     for violation in broken:
         block = violation.block
         yield (

@@ -26,7 +26,7 @@ LIMIT {limit}
 
 def inits(
     tables: TablesOption,
-    principal: Annotated[str | None, typer.Option(help="Only this one, such as User:alice.")] = None,
+    principal: Annotated[str | None, typer.Option(help="Show only this principal, such as User:alice.")] = None,
     last: Annotated[
         int | None, typer.Option(min=1, help="Show the last answers one by one instead of the outcome of a day.")
     ] = None,

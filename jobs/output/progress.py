@@ -16,7 +16,7 @@ _STEP_S = 0.5
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print what a command does that is silent for long."""
+    """Print what a silent command does, on a terminal."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)

@@ -37,12 +37,12 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
         return
     # CSV ends in a line break already.
     text = to_json(answer) + "\n" if wanted == "json" else to_csv(answer)
-    # Not by `typer.echo`, which removes what looks like a colour from a pipe.
+    # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
     print(_harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
 
 
 def _harmless(text: str) -> str:
-    """Return a text for a terminal, which a name must not steer; in a pipe it stays as it is."""
+    """Escape control characters, which would control the terminal; a pipe gets the text unchanged."""
     return "\n".join(printable(line).plain for line in text.split("\n"))
 
 

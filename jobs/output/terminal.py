@@ -58,7 +58,7 @@ def output() -> Console:
 
 
 def printable(value: object) -> Text:
-    r"""Return a value as text without control characters: client ids and principals come from strangers.
+    r"""Return a value as text without control characters: clients choose client ids and principals freely.
 
     Examples:
         >>> printable("bob\x1b[2J[red]").plain
@@ -90,16 +90,16 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:
-        # `pid-quota sql … | head` closed the pipe: also silences the interpreter's flush at exit.
+        # `pid-quota sql … | head` closed the pipe: silence the interpreter's flush at exit, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except Exception as error:  # last resort: still one line
+    except Exception as error:  # any other error is printed as one line, too
         if needs := missing_extra(error, arguments):
             return _fail(error, needs, 1)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
-            # By its name: most commands need no client of Kafka, which takes long to import.
+            # Compare by name: importing Kafka's client takes long, and most commands don't need it.
             return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:

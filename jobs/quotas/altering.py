@@ -1,4 +1,4 @@
-"""Sets and deletes a quota as `kafka-configs.sh --alter` does: what is not named stays as it is."""
+"""Sets and deletes a quota like `kafka-configs.sh --alter`: values that are not named do not change."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,8 +14,8 @@ def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str
     """Set numbers of a quota; return what it allows then.
 
     Args:
-        tables: Folder of path tables, or `catalog.schema`; there have to be some: `--tables` is likelier mistyped than
-            new.
+        tables: Folder of path tables, or `catalog.schema`; the tables must exist, since a missing folder is probably
+            a mistyped `--tables`.
         entity_name: Bare user name, None for the default.
         text: Such as `producer_ids_rate=10,producer_ids_burst=600`.
         now: Of the change.

@@ -37,7 +37,7 @@ def quotas(
         Path | None, typer.Option("--import", help="Set the quotas of a .csv, .yaml or .json file, all or nothing.")
     ] = None,
     export_file: Annotated[
-        Path | None, typer.Option("--export", help="Write the quotas to such a file; importing it changes nothing.")
+        Path | None, typer.Option("--export", help="Write the quotas to a .csv, .yaml or .json file.")
     ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="With --import: delete the quotas that the file lacks.")] = (
         False
@@ -53,18 +53,25 @@ def quotas(
         ),
     ] = None,
     delete_config: Annotated[
-        str | None, typer.Option(help="What to delete: producer_ids_rate, the whole quota; or producer_ids_burst.")
+        str | None, typer.Option(help="What to delete: producer_ids_rate (the whole quota) or producer_ids_burst.")
     ] = None,
     suggest_for: Annotated[
         str | None,
-        typer.Option(metavar="PRINCIPAL", help="Print the command that sets the suggested quota, such as of User:x."),
+        typer.Option(
+            metavar="PRINCIPAL",
+            help="Print the command that sets the suggested quota of a principal, such as User:alice.",
+        ),
     ] = None,
-    entity_type: Annotated[str | None, typer.Option(help="users; without --entity-name the default quota.")] = None,
+    entity_type: Annotated[
+        str | None, typer.Option(help="Only users; without --entity-name it means the default quota.")
+    ] = None,
     entity_name: Annotated[str | None, typer.Option(help="User name, without 'User:'.")] = None,
     entity_default: Annotated[bool, typer.Option("--entity-default", help="The default quota.")] = False,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
-    updated_by: Annotated[str | None, typer.Option(help="Who sets it. [default: the system's user name]")] = None,
+    updated_by: Annotated[
+        str | None, typer.Option(help="Name to record with the change. [default: the system's user name]")
+    ] = None,
 ) -> None:
     """Set, delete and describe the quotas of users and the default."""
     chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
@@ -105,8 +112,8 @@ def quotas(
         _say(as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who))
 
 
-def _judged(tables: str) -> list[QuotaEntry]:
-    """Return the quotas in force; warn of rows that can be none."""
+def _validated(tables: str) -> list[QuotaEntry]:
+    """Return the quotas in force; warn about invalid rows."""
     entries, faults = validated_quotas(tables)
     for fault in faults:
         typer.echo(f"warning: {one_line(fault)}", err=True)
@@ -114,13 +121,13 @@ def _judged(tables: str) -> list[QuotaEntry]:
 
 
 def _export(tables: str, file: Path, as_json: bool) -> None:
-    entries = _judged(tables)
+    entries = _validated(tables)
     write_quotas(file, entries)
     _say_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
-    plan = Plan.of(_judged(tables), read_quotas(file), prune=prune)
+    plan = Plan.of(_validated(tables), read_quotas(file), prune=prune)
     if not dry_run:
         _apply(tables, plan, now, who)
     _say_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
@@ -162,7 +169,7 @@ def _check_entity(entity_type: str | None, entity_name: str | None, entity_defau
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
-    entries = _judged(tables)
+    entries = _validated(tables)
     wanted = [entry for entry in entries if entity_name == entry.entity_name or not (entity_name or entity_default)]
     if not wanted and (entity_name or entity_default):
         default = next((entry.allowance for entry in entries if entry.entity_name is None), None)

@@ -1,4 +1,4 @@
-"""Replays a topic's events through the stream, into temporary tables."""
+"""Replays a topic's events through the stream into temporary tables."""
 
 import tempfile
 import threading
@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
+from broker.errors import BrokerError
 from broker.kafka.kafka_config import KafkaConfig
 from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
@@ -81,7 +80,7 @@ def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
 def _tell(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
     try:
         extents = progress.extents()
-    except KafkaException:
+    except BrokerError:
         # The stream reports what is wrong; a progress bar is not worth an error.
         return
     total = sum(end - begin for begin, end in extents.values())

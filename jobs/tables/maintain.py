@@ -38,10 +38,10 @@ def maintain(
     tables: TablesOption,
     retention: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE=DAYS", help="Retention of a table's rows; 0 is for ever. Repeatable."),
+        typer.Option(metavar="TABLE=DAYS", help="Days to keep a table's rows; 0 keeps them for ever. Repeatable."),
     ] = None,
     vacuum_hours: Annotated[
-        int, typer.Option(min=0, help="Retention of older versions' files, for readers of those versions.")
+        int, typer.Option(min=0, help="Hours to keep the files of older versions, for their readers.")
     ] = 168,
     allow_short_vacuum: Annotated[
         bool, typer.Option("--allow-short-vacuum", help="Allow --vacuum-hours 0: only when nothing reads or writes.")
@@ -54,7 +54,7 @@ def maintain(
     if vacuum_hours < _MIN_VACUUM_HOURS and not allow_short_vacuum:
         msg = (
             f"--vacuum-hours {vacuum_hours} is less than {_MIN_VACUUM_HOURS}: a running stream or a reader may lose "
-            "files under its hands. Give more, or --allow-short-vacuum when nothing runs"
+            "files that it still needs. Give more, or --allow-short-vacuum when nothing runs"
         )
         raise typer.BadParameter(msg)
     plan = UpkeepPlan(days_to_keep(retention or ()), vacuum_hours, dry_run)

@@ -30,7 +30,7 @@ def sql(
     now = datetime.now(timezone.utc)
     found = query(tables, _select(text, view), now, config)
     if view is not None:
-        # A view tells what is so now; without rows of late it can't.
+        # A view shows the present state, which needs recent rows.
         warn_if_known_stale(tables, now)
     show(found, wanted)
 

@@ -14,7 +14,9 @@ from jobs.errors import JobError
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.terminal import output, printable
 
-_IdsOption = Annotated[str | None, typer.Option(help="Only these brokers, as 1,2,3. [default: all that are up]")]
+_IdsOption = Annotated[
+    str | None, typer.Option(help="Change only these brokers, as 1,2,3. [default: all running brokers]")
+]
 
 
 class BrokerClassError(JobError):
@@ -27,7 +29,7 @@ def load_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load the class into running brokers, without a restart: adds it to their metric.reporters.
+    """Load the class into running brokers without a restart: add it to their metric.reporters.
 
     The jar must have been on their class path when they started (docs/broker.md).
     """
@@ -40,7 +42,7 @@ def unload_class(
     broker_ids: _IdsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take the class out of running brokers: the taps see nothing of them from then on."""
+    """Unload the class from running brokers: taps receive no more lines from them."""
     _switch(bootstrap_servers, kafka_config, broker_ids, as_json, on=False)
 
 

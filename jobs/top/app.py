@@ -43,7 +43,7 @@ class TopApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "quit"),
-        # Textual would only tell that q quits, and a field would copy its text.
+        # Without this binding Textual would only show a hint, and an input field would copy its text.
         Binding("ctrl+c", "quit", show=False, priority=True),
         Binding("s", "sort", "sort"),
         Binding("slash", "filter", "filter"),
@@ -63,7 +63,7 @@ class TopApp(App[None]):
         limit: int = 1000,
         stale_seconds: float = STALE_AFTER_S,
     ) -> None:
-        """Take the settings.
+        """Initialize the screen.
 
         Args:
             tables: Folder of the tables, or `catalog.schema`.

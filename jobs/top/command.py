@@ -28,12 +28,14 @@ def top(
     sort: Annotated[Sort, typer.Option(help="Sort order; used: throttled first, then nearest to the quota.")] = (
         "used"
     ),
-    text: Annotated[str, typer.Option("--filter", help="Only principals with this in their name.")] = "",
-    principal: Annotated[str | None, typer.Option(help="Show one in detail, such as User:mallory.")] = None,
+    text: Annotated[str, typer.Option("--filter", help="Show only principals whose name contains this text.")] = "",
+    principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
-    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
+    ] = STALE_AFTER_S,
     as_json: JsonOption = False,
     as_csv: CsvOption = False,
 ) -> None:

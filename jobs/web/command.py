@@ -78,7 +78,7 @@ def console(
     ] = False,
     editors: Annotated[
         Path | None,
-        typer.Option(envvar=EDITORS, help="File of those who may edit quotas, one line of --new-editor each."),
+        typer.Option(envvar=EDITORS, help="File of the editors of quotas, with a line of --new-editor for each."),
     ] = None,
     _new_editor: Annotated[
         str | None,
@@ -89,7 +89,9 @@ def console(
             help="Ask for a password, print NAME's line, and exit.",
         ),
     ] = None,
-    stale_seconds: Annotated[float, typer.Option(min=1, help="Silence after which to warn.")] = STALE_AFTER_S,
+    stale_seconds: Annotated[
+        float, typer.Option(min=1, help="Warn if the newest row is older than this.")
+    ] = STALE_AFTER_S,
     window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
@@ -182,7 +184,7 @@ async def _bug(_request: Request, error: Exception) -> Response:
 
 
 def _error_line(status: int, message: str) -> Response:
-    # Our messages state the error, then the remedy.
+    # Our messages consist of an error and a remedy.
     error, _, remedy = one_line(message).partition(". ")
     return refusal(status, error, remedy or "See `pid-quota console --help`.")
 

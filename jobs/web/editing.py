@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.cookies import CookieError, SimpleCookie
 from threading import Lock
 from typing import Any
 
@@ -18,7 +17,7 @@ from starlette.routing import Route
 from jobs.output.terminal import printable
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
-from jobs.web.security import refusal
+from jobs.web.security import cookie, refusal
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
@@ -145,11 +144,7 @@ class Editing:
         return None if self.editors is None else self.editors.user(self._secret(request))
 
     def _secret(self, request: Request) -> str:
-        try:
-            morsel = SimpleCookie(request.headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return ""
-        return "" if morsel is None else morsel.value
+        return cookie(request.headers, self.cookie)
 
 
 async def _json(request: Request) -> dict[str, Any]:
@@ -209,7 +204,7 @@ def user_fault(name: object) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        return "the user's name is not valid UTF-8. Type it anew"
+        return "the user's name is not valid UTF-8. Type it again"
     return (
         "" if size <= MAX_PRINCIPAL_BYTES else f"the user's name has {size} bytes. Give {MAX_PRINCIPAL_BYTES} or less"
     )
