@@ -32,13 +32,7 @@ _TIMEOUT_MS = 15_000
 
 @dataclass
 class Traffic:
-    """What a client has done so far.
-
-    Attributes:
-        producers: Producers made, each with its own producer id.
-        delivered: Messages acknowledged.
-        failed: Messages and producers that failed.
-    """
+    """What a client has done so far."""
 
     producers: int = 0
     delivered: int = 0

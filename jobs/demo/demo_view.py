@@ -35,17 +35,7 @@ ORDER BY counts.principal
 
 @dataclass(frozen=True)
 class PrincipalRow:
-    """A principal's state in the tables.
-
-    Attributes:
-        principal: Such as `User:alice`.
-        new_pids_window: New producer ids of the last window, also refused ones.
-        tokens: Tokens left, None without a quota.
-        throttle_time_ms: Milliseconds until tokens are available again.
-        admitted: Producer ids admitted so far.
-        refused: Sum of the refused producer ids of all metrics intervals.
-        throttled_until: End of the latest throttle, None if there was none.
-    """
+    """A principal's state in the tables."""
 
     principal: str
     new_pids_window: int
@@ -113,8 +103,8 @@ class DemoView:
             self._live.update(principals_table(rows, line) if rows else Text(line), refresh=True)
         elif self._clock() - self._last_plain_line >= _PLAIN_LINE_EVERY_S:
             self._last_plain_line = self._clock()
-            said = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
-            self.stage(f"{text}: {said}" if said else text)
+            text_of_rows = "; ".join(f"{row.principal} admitted {row.admitted}, refused {row.refused}" for row in rows)
+            self.stage(f"{text}: {text_of_rows}" if text_of_rows else text)
 
     def end_live(self) -> None:
         """Stop updating the live table, and print below it."""

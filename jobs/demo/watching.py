@@ -17,12 +17,7 @@ _SLOWED = "SELECT DISTINCT principal FROM enforcement_actions WHERE state = 'in_
 
 @dataclass(frozen=True)
 class Slowing:
-    """When the enforcer throttled mallory, and what mallory had done by then.
-
-    Attributes:
-        after_s: Seconds of traffic until the lease was in the table.
-        delivered: Messages that mallory had sent by then, each with a new producer id.
-    """
+    """When the enforcer throttled mallory, and what mallory had done by then."""
 
     after_s: float
     delivered: int

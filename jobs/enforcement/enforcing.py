@@ -45,16 +45,7 @@ _SILENCE_MS = 300_000
 
 @dataclass(frozen=True)
 class EnforceJob:
-    """The settings of an enforcer.
-
-    Attributes:
-        kafka: Settings of its client.
-        tables: Folder, or `catalog.schema`.
-        options: Limits set by the operator.
-        apply: Whether anything is changed.
-        poll_seconds: Longest pause between reads of the tables.
-        notify: Called with each notice.
-    """
+    """The settings of an enforcer."""
 
     kafka: KafkaConfig
     tables: str

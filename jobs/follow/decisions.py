@@ -55,15 +55,15 @@ def decisions(
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:
     """Return a message: there is no decision, and perhaps the stream writes no rows."""
-    said = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
+    text = f"no decisions{'' if principal is None else f' on {principal}'} since {time_of(begin)}"
     try:
         ((newest,),) = query(tables, _NEWEST, datetime.now(timezone.utc)).rows
     except TablesError:
         # The reader may have no right to read the metrics.
-        return said
+        return text
     if newest is not None and newest >= begin:
-        return said
-    return f"{said}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
+        return text
+    return f"{text}; no rows of the stream {'at all' if newest is None else f'since {time_of(newest)}'}: does it run?"
 
 
 def _is_new_throttle(row: dict[str, Any], now: datetime) -> bool:

@@ -54,7 +54,7 @@ def blocks(
     now = datetime.now(timezone.utc)
     history = read_history(tables, now, *_logged(metadata_log))
     if pid is not None:
-        _tell_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
+        _show_issuer(history, pid, None if tables is None else _asker(tables, pid, now), as_json)
         return
     broken = history.violations()
     if as_json:
@@ -62,7 +62,7 @@ def blocks(
     else:
         if history.blocks:
             output().print(TextTable(_COLUMNS, map(_cells, history.brokers())))
-        for line in [*_summary(history), *_verdict(history, broken)]:
+        for line in [*_summary(history), *_result(history, broken)]:
             output().print(printable(line))
     if broken:
         raise typer.Exit(1)
@@ -88,7 +88,7 @@ def _asker(tables: str, pid: int, now: datetime) -> dict[str, Any] | None:
         return None
 
 
-def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
+def _show_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_json: bool) -> None:
     block = history.holder(pid)
     if block is None:
         raise BlocksError(_unknown(history, pid))
@@ -98,11 +98,11 @@ def _tell_issuer(history: History, pid: int, asker: dict[str, Any] | None, as_js
         found = {"producer_id": pid, "fate": fate.value, **_block_dict(block), "handed_out": asked}
         typer.echo(json.dumps(found, indent=2))
         return
-    told = (
+    text = (
         f"producer id {pid} {_FATES[fate].format(broker=block.broker_id)}: block {block.first} to {block.end - 1}, "
         f"allocated {_time(block.allocated_at_ms)} (epoch {block.broker_epoch})"
     )
-    output().print(told, markup=False)
+    output().print(text, markup=False)
     if asker is not None:
         whom = f"{asker['principal']}, client {asker['client_id']}, from {asker['client_host']}"
         output().print(printable(f"handed out {asker['answered_at']:%Y-%m-%d %H:%M:%S} UTC to {whom}"))
@@ -143,7 +143,7 @@ def _summary(history: History) -> Iterator[str]:
         yield f"forged_pid: {forged.producer_id}, which no controller allocated, is used by {forged.principal}"
 
 
-def _verdict(history: History, broken: Sequence[Violation]) -> Iterator[str]:
+def _result(history: History, broken: Sequence[Violation]) -> Iterator[str]:
     if not history.blocks:
         yield "no block is known yet, so KIP-730 can't be checked. Run a tap on the brokers"
     elif not broken:
@@ -173,15 +173,9 @@ def _as_dict(history: History, broken: Sequence[Violation]) -> dict[str, Any]:
 
 
 def _broker_dict(broker: BrokerBlocks) -> dict[str, Any]:
-    return {
-        "broker_id": broker.broker_id,
-        "blocks": broker.blocks,
-        "producer_ids": broker.producer_ids,
-        "pids_per_hour": broker.pids_per_hour,
-        "restarts": broker.restarts,
-        "lost_pids": broker.lost_pids,
-        "last_block_at": None if broker.last_block_at_ms is None else _at(broker.last_block_at_ms).isoformat(),
-    }
+    record = asdict(broker)
+    last_ms = record.pop("last_block_at_ms")
+    return record | {"last_block_at": None if last_ms is None else _at(last_ms).isoformat()}
 
 
 def _block_dict(block: Block) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def quotas(
     """Set, delete and describe the quotas of users and the default."""
     chosen = [alter, describe, import_file is not None, export_file is not None, suggest_for is not None]
     if chosen.count(True) != 1:
-        _usage("give one of --alter, --describe, --import, --export and --suggest-for")
+        _fail("give one of --alter, --describe, --import, --export and --suggest-for")
     wanted = form(as_json=as_json, as_csv=as_csv)
     for option, given, goes_with in (
         ("--prune", prune, import_file is not None),
@@ -84,7 +84,7 @@ def quotas(
         ("--csv", as_csv, describe),
     ):
         if given and not goes_with:
-            _usage(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
+            _fail(f"{option} goes with {'--describe' if option == '--csv' else '--import'}")
     now = datetime.now(timezone.utc)
     who = updated_by or getpass.getuser()
     if suggest_for is not None:
@@ -99,17 +99,19 @@ def quotas(
     _check_entity(entity_type, entity_name, entity_default)
     if describe:
         if add_config is not None or delete_config is not None:
-            _usage("--add-config and --delete-config go with --alter")
+            _fail("--add-config and --delete-config go with --alter")
         _describe(tables, entity_name, entity_default, wanted)
         return
     if entity_name is None and not entity_default and entity_type is None:
-        _usage("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
+        _fail("--alter needs --entity-name NAME, or --entity-default (or --entity-type users alone) for the default")
     if (add_config is None) == (delete_config is None):
-        _usage("--alter needs one of --add-config and --delete-config")
+        _fail("--alter needs one of --add-config and --delete-config")
     if add_config is not None:
-        _say(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
+        _print_change(as_json, "set", entity_name, altering.add(tables, entity_name, add_config, now, who))
     else:
-        _say(as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who))
+        _print_change(
+            as_json, "deleted", entity_name, altering.delete(tables, entity_name, delete_config or "", now, who)
+        )
 
 
 def _validated(tables: str) -> list[QuotaEntry]:
@@ -123,14 +125,14 @@ def _validated(tables: str) -> list[QuotaEntry]:
 def _export(tables: str, file: Path, as_json: bool) -> None:
     entries = _validated(tables)
     write_quotas(file, entries)
-    _say_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
+    _print_done(as_json, {"done": "exported", "entities": len(entries)}, f"exported: {plural(len(entries), 'quota')}")
 
 
 def _import(tables: str, file: Path, now: datetime, who: str, as_json: bool, *, prune: bool, dry_run: bool) -> None:
     plan = Plan.of(_validated(tables), read_quotas(file), prune=prune)
     if not dry_run:
         _apply(tables, plan, now, who)
-    _say_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
+    _print_done(as_json, {"done": "dry run" if dry_run else "set", **plan.record()}, *plan.lines(dry_run=dry_run))
     if dry_run and plan.changes:
         raise typer.Exit(WOULD_CHANGE)
 
@@ -142,7 +144,7 @@ def _apply(tables: str, plan: Plan, now: datetime, who: str) -> None:
         set_quotas(tables, entries, [name for name, allowance in wanted if allowance is None])
 
 
-def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
+def _print_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
     if as_json:
         typer.echo(json.dumps(record, ensure_ascii=False))
         return
@@ -152,20 +154,20 @@ def _say_done(as_json: bool, record: dict[str, Any], *lines: str) -> None:
 
 def _check_entity(entity_type: str | None, entity_name: str | None, entity_default: bool) -> None:
     if entity_type not in (None, "users", "user"):
-        _usage(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
+        _fail(f"--entity-type {entity_type!r} is unknown: only users have a {RATE}")
     if entity_name is None:
         return
     if entity_default:
-        _usage("give one of --entity-name and --entity-default")
+        _fail("give one of --entity-name and --entity-default")
     if not entity_name or entity_name == "<default>":
-        _usage(f"--entity-name {entity_name!r} is no user: for the default quota use --entity-default")
+        _fail(f"--entity-name {entity_name!r} is no user: for the default quota use --entity-default")
     if entity_name.startswith("User:"):
         bare = entity_name.removeprefix("User:")
-        _usage(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
+        _fail(f"--entity-name {entity_name!r} is a principal: quotas take the bare name, {bare!r}")
     try:
         entity_name.encode("utf-8")
     except UnicodeEncodeError:
-        _usage("--entity-name is not valid UTF-8: check the terminal's encoding")
+        _fail("--entity-name is not valid UTF-8: check the terminal's encoding")
 
 
 def _describe(tables: str, entity_name: str | None, entity_default: bool, form_wanted: Form) -> None:
@@ -204,7 +206,7 @@ def _record(entry: QuotaEntry) -> dict[str, object]:
     }
 
 
-def _say(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
+def _print_change(as_json: bool, done: str, entity_name: str | None, allowance: Allowance | None) -> None:
     numbers = {RATE: allowance and allowance.producer_ids_rate, BURST: allowance and allowance.producer_ids_burst}
     if as_json:
         record = {"done": done, "entity_type": "user", "entity_name": entity_name, **numbers}
@@ -222,5 +224,5 @@ def _now_words(before: str, allowance: Allowance | None) -> str:
     return f"{before} {allowance.producer_ids_rate:.15g} new producer ids per window{burst}"
 
 
-def _usage(message: str) -> None:
+def _fail(message: str) -> None:
     raise typer.BadParameter(message)

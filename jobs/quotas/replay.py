@@ -49,7 +49,7 @@ def replay(
         settings = KafkaConfig.load(bootstrap_servers, kafka_config).client()
         with (
             progress_bar("replaying the topic's events") as report,
-            told(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
+            reported(StreamProgress(checkpoint, settings, PRODUCE_EVENTS), report),
         ):
             stream(
                 bootstrap_servers,
@@ -65,10 +65,10 @@ def replay(
 
 
 @contextmanager
-def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
+def reported(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
     """Report how many of a topic's records a stream has read, until the block ends."""
     stop = threading.Event()
-    watcher = threading.Thread(target=_tell, args=(progress, report, stop), name="progress", daemon=True)
+    watcher = threading.Thread(target=_report, args=(progress, report, stop), name="progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -77,7 +77,7 @@ def told(progress: StreamProgress, report: ProgressReport) -> Iterator[None]:
         watcher.join()
 
 
-def _tell(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
+def _report(progress: StreamProgress, report: ProgressReport, stop: threading.Event) -> None:
     try:
         extents = progress.extents()
     except BrokerError:

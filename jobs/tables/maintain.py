@@ -117,9 +117,3 @@ def _row(done: Upkeep) -> tuple[object, ...]:
     before, after = done.before, done.after
     sizes = (before.rows, after.rows, before.files, after.files, before.size_bytes, after.size_bytes)
     return (after.table, *sizes, done.deleted_rows, done.merged_files, done.vacuumed_files, done.log_files)
-
-
-if __name__ == "__main__":
-    from jobs.cli import run_command
-
-    run_command(maintain)

@@ -54,14 +54,14 @@ def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *
         if as_json:
             typer.echo(json.dumps(asdict(change)))
         else:
-            output().print(printable(f"broker {change.broker_id}: {_said(change)}"))
+            output().print(printable(f"broker {change.broker_id}: {_outcome(change)}"))
     failed = [str(change.broker_id) for change in changes if change.problem]
     if failed:
         msg = f"brokers {', '.join(failed)} were not changed: see above"
         raise BrokerClassError(msg)
 
 
-def _said(change: ReportersChange) -> str:
+def _outcome(change: ReportersChange) -> str:
     if change.problem:
         return change.problem
     return f"metric.reporters={','.join(change.reporters)}{'' if change.is_changed else ' already'}"

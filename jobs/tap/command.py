@@ -94,10 +94,10 @@ def tap(
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,
         metadata_log=metadata_log,
-        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _say),
+        questions=Questions(None if no_asking else ask_brokers(kafka.kafka_python()), _warn),
     )
     if log_file is not None and not log_file.exists():
-        _say(f"{log_file} does not exist yet: the tap waits until the class in broker {broker_id} writes it")
+        _warn(f"{log_file} does not exist yet: the tap waits until the class in broker {broker_id} writes it")
     if not as_json:
         output().print(f"tapping {name} into {topic}; Ctrl-C ends it", markup=False)
     with serving(metrics, metrics_port, metrics_host, metrics.unready):
@@ -109,7 +109,7 @@ def tap(
         output().print(", ".join(f"{name} {count}" for name, count in counters.items()))
 
 
-def _say(text: str) -> None:
+def _warn(text: str) -> None:
     typer.echo(f"pid-quota: {text}", err=True)
 
 

@@ -48,15 +48,7 @@ class QuotaEdit:
 
 @dataclass
 class Editing:
-    """The routes that write.
-
-    Attributes:
-        data: Names the tables.
-        editors: May edit; None if nobody may.
-        clock: The present.
-        cookie: Name of the session's cookie.
-        changed: Called after a change.
-    """
+    """The routes that write."""
 
     data: ConsoleData
     editors: Editors | None

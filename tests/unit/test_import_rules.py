@@ -97,7 +97,7 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.occupancy": {"jobs.output"},
     "jobs.setup": {"jobs.output"},
     "jobs.stream": {"jobs.cli", "jobs.output", "jobs.services"},
-    "jobs.tables": {"jobs.cli", "jobs.output"},
+    "jobs.tables": {"jobs.output"},
     "jobs.tap": {"jobs.output", "jobs.services"},
     "jobs.top": {"jobs.output"},
     "jobs.quotas": {"jobs.output", "jobs.stream"},
