@@ -9,10 +9,9 @@ import typer
 
 from jobs.follow.lines import FollowOption, SinceOption, emit, start
 from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
-from jobs.output.human import human, time_of
+from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.services.stopping import until_interrupted
-from quota.words import plural
 from tables.delta import is_catalog
 from tables.errors import TablesError
 from tables.query.new_rows import new_rows

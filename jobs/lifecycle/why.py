@@ -13,7 +13,7 @@ import typer
 from jobs.errors import WhyError
 from jobs.lifecycle.similar_names import similar
 from jobs.options import SERVERS, JsonOption, KafkaConfigFile, TablesOption, full_name
-from jobs.output.human import size, time_of
+from jobs.output.human import counted, plural, size, time_of
 from jobs.output.progress import progress_bar
 from jobs.output.staleness import warn_if_known_stale
 from jobs.output.terminal import output, printable
@@ -21,7 +21,6 @@ from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
-from quota.words import counted, plural
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.held_entries import held_entries

@@ -10,6 +10,7 @@ import typer
 
 from jobs.errors import QuotaCommandError
 from jobs.options import CsvOption, JsonOption, TablesOption
+from jobs.output.human import plural
 from jobs.output.tables_out import Form, form, show
 from jobs.output.terminal import one_line, output, printable
 from jobs.output.text_tables import TextTable
@@ -18,10 +19,9 @@ from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.quotas.suggest_for import command_for
 from quota.allowance import BURST, RATE, Allowance
-from quota.words import plural
 from tables.catalog.answer import Answer
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import entity_words, set_quotas, validated_quotas
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_table import set_quotas, validated_quotas
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""

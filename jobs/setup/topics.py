@@ -10,8 +10,8 @@ from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
 from broker.kafka.topics import DEFAULT_PARTITIONS
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.human import plural
 from jobs.output.terminal import output, printable
-from quota.words import plural
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -14,9 +14,9 @@ from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOption
+from jobs.output.human import plural
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import stopped_by_signals
-from quota.words import plural
 from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 

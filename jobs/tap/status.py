@@ -12,9 +12,9 @@ from broker.errors import TopicMissingError
 from broker.kafka.kafka_config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.human import plural
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
-from quota.words import plural
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""
