@@ -20,29 +20,14 @@ if TYPE_CHECKING:
 
 
 def prepare_path_tables(tables: str, checkpoint: str, *, new_tables: bool) -> None:
-    """Create missing path tables, unless the checkpoint shows that they existed.
-
-    Args:
-        tables: Their folder; a catalog is left to `make_relations`.
-        checkpoint: Folder of the stream's checkpoint.
-        new_tables: Whether a running stream may continue with other tables.
-
-    Raises:
-        CheckpointError: If the checkpoint has batches, and a table is missing or was replaced.
-        TableError: If the tables can't be read or created.
-    """
+    """Create missing path tables, unless the checkpoint shows that they existed."""
     if not is_catalog(tables):
         require_same(tables, checkpoint, lambda: path_ids(tables), new_tables=new_tables)
         create_missing(tables)
 
 
 def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: bool) -> None:
-    """Create or upgrade a catalog's tables, and replace the views, which hold this stream's window.
-
-    Raises:
-        CheckpointError: As `prepare_path_tables`.
-        CatalogError: If the catalog refuses.
-    """
+    """Create or upgrade a catalog's tables, and replace the views, which hold this stream's window."""
     engine = SparkEngine(spark)
     require_same(
         options.tables, options.checkpoint, lambda: _catalog_ids(engine, options.tables), new_tables=new_tables
@@ -55,13 +40,7 @@ def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: b
 
 
 def note_tables(spark: SparkSession, options: StreamOptions) -> None:
-    """Record the ids of the stream's tables in its checkpoint.
-
-    Raises:
-        CheckpointError: If they can't be written.
-        TableError: If a path table can't be read.
-        CatalogError: If the catalog refuses.
-    """
+    """Record the ids of the stream's tables in its checkpoint."""
     tables = options.tables
     save_table_ids(
         options.checkpoint, _catalog_ids(SparkEngine(spark), tables) if is_catalog(tables) else path_ids(tables)

@@ -12,7 +12,7 @@ import pytest
 from quota.config import QuotaConfig
 from tables.delta import TABLES
 from tables.query.sql_query import query
-from tables.query.views import needed_views, view_statements, views
+from tables.query.views import main, needed_views, view_statements, views
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
@@ -48,11 +48,12 @@ def test_all_views_are_shipped() -> None:
     assert set(views()) == VIEWS
 
 
-def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -> None:
-    text = (files("sql") / "views.sql").read_text(encoding="utf-8")
+def test_the_script_for_spark_creates_each_view_after_those_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
     statements = view_statements(QuotaConfig())
 
-    assert text.endswith(";\n\n".join(statements) + ";\n"), "sql/views.sql is old: run `make views`"
+    main()
+
+    assert capsys.readouterr().out.endswith(";\n\n".join(statements) + ";\n")
     names = [statement.split()[4] for statement in statements]
     assert names[0] == "settings"
     assert set(names[1:]) == set(views())

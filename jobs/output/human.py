@@ -1,4 +1,4 @@
-"""Values as people read them. Exact ones are in JSON and CSV."""
+"""Formats values for people; JSON and CSV contain the exact values."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
@@ -12,7 +12,8 @@ NOTHING = "-"
 def human(value: Any) -> str:
     """Return a value for people: times to the second, four digits of a fraction, lists and maps without brackets.
 
-    Whole numbers are left alone: a producer id is one, too.
+    Whole numbers stay as they are, since producer ids are whole numbers.
+
 
     Examples:
         >>> human(datetime(2026, 1, 15, 12, 0, 0, 84040, tzinfo=timezone.utc)), human(datetime(2026, 1, 15))

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from broker.jars.broker_jar import JAR_NAME, broker_jar
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import JsonOption
+from jobs.output.terminal import output, printable
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 
@@ -21,7 +21,7 @@ def write_broker_jar(
     """Write the jar that brokers load, for their class path (docs/broker.md)."""
     jar = broker_jar()
     folder.mkdir(parents=True, exist_ok=True)
-    # Renamed into place: a broker that starts meanwhile finds a whole file or none.
+    # Rename the file into place: a broker that starts meanwhile never reads half a file.
     new = folder / f"{JAR_NAME}.new"
     shutil.copyfile(jar, new)
     new.replace(folder / JAR_NAME)

@@ -1,4 +1,4 @@
-"""Warns on standard error that nothing arrives any more, apart from the values, which programs read."""
+"""Warns on standard error that the tables receive no rows any more; standard output is for programs."""
 
 from datetime import datetime
 
@@ -9,11 +9,7 @@ from tables.query.freshness import STALE_AFTER_S, Freshness, read_freshness
 
 
 def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER_S) -> Freshness:
-    """Read when the newest row is from, and warn if that is long ago.
-
-    Raises:
-        TablesError: If the tables can't be read.
-    """
+    """Read the time of the newest row, and warn if it is old."""
     freshness = read_freshness(tables, now, stale_seconds)
     if freshness.is_stale:
         typer.echo(f"warning: {freshness.warning()}\n{freshness.advice}", err=True)
@@ -21,7 +17,7 @@ def warn_if_stale(tables: str, now: datetime, stale_seconds: float = STALE_AFTER
 
 
 def warn_if_known_stale(tables: str, now: datetime) -> None:
-    """Do the same for a reader who may have rights on some of the tables alone."""
+    """Do the same, but ignore tables that the reader has no right to read."""
     try:
         warn_if_stale(tables, now)
     except TablesError:

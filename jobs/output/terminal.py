@@ -1,5 +1,6 @@
 """Terminal output of all commands: consoles, printable text, and errors in one line."""
 
+import importlib.util
 import os
 import sys
 import traceback
@@ -12,7 +13,6 @@ from rich.text import Text
 
 from broker.errors import BrokerError
 from jobs.errors import JobError
-from jobs.extras import missing_extra
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
@@ -29,6 +29,25 @@ _WIDTH_OF_A_PIPE = 10_000
 INTERRUPTED = 130
 """Exit code that shells report after Ctrl-C."""
 
+OF_TABLES = frozenset(
+    {
+        "datasketches",
+        "deltalake",
+        "duckdb",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "rbloom",
+        "starlette",
+        "textual",
+        "urllib3",
+        "uvicorn",
+    }
+)
+"""Modules of the extra `tables` of `pyproject.toml`."""
+
+_ON_SPARK = {"stream", "demo"}
+
 _debug = {"wanted": False}
 
 
@@ -39,7 +58,7 @@ def output() -> Console:
 
 
 def printable(value: object) -> Text:
-    r"""Return a value as text without control characters: client ids and principals come from strangers.
+    r"""Return a value as text without control characters: clients choose client ids and principals freely.
 
     Examples:
         >>> printable("bob\x1b[2J[red]").plain
@@ -62,16 +81,7 @@ def debug_wanted() -> bool:
 
 
 def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | None = None) -> int:
-    """Run an application; print any failure as one line on standard error.
-
-    Args:
-        load: Returns the application.
-        arguments: Command line without the program's name.
-        name: Program name to show.
-
-    Returns:
-        The exit code: 0, 1 for an error, 2 for a wrong command line, 130 for Ctrl-C.
-    """
+    """Run an application; print any failure as one line on standard error."""
     try:
         code = typer.main.get_command(load()).main(args=list(arguments), prog_name=name, standalone_mode=False)
     except _COMMAND_LINE_ERROR as error:
@@ -80,16 +90,16 @@ def run(load: Callable[[], typer.Typer], arguments: Sequence[str], name: str | N
     except OUR_ERRORS as error:
         return _fail(error, str(error), 1)
     except BrokenPipeError:
-        # `pid-quota sql … | head` closed the pipe: also silences the interpreter's flush at exit.
+        # `pid-quota sql … | head` closed the pipe: silence the interpreter's flush at exit, too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except Exception as error:  # last resort: still one line
+    except Exception as error:  # any other error is printed as one line, too
         if needs := missing_extra(error, arguments):
             return _fail(error, needs, 1)
         if type(error).__name__ == "KafkaException" and error.args[0].name() == "_INVALID_ARG":
-            # By its name: most commands need no client of Kafka, which takes long to import.
+            # Compare by name: importing Kafka's client takes long, and most commands don't need it.
             return _fail(error, f"Kafka's client refuses its settings ({error.args[0].str()}): check --kafka-config", 1)
         return _fail(error, f"{type(error).__name__}: {error}. This is a bug: repeat with --debug and report it", 1)
     if code == INTERRUPTED:
@@ -113,3 +123,20 @@ def one_line(message: str) -> str:
         'a b\\x1b'
     """
     return printable(" ".join(message.split())).plain
+
+
+def missing_extra(error: BaseException, arguments: Sequence[str]) -> str:
+    """Return a sentence that says what to install; empty if the error is another one.
+
+    Examples:
+        >>> missing_extra(ModuleNotFoundError(name="duckdb"), ["sql"])
+        "this command needs duckdb, which is not installed: pip install 'pid-quota[tables]'"
+        >>> missing_extra(ModuleNotFoundError(name="duckling"), ["sql"])
+        ''
+    """
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if module not in OF_TABLES:
+        return ""
+    wants_spark = bool(_ON_SPARK & set(arguments)) and importlib.util.find_spec("pyspark") is None
+    extra = "local" if wants_spark else "tables"
+    return f"this command needs {module}, which is not installed: pip install 'pid-quota[{extra}]'"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from jobs.terminal import printable
+from jobs.output.terminal import printable
 
 ProgressReport = Callable[[float, float], None]
 """Called with how much is done, and the total."""
@@ -16,7 +16,7 @@ _STEP_S = 0.5
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print what a command does that is silent for long."""
+    """Print what a silent command does, on a terminal."""
     console = console or Console(stderr=True)
     if console.is_terminal:
         console.print(printable(text), soft_wrap=True)
@@ -24,12 +24,7 @@ def say(text: str, console: Console | None = None) -> None:
 
 @contextmanager
 def progress_bar(what: str, console: Console | None = None) -> Iterator[ProgressReport]:
-    """Show a progress bar until the block ends.
-
-    Args:
-        what: Description.
-        console: Standard error by default; shows nothing unless it is a terminal.
-    """
+    """Show a progress bar until the block ends."""
     console = console or Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

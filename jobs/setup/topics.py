@@ -9,22 +9,23 @@ import typer
 from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
 from broker.kafka.topics import DEFAULT_PARTITIONS
-from jobs.human import plural
-from jobs.kafka_options import BootstrapServers, KafkaConfigFile
-from jobs.tables_out import JsonOption
-from jobs.terminal import output, printable
+from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
+from jobs.output.human import plural
+from jobs.output.terminal import output, printable
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 
-_RetentionOption = Annotated[int, typer.Option(min=1, help="Of the topics that are not compacted.")]
+_RetentionOption = Annotated[int, typer.Option(min=1, help="Retention of the topics that are not compacted.")]
 
 
 @topics.command()
 def create(
     bootstrap_servers: BootstrapServers,
     kafka_config: KafkaConfigFile = None,
-    partitions: Annotated[int, typer.Option(min=1, help="Of each topic.")] = DEFAULT_PARTITIONS,
-    replication_factor: Annotated[int, typer.Option(help="Copies of each; -1 is the cluster's default.")] = -1,
+    partitions: Annotated[int, typer.Option(min=1, help="Number of partitions of each topic.")] = DEFAULT_PARTITIONS,
+    replication_factor: Annotated[
+        int, typer.Option(help="Number of replicas of each topic; -1 takes the cluster's default.")
+    ] = -1,
     retention_hours: _RetentionOption = DEFAULT_RETENTION_HOURS,
     alter: Annotated[bool, typer.Option("--alter", help="Correct settings that differ.")] = False,
     tap_principal: Annotated[

@@ -7,27 +7,21 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
-from jobs.terminal import output, printable
-from jobs.text_tables import TextTable
+from jobs.output.terminal import output, printable
+from jobs.output.text_tables import TextTable
 from tables.catalog.answer import Answer
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]
 """How to write the values of some columns for people, by name; they are aligned to the right, as numbers are."""
 
 
 def form(*, as_json: bool, as_csv: bool) -> Form:
-    """Return the form that the options ask for.
-
-    Raises:
-        BadParameter: If they ask for two.
-    """
+    """Return the form that the options ask for."""
     if as_json and as_csv:
         msg = "--json and --csv both set the output format: give one of them"
         raise typer.BadParameter(msg)
@@ -43,12 +37,12 @@ def show(answer: Answer, wanted: Form, formats: Formats | None = None) -> None:
         return
     # CSV ends in a line break already.
     text = to_json(answer) + "\n" if wanted == "json" else to_csv(answer)
-    # Not by `typer.echo`, which removes what looks like a colour from a pipe.
+    # `typer.echo` would remove colour codes, which may be part of a name, from a pipe.
     print(_harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
 
 
 def _harmless(text: str) -> str:
-    """Return a text for a terminal, which a name must not steer; in a pipe it stays as it is."""
+    """Escape control characters, which would control the terminal; a pipe gets the text unchanged."""
     return "\n".join(printable(line).plain for line in text.split("\n"))
 
 

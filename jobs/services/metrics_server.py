@@ -4,9 +4,8 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from prometheus_client import (
     CollectorRegistry,
     Info,
@@ -19,18 +18,10 @@ from prometheus_client.registry import Collector
 
 from jobs import __version__
 from jobs.errors import MetricsError
+from jobs.options import LOOPBACK
 
-LOOPBACK = "127.0.0.1"
 _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """Of WSGI: the request, and what is called with status and headers."""
-
-MetricsPort = Annotated[
-    int | None,
-    typer.Option(min=0, max=65_535, help="Port of Prometheus metrics, /healthz, /readyz; 0 takes a free one."),
-]
-MetricsHost = Annotated[
-    str, typer.Option(help="Address to serve them on: no password guards them, and they name principals.")
-]
 
 
 @contextmanager
