@@ -196,7 +196,8 @@ def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tup
         tables = Path(folder, "tables")
         create_missing(str(tables))
         with LocalBroker(Path(folder, "kafka"), dict(users), holds=lever == "hold") as broker:
-            AdminClient({**broker.admin_config()}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+            admin = AdminClient({**broker.admin_config()})
+            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
 
 
