@@ -111,7 +111,7 @@ options: $(VENV)/.local ## Renew docs/options.md from the commands
 	$(BIN)/python -m jobs.options_page > docs/options.md
 
 views: $(VENV)/.local ## Renew sql/views.sql from sql/views
-	$(BIN)/python -m tables.query.views > sql/views.sql
+	$(BIN)/python -m tables.schema.views > sql/views.sql
 
 clean: ## Remove what was made, but the fetched jars
 	rm -rf $(VENV) dist build demo-data spark-warehouse .pytest_cache .mypy_cache .ruff_cache

@@ -25,7 +25,7 @@ from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
 from streaming.session import stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 
 QUOTA = 100.0
 POLL_S = 0.1

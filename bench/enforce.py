@@ -30,8 +30,9 @@ from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import start_reading, start_watched
-from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,8 +29,8 @@ from broker.kafka.raw_admin import RawAdmin
 from broker.kafka.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
-from tables.delta import create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.store.path_tables import create_missing, table_path
 from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 50

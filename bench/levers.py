@@ -30,7 +30,7 @@ from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import reading
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 
 LEVERS = ("hold", "connection_creation_rate", "request_percentage")
 UNSHARE = "/usr/bin/unshare"

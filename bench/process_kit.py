@@ -18,8 +18,8 @@ from loads import BenchError, round_records
 from rounds import Run
 
 from broker.local.local_broker import LocalBroker
-from tables.delta import create_missing
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.store.path_tables import create_missing
 from wire.event_record import EVENTS_VERSION
 
 JOB_ARGUMENTS = {

@@ -24,7 +24,7 @@ from state.ledger import Ledger
 from streaming.checkpoint.tracked_principals import TrackedPrincipals, code_of
 from streaming.operator.ledger_operator import table_bodies
 from streaming.operator.rows import by_kind, pack, table_rows, unpack_rows
-from tables.delta import create_missing, table_path
+from tables.store.path_tables import create_missing, table_path
 
 BEGIN_MS = 1_790_000_000_000 // 900_000 * 900_000
 METRICS = "producer_id_metrics"

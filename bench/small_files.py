@@ -25,8 +25,9 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from broker.process import run_to_end
-from tables.delta import TABLES, create_missing, open_table, table_path
-from tables.upkeep import UpkeepPlan, keep_up
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.upkeep import UpkeepPlan, keep_up
 
 BATCH_S = 5
 BATCHES_PER_MINUTE = 60 // BATCH_S

@@ -33,8 +33,8 @@ from broker.process import run_to_end
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
 from streaming.checkpoint.tracked_principals import tracked_principals_before
-from tables.log_upkeep import tidy_log
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.store.log_upkeep import tidy_log
 from wire.topics import PRODUCE_EVENTS
 
 QUOTA = 100.0

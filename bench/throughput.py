@@ -26,8 +26,8 @@ from rounds import MIN_ROUNDS, Run, interleaved, summary
 
 from broker.local.local_broker import LocalBroker
 from streaming import pipeline
-from tables.delta import table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
+from tables.store.path_tables import table_path
 
 JOB_CHANGES: dict[str, dict[str, object]] = {
     "job": {},

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 
 from streaming.errors import SecretError
-from tables.delta import is_catalog
 from tables.errors import first_line
+from tables.store.path_tables import is_catalog
 
 _RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 

@@ -35,8 +35,8 @@ from broker.kafka.hold_bindings import HoldBindings
 from broker.kafka.kafka_config import KafkaConfig
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
-from tables.delta import create_missing, is_catalog, open_table
 from tables.errors import TableError, TableVersionError
+from tables.store.path_tables import create_missing, is_catalog, open_table
 from wire.holds import HOLD_AUTHORIZER
 
 

@@ -13,11 +13,11 @@ from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import one_line
 from quota.words import plural
-from tables.delta import is_catalog
 from tables.errors import TablesError
-from tables.query.new_rows import new_rows
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
+from tables.store.follow import new_rows
+from tables.store.path_tables import is_catalog
 
 _SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
 _NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"

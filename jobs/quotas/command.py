@@ -19,9 +19,9 @@ from jobs.terminal import one_line, output, printable
 from jobs.text_tables import TextTable
 from quota.allowance import BURST, RATE, Allowance
 from quota.words import plural
-from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import entity_words, set_quotas, validated_quotas
+from tables.store.base import Answer
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""

@@ -18,8 +18,8 @@ from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
 from quota.config import QuotaConfig
 from quota.principals import entity_name
-from tables.catalog.answer import Answer
 from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
+from tables.store.base import Answer
 
 
 def suggest_quotas(

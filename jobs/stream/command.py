@@ -16,7 +16,7 @@ from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
 Tables = Annotated[str, typer.Option(envvar="PID_QUOTA_TABLES", help="Folder of Delta tables, or catalog.schema.")]

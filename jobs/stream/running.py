@@ -28,7 +28,7 @@ from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import is_catalog
+from tables.store.path_tables import is_catalog
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:

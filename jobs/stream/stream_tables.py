@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streaming.checkpoint.table_ids import NEEDED, path_ids, require_same, save_table_ids
-from tables.catalog import catalog_tables
-from tables.catalog.engines import SparkEngine, quoted
-from tables.delta import TABLES, create_missing, is_catalog
-from tables.query.views import view_statements
 from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
+from tables.schema.views import view_statements
+from tables.store import catalog
+from tables.store.engines import SparkEngine, quoted
+from tables.store.path_tables import create_missing, is_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,9 +48,9 @@ def make_relations(spark: SparkSession, options: StreamOptions, *, new_tables: b
     require_same(
         options.tables, options.checkpoint, lambda: _catalog_ids(engine, options.tables), new_tables=new_tables
     )
-    there = catalog_tables.existing_tables(engine, options.tables)
+    there = catalog.existing_tables(engine, options.tables)
     for name, spec in TABLES.items():
-        catalog_tables.create(engine, options.tables, spec, there=name in there)
+        catalog.create(engine, options.tables, spec, there=name in there)
     for statement in (f"USE {quoted(options.tables)}", *view_statements(options.config)):
         engine.execute(statement)
 
@@ -69,7 +70,7 @@ def note_tables(spark: SparkSession, options: StreamOptions) -> None:
 
 
 def _catalog_ids(engine: SparkEngine, tables: str) -> Mapping[str, str]:
-    there = catalog_tables.existing_tables(engine, tables)
+    there = catalog.existing_tables(engine, tables)
     details = {
         name: engine.execute(f"DESCRIBE DETAIL {catalog_table(tables, name)}").records()[0]
         for name in NEEDED

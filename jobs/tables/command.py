@@ -10,13 +10,14 @@ from jobs.progress import progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from jobs.terminal import output
-from tables.catalog import catalog_tables, engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, TableSpec, create_missing, is_catalog, open_table
 from tables.errors import TableError, TableNotFoundError
-from tables.facts import ColumnFacts, TableFacts, column_facts, table_facts
-from tables.query.metric_views import metric_view_statement
-from tables.query.metric_views import metric_views as definitions
+from tables.schema.metric_views import metric_view_statement
+from tables.schema.metric_views import metric_views as definitions
+from tables.schema.specs import TABLES, TableSpec
+from tables.store import catalog, engines
+from tables.store.base import Answer
+from tables.store.facts import ColumnFacts, TableFacts, column_facts, table_facts
+from tables.store.path_tables import create_missing, is_catalog, open_table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -90,11 +91,11 @@ def _create_paths(tables: str) -> dict[str, str]:
 
 def _create_in_catalog(tables: str) -> dict[str, str]:
     with engines.engine(tables) as engine, progress_bar("making the tables") as report:
-        there = catalog_tables.existing_tables(engine, tables)
+        there = catalog.existing_tables(engine, tables)
         done: dict[str, str] = {}
         for name, spec in TABLES.items():
             report(len(done), len(TABLES))
-            changes = catalog_tables.create(engine, tables, spec, there=name in there)
+            changes = catalog.create(engine, tables, spec, there=name in there)
             done[name] = _word(name in there, changes > 0)
         return done
 
@@ -125,9 +126,9 @@ def _describe_paths(tables: str, specs: list[TableSpec]) -> list[tuple[TableFact
 
 def _describe_catalog(tables: str, specs: list[TableSpec]) -> list[tuple[TableFacts, list[ColumnFacts]]]:
     with engines.engine(tables) as engine:
-        there = catalog_tables.existing_tables(engine, tables)
+        there = catalog.existing_tables(engine, tables)
         return [
-            (catalog_tables.facts(engine, tables, spec), catalog_tables.column_facts(engine, tables, spec))
+            (catalog.facts(engine, tables, spec), catalog.column_facts(engine, tables, spec))
             for spec in specs
             if spec.name in there
         ]

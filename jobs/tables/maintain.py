@@ -11,12 +11,13 @@ from jobs.human import size
 from jobs.progress import ProgressReport, progress_bar
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
-from tables.catalog import catalog_tables, engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, TableSpec, is_catalog
 from tables.errors import CatalogError, TableError, TableNotFoundError
-from tables.retention import days_to_keep
-from tables.upkeep import Upkeep, UpkeepPlan, alone, keep_up
+from tables.schema.specs import TABLES, TableSpec
+from tables.store import catalog, engines
+from tables.store.base import Answer
+from tables.store.path_tables import is_catalog
+from tables.store.retention import days_to_keep
+from tables.store.upkeep import Upkeep, UpkeepPlan, alone, keep_up
 
 _MIN_VACUUM_HOURS = 1
 _COLUMNS = (
@@ -88,11 +89,11 @@ def _of_paths(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[li
 def _of_catalog(tables: str, plan: UpkeepPlan, report: ProgressReport) -> tuple[list[Upkeep], list[str]]:
     now = datetime.now(timezone.utc)
     with engines.engine(tables) as engine:
-        there = [TABLES[name] for name in catalog_tables.existing_tables(engine, tables)]
+        there = [TABLES[name] for name in catalog.existing_tables(engine, tables)]
         if not there:
             msg = f"none of the tables is in {tables}. Check --tables; `pid-quota tables create` makes them"
             raise TableNotFoundError(msg)
-        return _each(there, lambda spec: catalog_tables.keep_up(engine, tables, spec, plan, now), report)
+        return _each(there, lambda spec: catalog.keep_up(engine, tables, spec, plan, now), report)
 
 
 def _each(

@@ -10,7 +10,7 @@ from jobs.tables.staleness import warn_if_known_stale
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from quota.config import QuotaConfig
 from tables.query.sql_query import query
-from tables.query.views import views
+from tables.schema.views import views
 
 TablesOption = Annotated[
     str,

@@ -13,9 +13,9 @@ from jobs.tables_out import CsvOption, Form, JsonOption, form, show, to_json
 from jobs.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from quota.config import QuotaConfig
-from tables.catalog.answer import Answer
 from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
+from tables.store.base import Answer
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 

@@ -20,8 +20,8 @@ from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.checkpoint.table_rows import native_dataset
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
-from tables.delta import is_catalog, open_table, table_path
 from tables.quotas.quota_rows import COLUMNS, judge
+from tables.store.path_tables import is_catalog, open_table, table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

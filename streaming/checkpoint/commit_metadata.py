@@ -7,7 +7,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from streaming.errors import StreamIdTakenError
-from tables.delta import is_catalog, open_table, table_path
+from tables.store.path_tables import is_catalog, open_table, table_path
 
 _LOOK_BACK = (20, 5000)
 """Commits of a table to search: those after the stream's last are maintenance, and few."""

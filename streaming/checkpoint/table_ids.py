@@ -11,8 +11,8 @@ from pathlib import Path
 
 from streaming.checkpoint.spark_files import newest_batch
 from streaming.errors import CheckpointError
-from tables.delta import open_table
 from tables.errors import TableNotFoundError
+from tables.store.path_tables import open_table
 
 NEEDED = ("producer_id_quotas", "throttle_decisions", "producer_id_metrics", "quarantined_events")
 """The tables that the stream itself reads and writes."""

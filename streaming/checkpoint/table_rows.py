@@ -9,7 +9,8 @@ import pyarrow.dataset as ds
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from streaming.databricks import is_local
-from tables.delta import TABLES, is_catalog, open_table, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import is_catalog, open_table, table_path
 from tables.times import to_ms
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
 from streaming.checkpoint.tracked_principals import update_tracked_principals
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
-from tables.commits import retry_conflicts
-from tables.delta import is_catalog, table_path
+from tables.store.commits import retry_conflicts
+from tables.store.path_tables import is_catalog, table_path
 
 
 class TableSink(Protocol):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from quota.config import QuotaConfig
-from tables.delta import is_catalog
 from tables.query.relations import RowFilter, opened
+from tables.store.path_tables import is_catalog
 
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""

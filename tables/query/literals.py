@@ -2,8 +2,8 @@
 
 from datetime import datetime, timezone
 
-from tables.delta import is_catalog
 from tables.schema.ddl import databricks_literal
+from tables.store.path_tables import is_catalog
 
 
 def literal(text: str, tables: str) -> str:

@@ -12,14 +12,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from quota.config import QuotaConfig
-from tables.catalog import engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, is_catalog, open_table, table_path
 from tables.errors import QueryError, TableError, TableNotFoundError, first_line
 from tables.query.literals import standard_literal
-from tables.query.scan import read_local
 from tables.query.sql_query import lock, prepare
-from tables.query.views import mentioned, needed_views, views, with_views
+from tables.schema.specs import TABLES
+from tables.schema.views import mentioned, needed_views, views, with_views
+from tables.store import engines
+from tables.store.base import Answer
+from tables.store.path_tables import is_catalog, open_table, table_path
+from tables.store.scan import read_local
 
 if TYPE_CHECKING:
     import pyarrow as pa

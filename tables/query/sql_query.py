@@ -1,6 +1,6 @@
 """Runs read-only SQL over the Delta tables and the views of `sql/views`.
 
-Path tables are read by DuckDB and `deltalake`, without a JVM; a catalog's by `tables.catalog.engines`.
+Path tables are read by DuckDB and `deltalake`, without a JVM; a catalog's by `tables.store.engines`.
 """
 
 import re
@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from quota.config import QuotaConfig
-from tables.catalog import engines
-from tables.catalog.answer import Answer
-from tables.delta import TABLES, is_catalog
 from tables.errors import QueryError, TableNotFoundError
-from tables.query.scan import add_table
-from tables.query.views import SETTINGS, mentioned, needed_views, views, with_views
+from tables.schema.specs import TABLES
+from tables.schema.views import SETTINGS, mentioned, needed_views, views, with_views
+from tables.store import engines
+from tables.store.base import Answer
+from tables.store.path_tables import is_catalog
+from tables.store.scan import add_table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from quota.config import QuotaConfig
-from tables.delta import is_catalog
 from tables.errors import TableNotFoundError
 from tables.query.literals import literal
 from tables.query.sql_query import query
+from tables.store.path_tables import is_catalog
 
 # Older intervals are filtered out first, so that a month of them costs nothing.
 _PRINCIPALS = """

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tables.catalog.engines import Engine
 from tables.quotas.quota_entry import QuotaEntry
 from tables.schema.ddl import databricks_literal
+from tables.store.engines import Engine
 
 _ROWS = "SELECT * FROM producer_id_quotas ORDER BY updated_at"
 _DELETE = "DELETE FROM producer_id_quotas WHERE entity_type = 'user' AND entity_name <=> {entity_name}"

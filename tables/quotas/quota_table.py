@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from quota.allowance import Allowance
-from tables.catalog import engines
-from tables.commits import leaving_old_log, retry_conflicts
-from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
 from tables.errors import NoSuchQuotaError, TableError, first_line
 from tables.quotas import quota_catalog
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_rows import judge
+from tables.schema.ddl import row_schema
+from tables.store import engines
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.path_tables import create_missing, is_catalog, open_table, table_path
 
 if TYPE_CHECKING:
     from deltalake.table import TableMerger

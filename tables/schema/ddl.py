@@ -5,8 +5,44 @@ from datetime import datetime, timezone
 
 import pyarrow as pa
 
-from tables.delta import spark_type
 from tables.schema.specs import TABLES, TABLES_VERSION, VERSION_PROPERTY, TableSpec
+
+_SPARK_TYPES = {
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+}
+
+
+def row_schema(name: str) -> pa.Schema:
+    """Return the schema for rows to append to a table.
+
+    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
+    """
+    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
+
+
+def spark_ddl(name: str) -> str:
+    """Return a table's columns and types in Spark SQL.
+
+    Examples:
+        >>> spark_ddl("producer_id_quotas").split(", ")[1:4]
+        ['entity_name STRING', 'producer_ids_rate DOUBLE', 'producer_ids_burst DOUBLE']
+    """
+    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
+
+
+def spark_type(kind: pa.DataType) -> str:
+    """Return a column's type in Spark SQL."""
+    if pa.types.is_map(kind):
+        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{spark_type(kind.value_type)}>"
+    return _SPARK_TYPES[kind]
 
 
 def catalog_ddl(tables: str) -> list[str]:

@@ -12,16 +12,15 @@ from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, Rele
 from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from broker.kafka.quota_entity import QuotaEntity
 from streaming.commit.sinks import DeltaSink
-from tables.catalog import catalog_tables
-from tables.catalog.answer import Answer
-from tables.catalog.engines import SparkEngine
-from tables.delta import row_schema
 from tables.quotas import quota_catalog
 from tables.quotas.quota_entry import QuotaEntry
-from tables.schema.ddl import catalog_table
+from tables.schema.ddl import catalog_table, row_schema
 from tables.schema.specs import TABLES
+from tables.store import catalog
+from tables.store.base import Answer
+from tables.store.engines import SparkEngine
+from tables.store.upkeep import UpkeepPlan
 from tables.times import to_ms
-from tables.upkeep import UpkeepPlan
 
 # Of a minute and a half most goes into making twelve tables by SQL.
 pytestmark = pytest.mark.slow
@@ -57,7 +56,7 @@ def spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def engine(spark: SparkSession) -> WithoutAnalyze:
     made = WithoutAnalyze(SparkEngine(spark))
     for spec in TABLES.values():
-        assert catalog_tables.create(made, SCHEMA, spec, there=False) == 1 + len(spec.constraints)
+        assert catalog.create(made, SCHEMA, spec, there=False) == 1 + len(spec.constraints)
     return made
 
 
@@ -68,7 +67,7 @@ def append(spark: SparkSession, name: str, batch_id: int, row: dict[str, object]
 
 def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutAnalyze) -> None:
     for name, spec in TABLES.items():
-        made = {column.name: column.comment for column in catalog_tables.column_facts(engine, SCHEMA, spec)}
+        made = {column.name: column.comment for column in catalog.column_facts(engine, SCHEMA, spec)}
         assert made == {column.name: column.metadata[b"comment"].decode() for column in spec.schema}
         (detail,) = engine.execute(f"DESCRIBE DETAIL {catalog_table(SCHEMA, name)}").records()
         assert detail["clusteringColumns"] == list(spec.cluster_by)
@@ -78,21 +77,21 @@ def test_tables_are_made_with_comments_clusters_and_constraints(engine: WithoutA
 
 def test_tables_that_are_there_lack_nothing_and_old_ones_get_their_columns(engine: WithoutAnalyze) -> None:
     spec = TABLES[QUOTAS]
-    assert set(catalog_tables.existing_tables(engine, SCHEMA)) == set(TABLES)
-    assert catalog_tables.create(engine, SCHEMA, spec, there=True) == 0
+    assert set(catalog.existing_tables(engine, SCHEMA)) == set(TABLES)
+    assert catalog.create(engine, SCHEMA, spec, there=True) == 0
 
     table = catalog_table(SCHEMA, QUOTAS)
     engine.execute(f"DROP TABLE {table}")
     engine.execute(f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING) USING DELTA")
     with pytest.raises(Exception, match="NOT NULL"):
-        catalog_tables.create(engine, SCHEMA, spec, there=True)
+        catalog.create(engine, SCHEMA, spec, there=True)
     engine.execute(f"DROP TABLE {table}")
     engine.execute(
         f"CREATE TABLE {table} (entity_type STRING NOT NULL, entity_name STRING, producer_ids_rate DOUBLE NOT NULL, "
         "updated_at TIMESTAMP NOT NULL) USING DELTA"
     )
-    assert catalog_tables.create(engine, SCHEMA, spec, there=True) == 1 + len(spec.constraints)
-    names = [column.name for column in catalog_tables.column_facts(engine, SCHEMA, spec)]
+    assert catalog.create(engine, SCHEMA, spec, there=True) == 1 + len(spec.constraints)
+    names = [column.name for column in catalog.column_facts(engine, SCHEMA, spec)]
     assert sorted(names) == sorted(spec.schema.names)
 
 
@@ -104,14 +103,14 @@ def test_a_table_is_kept_up_and_a_repeated_batch_is_still_recognised(
         append(spark, METRICS, batch_id, {"principal": f"User:{batch_id}", "window_end": NOW - timedelta(days=age)})
     plan = UpkeepPlan({name: other.keep_days for name, other in TABLES.items()}, vacuum_hours=168)
 
-    told = catalog_tables.keep_up(engine, SCHEMA, spec, UpkeepPlan(plan.days, 168, dry_run=True), NOW)
-    done = catalog_tables.keep_up(engine, SCHEMA, spec, plan, NOW)
+    told = catalog.keep_up(engine, SCHEMA, spec, UpkeepPlan(plan.days, 168, dry_run=True), NOW)
+    done = catalog.keep_up(engine, SCHEMA, spec, plan, NOW)
 
     assert (told.deleted_rows, told.after.rows) == (1, 4)
     assert (done.deleted_rows, done.before.files, done.after.files, done.after.rows) == (1, 4, 1, 3)
     assert done.after.oldest == NOW - timedelta(days=1)
     append(spark, METRICS, 3, {"principal": "User:again", "window_end": NOW})
-    assert catalog_tables.facts(engine, SCHEMA, spec).rows == 3
+    assert catalog.facts(engine, SCHEMA, spec).rows == 3
 
 
 def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, engine: WithoutAnalyze) -> None:
@@ -125,7 +124,7 @@ def test_leases_that_are_open_and_the_newest_quotas_stay(spark: SparkSession, en
         append(spark, QUOTAS, number, quota | {"updated_at": old + timedelta(days=number)})
 
     for name in ("enforcement_actions", QUOTAS):
-        done = catalog_tables.keep_up(engine, SCHEMA, TABLES[name], UpkeepPlan(days, 168), NOW)
+        done = catalog.keep_up(engine, SCHEMA, TABLES[name], UpkeepPlan(days, 168), NOW)
         assert (done.deleted_rows, done.after.rows) == (1, 1)
     assert [row["lease_id"] for row in spark.table(f"{SCHEMA}.enforcement_actions").collect()] == ["open"]
 

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import DeltaSink
-from tables.delta import TABLES, create_missing, open_table, row_schema, spark_type
 from tables.errors import TableVersionError
-from tables.schema.specs import VERSION_PROPERTY
+from tables.schema.ddl import row_schema, spark_type
+from tables.schema.specs import TABLES, VERSION_PROPERTY
+from tables.store.path_tables import create_missing, open_table
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("golden-*.tar.gz"))
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

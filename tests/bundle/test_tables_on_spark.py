@@ -12,9 +12,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES, create_missing, open_table, spark_ddl, table_path
 from tables.query.sql_query import query
-from tables.query.views import SETTINGS, view_statements, views
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES
+from tables.schema.views import SETTINGS, view_statements, views
+from tables.store.path_tables import create_missing, open_table, table_path
 from tests.kits.spark_kit import own_views
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)

@@ -25,7 +25,8 @@ from broker.enforcement.store.path_tables import ActionTable
 from broker.kafka.client_quotas import ClientQuotas
 from broker.kafka.quota_entity import QuotaEntity
 from broker.local.local_broker import LocalBroker
-from tables.delta import TABLES, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import table_path
 from tests.broker.local_cluster import LocalCluster
 from tests.kits.broker_kit import wait_until
 

@@ -13,8 +13,9 @@ import sqlglot
 from databricks import sql
 from deltalake import CommitProperties, Transaction, write_deltalake
 
-from tables.delta import TABLES, create_missing, open_table, table_path
-from tables.upkeep import UpkeepPlan
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.upkeep import UpkeepPlan
 from tests.kits import warehouse_kit
 from tests.unit.jobs.table_rows import Row, metrics
 

@@ -15,7 +15,8 @@ import sqlglot
 from databricks import sql
 from databricks.sql.exc import ServerOperationError
 
-from tables.delta import TABLES, spark_ddl
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES
 
 if TYPE_CHECKING:
     import pytest

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tables.delta import is_catalog, table_path
 from tables.quotas.quota_table import delete_quota, quotas_in_force
+from tables.store.path_tables import is_catalog, table_path
 from tests.kits.attack_kit import LimitedStream, event
 
 HOSTILE = [

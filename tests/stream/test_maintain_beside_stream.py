@@ -14,9 +14,11 @@ import pyarrow as pa
 import pytest
 
 from streaming.commit.sinks import DeltaSink
-from tables.appends import append_rows
-from tables.delta import TABLES, open_table, row_schema
-from tables.upkeep import UpkeepPlan, keep_up
+from tables.schema.ddl import row_schema
+from tables.schema.specs import TABLES
+from tables.store.appends import append_rows
+from tables.store.path_tables import open_table
+from tables.store.upkeep import UpkeepPlan, keep_up
 from tests.kits.stream_kit import Stream, event
 
 METRICS = "producer_id_metrics"

@@ -10,12 +10,12 @@ from typing import Any
 
 from broker.enforcement.model import EnforcementRecord, ThrottleDecision
 from broker.enforcement.store.rows import ACTIONS, action_row, is_credible, newest_decisions, records_of
-from tables.catalog import engines
-from tables.catalog.answer import Answer
-from tables.catalog.engines import Engine
-from tables.delta import TABLES
 from tables.errors import CatalogError, TableError
 from tables.schema.ddl import insert_statement
+from tables.schema.specs import TABLES
+from tables.store import engines
+from tables.store.base import Answer
+from tables.store.engines import Engine
 from tables.times import to_ms, to_time
 
 _SINCE_IN_FORCE = """

@@ -21,10 +21,12 @@ from broker.enforcement.store.rows import (
     newest_decisions,
     records_of,
 )
-from tables.appends import append_rows
-from tables.delta import TABLES, open_table, row_schema, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.facts import data_files, paths_since
+from tables.schema.ddl import row_schema
+from tables.schema.specs import TABLES
+from tables.store.appends import append_rows
+from tables.store.facts import data_files, paths_since
+from tables.store.path_tables import open_table, table_path
 from tables.times import to_time
 
 if TYPE_CHECKING:

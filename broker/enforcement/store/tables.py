@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from broker.enforcement.ports import ActionLog, DecisionSource
 from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, LazyEngine, newest_write_ms
 from broker.enforcement.store.path_tables import ActionTable, DecisionTable, FollowedTable, newest_commit_ms
-from tables.delta import is_catalog, open_table, table_path
-from tables.schema.migration import require_version
 from tables.schema.specs import VERSION_PROPERTY
+from tables.store.migration import require_version
+from tables.store.path_tables import is_catalog, open_table, table_path
 
 STREAM_TABLES = ("producer_id_metrics", "throttle_decisions")
 """Tables that a running stream writes regularly."""

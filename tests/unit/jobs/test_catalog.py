@@ -19,12 +19,12 @@ from broker.enforcement.model import EnforcementRecord, Lease, LeaseRecord, Rele
 from broker.enforcement.store.catalog_tables import CatalogActions, CatalogDecisions, newest_write_ms
 from broker.kafka.quota_entity import QuotaEntity
 from jobs.cli import run
-from tables.catalog import engines
-from tables.catalog.engines import Engine
-from tables.commits import retry_conflicts
-from tables.delta import TABLES
 from tables.errors import TableError
-from tables.query.views import views
+from tables.schema.specs import TABLES
+from tables.schema.views import views
+from tables.store import engines
+from tables.store.commits import retry_conflicts
+from tables.store.engines import Engine
 from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.command_kit import PidQuota

@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from tables.catalog import engines
-from tables.catalog.answer import Answer
-from tables.delta import create_missing, table_path
 from tables.errors import TableError
-from tables.query.new_rows import new_rows
+from tables.store import engines
+from tables.store.base import Answer
+from tables.store.follow import new_rows
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now

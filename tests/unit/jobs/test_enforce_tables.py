@@ -24,8 +24,8 @@ from broker.enforcement.store.path_tables import ActionTable, DecisionTable, Fol
 from broker.enforcement.store.tables import STREAM_TABLES
 from broker.enforcement.stream_watch import StreamWatch
 from broker.kafka.quota_entity import QuotaEntity
-from tables.delta import create_missing
 from tables.errors import TableError
+from tables.store.path_tables import create_missing
 from tables.times import to_time
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds
 

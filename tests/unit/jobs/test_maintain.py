@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tables.appends import append_rows
-from tables.delta import TABLES, create_missing, open_table
-from tables.log_upkeep import drop_orphaned_checksums
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
-from tables.upkeep import alone, keep_up
+from tables.schema.specs import TABLES
+from tables.store.appends import append_rows
+from tables.store.log_upkeep import drop_orphaned_checksums
+from tables.store.path_tables import create_missing, open_table
+from tables.store.upkeep import alone, keep_up
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import (
     ACTIONS,
@@ -69,7 +70,7 @@ def test_where_there_is_nothing_to_do_nothing_is_written(pid_quota: PidQuota, tm
 
 
 def test_many_middling_files_become_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tables.upkeep._SMALL_FILE", 1)
+    monkeypatch.setattr("tables.store.upkeep._SMALL_FILE", 1)
     write_batches(tmp_path, 20)
     assert keep_up(str(tmp_path), TABLES[METRICS], plan(), now()).merged_files == 0
 
@@ -308,7 +309,7 @@ def test_a_step_that_met_a_commit_of_others_is_taken_again(tmp_path: Path, monke
             open_table(tables, name).delete("principal = 'User:old'")
         return table
 
-    monkeypatch.setattr("tables.upkeep.open_table", open_and_let_others_delete)
+    monkeypatch.setattr("tables.store.upkeep.open_table", open_and_let_others_delete)
 
     done = keep_up(str(tmp_path), TABLES[METRICS], plan(), now())
 

@@ -17,7 +17,7 @@ from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
 from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
-from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
 from tables.times import to_ms
 from tests.kits.command_kit import PidQuota

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tables.delta import TABLES, create_missing, table_path
-from tables.query.views import views
+from tables.schema.specs import TABLES
+from tables.schema.views import views
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tables.delta import TABLES
 from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import ACTIONS, DECISIONS, METRICS, QUOTAS, FakeCatalog, days_ago, lease, use_catalog
 from tests.unit.jobs.table_rows import Row, decision, metrics

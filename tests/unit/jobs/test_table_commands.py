@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tables.delta import TABLES, create_missing, open_table
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, open_table
 from tests.kits.command_kit import PidQuota
 from tests.kits.upkeep_kit import DECISIONS, METRICS, QUOTAS, versions
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds

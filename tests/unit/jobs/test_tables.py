@@ -12,12 +12,13 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from quota.limits import MAX_PRODUCER_IDS_RATE
-from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import quotas_in_force, set_quota
-from tables.schema.migration import require_version
-from tables.schema.specs import TABLES_VERSION
+from tables.schema.ddl import spark_ddl
+from tables.schema.specs import TABLES, TABLES_VERSION
+from tables.store.migration import require_version
+from tables.store.path_tables import create_missing, is_catalog, open_table, table_path
 from tests.unit.jobs.table_rows import NOON
 
 

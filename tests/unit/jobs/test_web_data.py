@@ -13,8 +13,8 @@ from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
 from quota.config import QuotaConfig
-from tables.delta import create_missing
 from tables.query import relations as web_tables
+from tables.store.path_tables import create_missing
 from tests.kits import warehouse_kit
 from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (

@@ -13,11 +13,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from streaming.commit.deltalake_sink import DeltalakeSink
-from tables.appends import append_rows
-from tables.delta import create_missing, row_schema
-from tables.log_upkeep import tidy_log
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import delete_quota, set_quota
+from tables.schema.ddl import row_schema
+from tables.store.appends import append_rows
+from tables.store.log_upkeep import tidy_log
+from tables.store.path_tables import create_missing
 
 NOW = datetime.now(timezone.utc)
 TAPS, QUOTAS = "tap_status", "producer_id_quotas"

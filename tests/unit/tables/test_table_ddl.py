@@ -4,9 +4,8 @@ import pytest
 import sqlglot
 from sqlglot import expressions as exp
 
-from tables.delta import TABLES, spark_type
-from tables.schema.ddl import catalog_ddl, column_statements, constraint_statements, create_statement
-from tables.schema.specs import TableSpec
+from tables.schema.ddl import catalog_ddl, column_statements, constraint_statements, create_statement, spark_type
+from tables.schema.specs import TABLES, TableSpec
 
 TABLES_OF = "my-catalog.pid_quota"
 

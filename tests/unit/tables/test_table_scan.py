@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tables.delta import TABLES, create_missing
 from tables.errors import QueryError
 from tables.query.sql_query import query
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, seconds
 
 DECISIONS = "throttle_decisions"

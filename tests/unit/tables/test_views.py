@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES
 from tables.query.sql_query import query
-from tables.query.views import needed_views, view_statements, views
+from tables.schema.specs import TABLES
+from tables.schema.views import needed_views, view_statements, views
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {

@@ -11,9 +11,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tables.delta import TABLES, open_table, table_path
 from tables.errors import TableError
-from tables.facts import column_facts, data_files, missing_columns, paths_since, type_words
+from tables.schema.specs import TABLES
+from tables.store.facts import column_facts, data_files, missing_columns, paths_since, type_words
+from tables.store.path_tables import open_table, table_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -3,12 +3,9 @@
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.schema.migration import bring_up_to_date
 from tables.schema.specs import (
     LOG_RETENTION,
     LOG_RETENTION_PROPERTY,
@@ -17,36 +14,12 @@ from tables.schema.specs import (
     VERSION_PROPERTY,
     TableSpec,
 )
+from tables.store.migration import bring_up_to_date
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = [
-    "TABLES",
-    "SinkName",
-    "TableSpec",
-    "create_missing",
-    "is_catalog",
-    "open_table",
-    "row_schema",
-    "spark_ddl",
-    "spark_type",
-    "table_path",
-]
-
-SinkName = Literal["deltalake", "delta-spark"]
-"""Writers of the tables."""
-
 _CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
-_SPARK_TYPES = {
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-}
 
 
 def is_catalog(tables: str) -> bool:
@@ -72,33 +45,6 @@ def table_path(tables: str, name: str) -> str:
         parts = [part if "-" not in part else f"`{part}`" for part in tables.split(".")]
         return ".".join([*parts, name])
     return f"{tables.rstrip('/')}/{name}"
-
-
-def row_schema(name: str) -> pa.Schema:
-    """Return the schema for rows to append to a table.
-
-    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
-    """
-    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
-
-
-def spark_ddl(name: str) -> str:
-    """Return a table's columns and types in Spark SQL.
-
-    Examples:
-        >>> spark_ddl("producer_id_quotas").split(", ")[1:4]
-        ['entity_name STRING', 'producer_ids_rate DOUBLE', 'producer_ids_burst DOUBLE']
-    """
-    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
-
-
-def spark_type(kind: pa.DataType) -> str:
-    """Return a column's type in Spark SQL."""
-    if pa.types.is_map(kind):
-        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"ARRAY<{spark_type(kind.value_type)}>"
-    return _SPARK_TYPES[kind]
 
 
 def create_missing(root: str) -> None:

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from tables.commits import leaving_old_log, retry_conflicts
-from tables.delta import open_table
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.path_tables import open_table
 
 
 def append_rows(tables: str, name: str, rows: pa.Table) -> None:

@@ -14,10 +14,10 @@ from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tables.catalog.answer import Answer
-from tables.commits import retry_conflicts
 from tables.errors import CatalogError, first_line
 from tables.schema.ddl import databricks_literal
+from tables.store.base import Answer
+from tables.store.commits import retry_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-from tables.catalog import engines
-from tables.delta import is_catalog, open_table, table_path
 from tables.errors import TableError, first_line
-from tables.facts import data_files, paths_since
+from tables.store import engines
+from tables.store.facts import data_files, paths_since
+from tables.store.path_tables import is_catalog, open_table, table_path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from tables.commits import leaving_old_log, retry_conflicts
 from tables.errors import TableVersionError
-from tables.facts import missing_columns
 from tables.schema.specs import TABLES_VERSION, VERSION_PROPERTY, TableSpec
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.facts import missing_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from lifecycle.occupancy import Census, Occupancy
 from lifecycle.occupancy_rate import EarlierCensus
-from tables.appends import append_rows
-from tables.catalog import engines
-from tables.delta import TABLES, create_missing, is_catalog, row_schema, table_path
 from tables.errors import TableError, first_line
 from tables.query.sql_query import query
-from tables.schema.ddl import insert_statement
+from tables.schema.ddl import insert_statement, row_schema
+from tables.schema.specs import TABLES
+from tables.store import engines
+from tables.store.appends import append_rows
+from tables.store.path_tables import create_missing, is_catalog, table_path
 from tables.times import to_ms, to_time
 
 TABLE = "producer_occupancy"

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tables.commits import leaving_old_log, retry_conflicts
-from tables.delta import open_table, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.facts import TableFacts, file_sizes, table_facts
-from tables.log_upkeep import tidy_log
-from tables.retention import CLOSED, LeaseAge, OldRows, deltalake_literal, keep_from, old_rows, replaced_quotas
 from tables.schema.specs import TableSpec
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.facts import TableFacts, file_sizes, table_facts
+from tables.store.log_upkeep import tidy_log
+from tables.store.path_tables import open_table, table_path
+from tables.store.retention import CLOSED, LeaseAge, OldRows, deltalake_literal, keep_from, old_rows, replaced_quotas
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

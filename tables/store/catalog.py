@@ -3,9 +3,6 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from tables.catalog.engines import Engine
-from tables.facts import ColumnFacts, TableFacts
-from tables.retention import CLOSED, LeaseAge, OldRows, keep_from, old_rows, replaced_quotas
 from tables.schema.ddl import (
     catalog_table,
     column_statements,
@@ -13,9 +10,12 @@ from tables.schema.ddl import (
     create_statement,
     databricks_literal,
 )
-from tables.schema.migration import require_version
 from tables.schema.specs import TABLES, VERSION_PROPERTY, TableSpec
-from tables.upkeep import Upkeep, UpkeepPlan
+from tables.store.engines import Engine
+from tables.store.facts import ColumnFacts, TableFacts
+from tables.store.migration import require_version
+from tables.store.retention import CLOSED, LeaseAge, OldRows, keep_from, old_rows, replaced_quotas
+from tables.store.upkeep import Upkeep, UpkeepPlan
 
 _FACTS = "SELECT count(*) AS row_count, {oldest} AS oldest, {newest} AS newest FROM {table}"
 _COUNT = "SELECT count(*) AS row_count FROM {table} WHERE {condition}"
@@ -107,7 +107,7 @@ def column_facts(engine: Engine, tables: str, spec: TableSpec) -> list[ColumnFac
 
 
 def keep_up(engine: Engine, tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
-    """Delete expired rows, compact and vacuum one table, as `tables.upkeep.keep_up` does for path tables.
+    """Delete expired rows, compact and vacuum one table, as `tables.store.upkeep.keep_up` does for path tables.
 
     Raises:
         CatalogError: If the catalog refuses.
