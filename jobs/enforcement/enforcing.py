@@ -36,7 +36,7 @@ from broker.kafka.kafka_config import KafkaConfig
 from jobs.progress import progress_bar
 from jobs.progress import say as tell
 from tables.errors import TableError, TableVersionError
-from tables.store.path_tables import create_missing, is_catalog, open_table
+from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 
@@ -118,16 +118,14 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Upgrade the tables. Missing ones are not created: they may be unreachable for now.
+    """Create missing tables beside those of the stream. Without those none is created: they may be unreachable for now.
 
     Raises:
         TableVersionError: If a newer version created them.
     """
-    if is_catalog(job.tables):
-        return
     try:
-        open_table(job.tables, DECISIONS)
-        create_missing(job.tables)
+        with open_store(job.tables) as store:
+            store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:

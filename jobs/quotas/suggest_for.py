@@ -4,7 +4,6 @@ import shlex
 
 from jobs.errors import SuggestError
 from quota.allowance import BURST, RATE
-from quota.config import QuotaConfig
 from quota.principals import entity_name
 from tables.query.suggestions import suggestions
 
@@ -21,7 +20,7 @@ def command_for(tables: str, principal: str) -> str:
         TableError: If the tables can't be read.
     """
     name = principal if ":" in principal else f"User:{principal}"
-    found = suggestions(tables, QuotaConfig(), percentile=99.0, headroom=1.5, at_least=10.0)
+    found = suggestions(tables, percentile=99.0, headroom=1.5, at_least=10.0)
     allowance = next((each.allowance for each in found if each.principal == name), None)
     if allowance is None:
         msg = f"{name} has no window with new producer ids yet. Check the name with `pid-quota top --tables {tables}`"

@@ -17,10 +17,11 @@ from broker.tap.learning_requests import request_writer
 from jobs.metrics_server import LOOPBACK, serving
 from jobs.progress import say
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
+from jobs.stream.stream_tables import prepare_tables
 from jobs.terminal import debug_wanted
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
+from streaming.checkpoint.table_ids import save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
@@ -28,7 +29,8 @@ from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.store.path_tables import is_catalog
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
@@ -79,7 +81,9 @@ def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> No
         CheckpointError: If the checkpoint can't be used.
         StreamFailedError: If Spark ended it with an error.
     """
-    prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
+    store = open_store(options.tables)
+    if not store.needs_session:
+        prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
     options = replace(
@@ -130,7 +134,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
     """Start the session of a stream, or return the one that there is."""
-    has_jars = in_databricks() or is_catalog(tables)
+    has_jars = in_databricks() or open_store(tables).needs_session
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
         launch.master,
@@ -152,8 +156,9 @@ def _run(
         if listener is not None:
             spark.streams.addListener(listener)
         try:
-            if is_catalog(options.tables):
-                make_relations(spark, options, new_tables=launch.new_tables)
+            store = open_store(options.tables, SparkEngine(spark))
+            if store.needs_session:
+                prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
             restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics))
         except Exception as error:
             if is_of_spark(error):
@@ -186,7 +191,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
     """
     queries = [start(spark, options)]
     try:
-        note_tables(spark, options)
+        save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
         queries += start_reports(spark, options, report_topics)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from quota.allowance import BURST, Allowance
+from quota.allowance import Allowance
 from quota.limits import Limit, QuotaSource, resolve, shared_limit
 from streaming.checkpoint.batch_files import BatchFiles
 from streaming.checkpoint.table_ids import load_table_ids, other_table
-from streaming.checkpoint.table_rows import native_dataset
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
 from tables.quotas.quota_rows import COLUMNS, judge
-from tables.store.path_tables import is_catalog, open_table, table_path
+from tables.store.base import RowFilter
+from tables.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -112,18 +112,13 @@ def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -
         TableError: If the table can't be read.
         CheckpointError: If it is another table: quotas would silently be gone.
     """
+    store = open_store(tables)
     if is_local(tables):
-        table = open_table(tables, TABLE)
-        found_id = str(table.metadata().id)
+        found_id = store.table_id(TABLE)
         if table_id not in (None, found_id):
             raise other_table(tables, TABLE, found_id, str(table_id))
-        found = native_dataset(table, tables, TABLE).to_table(columns=list(COLUMNS))
-    else:
-        place = table_path(tables, TABLE)
-        rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
-        # A catalog's table of an earlier version has no bursts until `pid-quota tables create` adds the column.
-        found = rows.select(*(name for name in COLUMNS if name != BURST or name in rows.columns)).toArrow()
-    return newest(found.to_pylist())
+        return newest(store.read(TABLE, RowFilter(columns=COLUMNS)))
+    return newest(spark.read.table(store.spark_name(TABLE)).select(*COLUMNS).toArrow().to_pylist())
 
 
 @lru_cache(maxsize=1024)

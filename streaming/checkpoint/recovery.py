@@ -6,10 +6,12 @@ be dropped as repeats; with a new one, old rows would be written again.
 
 from pyspark.sql import SparkSession
 
-from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, holds_rows, newest_metadata
+from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, newest_metadata
 from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, existing, load_or_create, save
 from streaming.checkpoint.spark_files import as_spark_json, newest_batch
 from streaming.errors import CheckpointError
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 
 EARLIEST = "earliest"
 
@@ -37,7 +39,8 @@ def open_identity(
         _require_not_behind(identity, begun, commits, checkpoint)
     starting = EARLIEST
     if begun is None and not (identity and identity.starting_offsets):
-        earlier = [table for table, commit in commits.items() if commit or holds_rows(spark, tables, table)]
+        store = open_store(tables, SparkEngine(spark))
+        earlier = [table for table, commit in commits.items() if commit or store.has_rows(table)]
         if earlier and not new_checkpoint:
             msg = (
                 f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "

@@ -16,7 +16,7 @@ from streaming.checkpoint.spark_files import batch_offsets
 from streaming.checkpoint.tracked_principals import update_tracked_principals
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
 from tables.store.commits import retry_conflicts
-from tables.store.path_tables import is_catalog, table_path
+from tables.store.open import open_store
 
 
 class TableSink(Protocol):
@@ -74,8 +74,7 @@ class DeltaSink:
         )
         if metadata is not None:
             writer = writer.option("userMetadata", metadata.to_text())
-        place = table_path(self.tables, table)
-        retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
+        retry_conflicts(lambda: open_store(self.tables).save(writer, table))
         if metadata is not None:
             # Delta does not tell whether it has skipped the rows.
             require_own(spark, self.tables, table, metadata)

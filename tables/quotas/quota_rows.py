@@ -9,7 +9,7 @@ from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 
 COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
-"""Columns that rows in force are judged by; tables of an earlier version lack `producer_ids_burst`."""
+"""Columns by which rows are validated."""
 
 _MAX_SAID = 10
 

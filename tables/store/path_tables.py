@@ -1,9 +1,10 @@
-"""Locates, creates and opens the Delta tables, without a JVM."""
+"""Locates, creates and opens path tables by `deltalake`, without a JVM."""
 
-import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.schema.specs import (
@@ -14,41 +15,25 @@ from tables.schema.specs import (
     VERSION_PROPERTY,
     TableSpec,
 )
-from tables.store.migration import bring_up_to_date
+from tables.store.base import Row, require_version
+from tables.store.commits import leaving_old_log, retry_conflicts
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
-
-
-def is_catalog(tables: str) -> bool:
-    """Return whether `--tables` is `catalog.schema`; anything else is a path.
-
-    Examples:
-        >>> is_catalog("main.pid_quota"), is_catalog("./demo.data"), is_catalog("/data/tables"), is_catalog("s3://b/t")
-        (True, False, False, False)
-    """
-    return _CATALOG_SCHEMA.fullmatch(tables) is not None
-
 
 def table_path(tables: str, name: str) -> str:
-    """Return a table's path below the root, or its three-part name in a catalog.
+    """Return a table's path below the root.
 
     Examples:
-        >>> table_path("./demo-data/", "throttle_decisions"), table_path("main.pid_quota", "throttle_decisions")
-        ('./demo-data/throttle_decisions', 'main.pid_quota.throttle_decisions')
-        >>> table_path("my-catalog.q", "throttle_decisions")
-        '`my-catalog`.q.throttle_decisions'
+        >>> table_path("./demo-data/", "throttle_decisions")
+        './demo-data/throttle_decisions'
     """
-    if is_catalog(tables):
-        parts = [part if "-" not in part else f"`{part}`" for part in tables.split(".")]
-        return ".".join([*parts, name])
     return f"{tables.rstrip('/')}/{name}"
 
 
 def create_missing(root: str) -> None:
-    """Create missing path tables, and add missing columns to those of an earlier version.
+    """Create missing path tables.
 
     They use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
 
@@ -61,9 +46,6 @@ def create_missing(root: str) -> None:
     """
     from deltalake.exceptions import DeltaError
 
-    if is_catalog(root):
-        msg = f"{root} is a catalog, and only path tables are made here. Give a path, such as ./{root}"
-        raise TableError(msg)
     _require_writable(root)
     for spec in TABLES.values():
         try:
@@ -95,6 +77,27 @@ def open_table(root: str, name: str) -> "DeltaTable":
         raise TableError(msg) from error
 
 
+def ask(table: "DeltaTable", select: str) -> list[Row]:
+    """Run a SELECT over a table, `t`, by the engine that also runs its DELETE.
+
+    Unlike an Arrow data set it runs no Python in threads: one that outlives the command aborts the process.
+    """
+    from deltalake import QueryBuilder
+
+    rows: list[Row] = pa.table(QueryBuilder().register("t", table).execute(select).read_all()).to_pylist(
+        maps_as_pydicts="lossy"
+    )
+    return rows
+
+
+def is_delta_error(error: Exception) -> bool:
+    """Return whether reading a table raises such an error."""
+    from deltalake.exceptions import DeltaError
+
+    # The last two: timestamps out of Python's range.
+    return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
+
+
 def _create(spec: TableSpec, path: str) -> None:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -115,7 +118,17 @@ def _create(spec: TableSpec, path: str) -> None:
             # Another process may have created it meanwhile.
             if not DeltaTable.is_deltatable(path):
                 raise
-    bring_up_to_date(spec, path)
+    retry_conflicts(lambda: _constrain(spec, DeltaTable(path), path))
+
+
+def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
+    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
+    # once may both commit: its version says nothing about what it has.
+    present = table.metadata().configuration
+    require_version(present.get(VERSION_PROPERTY, "0"), path)
+    missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
+    if missing and not table.file_uris():
+        table.alter.add_constraint(missing, **leaving_old_log())
 
 
 def _require_writable(root: str) -> None:

@@ -25,7 +25,7 @@ from jobs import __version__
 from jobs.cli import load_command
 from streaming.triggers import records_of_a_batch
 from tables.schema.specs import TABLES
-from tables.store.path_tables import is_catalog
+from tables.store.open import is_catalog
 from tests.kits.databricks_kit import (
     GIVEN,
     REMOTE,

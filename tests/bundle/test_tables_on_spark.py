@@ -96,7 +96,7 @@ def filled(spark: SparkSession, tables: str) -> str:
 def test_spark_runs_sql_views_sql_and_answers_as_duckdb_does(spark: SparkSession, filled: str) -> None:
     now = NOON.replace(minute=1)
     settings = f"SELECT timestamp'{now:%Y-%m-%d %H:%M:%S}' AS now, {QuotaConfig().window_ms} AS window_ms"
-    for statement in view_statements(QuotaConfig()):
+    for statement in view_statements(QuotaConfig().window_ms):
         name = statement.split()[4]
         if name == SETTINGS:
             # The only thing that is not as it is shipped: the time stands still.

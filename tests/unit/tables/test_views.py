@@ -13,6 +13,8 @@ from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.schema.views import needed_views, view_statements, views
+from tables.store.base import StreamSettings
+from tables.store.open import open_store
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
@@ -40,8 +42,8 @@ VIEWS = {
 ONE_ROW = {"stream_health"}
 
 
-def ask(tables: Path, sql: str, now: datetime = NOON, **config: Any) -> list[dict[str, Any]]:
-    return query(str(tables), sql, now, QuotaConfig(**config)).records()
+def ask(tables: Path, sql: str, now: datetime = NOON) -> list[dict[str, Any]]:
+    return query(str(tables), sql, now).records()
 
 
 def test_all_views_are_shipped() -> None:
@@ -50,7 +52,7 @@ def test_all_views_are_shipped() -> None:
 
 def test_the_file_for_spark_is_made_from_the_views_each_after_those_it_reads() -> None:
     text = (files("sql") / "views.sql").read_text(encoding="utf-8")
-    statements = view_statements(QuotaConfig())
+    statements = view_statements(QuotaConfig().window_ms)
 
     assert text.endswith(";\n\n".join(statements) + ";\n"), "sql/views.sql is old: run `make views`"
     names = [statement.split()[4] for statement in statements]
@@ -138,14 +140,15 @@ class TestCurrentThrottles:
     def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
 
-        def tokens(passed: float, **config: Any) -> float:
+        def tokens(passed: float) -> float:
             sql = "SELECT tokens_now FROM current_throttles"
-            return float(ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"])
+            return float(ask(tmp_path, sql, NOON + seconds(passed))[0]["tokens_now"])
 
         assert tokens(0) == -2
         assert tokens(120) == 0
-        assert tokens(60, window_seconds=60) == 58
         assert tokens(1_000_000) == 60
+        open_store(str(tmp_path)).write_settings(StreamSettings(window_seconds=60))
+        assert tokens(60) == 58
 
     def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
         own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}
