@@ -13,7 +13,7 @@ import typer
 
 from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
-from tables.store.base import Answer
+from tables.store.values import Answer
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CsvOption = Annotated[bool, typer.Option("--csv", help="Print CSV, for programs and spreadsheets.")]

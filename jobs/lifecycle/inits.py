@@ -8,7 +8,7 @@ import typer
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from tables.query.sql_query import query
-from tables.store.base import Answer
+from tables.store.values import Answer
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome

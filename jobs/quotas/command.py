@@ -21,7 +21,7 @@ from quota.allowance import BURST, RATE, Allowance
 from quota.words import plural
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import entity_words, set_quotas, validated_quotas
-from tables.store.base import Answer
+from tables.store.values import Answer
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""

@@ -17,7 +17,7 @@ from tables.query.sql_query import query
 from tables.query.suggestions import RefusalCounts
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quotas
-from tables.store.base import StreamSettings
+from tables.store.values import StreamSettings
 from wire.topics import PRODUCE_EVENTS
 
 _LOOK_EVERY_S = 1.0

@@ -18,8 +18,8 @@ from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
 from quota.principals import entity_name
 from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
-from tables.store.base import Answer
 from tables.store.open import open_store
+from tables.store.values import Answer
 
 
 def suggest_quotas(

@@ -2,7 +2,8 @@
 
 from quota.config import QuotaConfig
 from streaming.checkpoint.table_ids import require_same
-from tables.store.base import StreamSettings, TableStore
+from tables.store.base import TableStore
+from tables.store.values import StreamSettings
 
 
 def prepare_tables(store: TableStore, checkpoint: str, config: QuotaConfig, *, new_tables: bool) -> None:

@@ -13,8 +13,8 @@ from jobs.terminal import output
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.metric_views import metric_views as definitions
 from tables.schema.specs import TABLES
-from tables.store.base import Answer
 from tables.store.open import open_store
+from tables.store.values import Answer
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 

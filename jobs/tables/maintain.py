@@ -12,9 +12,10 @@ from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import CsvOption, JsonOption, form, show
 from tables.errors import TableError, TableNotFoundError
 from tables.schema.specs import TABLES
-from tables.store.base import Answer, TableStore, Upkeep, UpkeepPlan
+from tables.store.base import TableStore
 from tables.store.open import open_store
 from tables.store.retention import days_to_keep
+from tables.store.values import Answer, Upkeep, UpkeepPlan
 
 _MIN_VACUUM_HOURS = 1
 _COLUMNS = (

@@ -14,7 +14,7 @@ from jobs.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
 from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
-from tables.store.base import Answer
+from tables.store.values import Answer
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from jobs.web import queries as web_sql
 from jobs.web.pages import ConsoleData
 from tables.query.sql_query import opened
-from tables.store.base import RowFilter
+from tables.store.values import RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (24, 168, 720, 8760)

@@ -25,7 +25,8 @@ from tables.query.freshness import STALE_AFTER_S, read_freshness
 from tables.query.held_entries import HELD
 from tables.query.sql_query import opened
 from tables.query.throttle_causes import looks_like
-from tables.store.base import Relations, RowFilter
+from tables.store.base import Relations
+from tables.store.values import RowFilter
 from tables.times import to_ms
 
 SPANS_HOURS = (0.1, 1, 6, 24, 168, 720)

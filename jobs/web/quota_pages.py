@@ -15,7 +15,8 @@ from tables.query.sql_query import opened
 from tables.query.suggestions import Suggestion, history_of, suggest
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import validated_quotas
-from tables.store.base import Relations, RowFilter
+from tables.store.base import Relations
+from tables.store.values import RowFilter
 
 HISTORY_DAYS = 7
 _LISTED = 2_000

@@ -20,8 +20,8 @@ from streaming.checkpoint.table_ids import load_table_ids, other_table
 from streaming.databricks import is_local
 from streaming.errors import CheckpointError
 from tables.quotas.quota_rows import COLUMNS, judge
-from tables.store.base import RowFilter
 from tables.store.open import open_store
+from tables.store.values import RowFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,9 +7,9 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from streaming.errors import StreamIdTakenError
-from tables.store.base import TableCommit
 from tables.store.engines import SparkEngine
 from tables.store.open import open_store
+from tables.store.values import TableCommit
 
 _LOOK_BACK = (20, 5000)
 """Commits of a table to search: those after the stream's last are maintenance, and few."""

@@ -7,8 +7,9 @@ stream is down, or that no tap reports.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from tables.store.base import RowFilter, TableStore
+from tables.store.base import TableStore
 from tables.store.open import open_store
+from tables.store.values import RowFilter
 
 STALE_AFTER_S = 180.0
 """A live stream writes a row a minute; a slow trigger, or a restart, may cost one or two."""

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 
-from tables.store.base import Answer, Relations, RowFilter
+from tables.store.base import Relations
 from tables.store.open import open_store
+from tables.store.values import Answer, RowFilter
 
 
 def query(tables: str, sql: str, now: datetime, parameters: Mapping[str, object] | None = None) -> Answer:

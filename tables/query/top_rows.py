@@ -7,8 +7,8 @@ from typing import Any
 
 from tables.errors import TableNotFoundError
 from tables.query.sql_query import query
-from tables.store.base import StreamSettings
 from tables.store.open import open_store
+from tables.store.values import StreamSettings
 
 # Older intervals are filtered out first, so that a month of them costs nothing.
 _PRINCIPALS = """

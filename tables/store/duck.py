@@ -18,9 +18,10 @@ from tables.errors import QueryError, TableError, TableNotFoundError, first_line
 from tables.schema.ddl import MARKER, deltalake_literal, with_literals
 from tables.schema.specs import TABLES
 from tables.schema.views import SETTINGS, mentioned, needed_views, relations, views
-from tables.store.base import Answer, RowFilter, TableStore
+from tables.store.base import TableStore
 from tables.store.facts import column_facts, data_files, paths_since
 from tables.store.path_tables import open_table, table_path
+from tables.store.values import Answer, RowFilter
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tables.errors import CatalogError, first_line
 from tables.schema.ddl import databricks_literal, with_literals
-from tables.store.base import Answer
 from tables.store.commits import retry_conflicts
+from tables.store.values import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

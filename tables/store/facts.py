@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tables.schema.specs import TableSpec
-from tables.store.base import ColumnFacts, TableFacts
+from tables.store.values import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.schema.specs import TABLES
-from tables.store.base import Row
 from tables.store.facts import data_files, paths_since
 from tables.store.path_tables import ask, is_delta_error, open_table, table_path
+from tables.store.values import Row
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -11,26 +11,25 @@ from tables.errors import TableError, first_line
 from tables.schema.ddl import deltalake_literal, row_schema, with_literals
 from tables.schema.specs import TABLES, TableSpec
 from tables.store import duck
-from tables.store.base import (
-    ALL_ROWS,
-    SETTINGS_TABLE,
-    Answer,
-    ColumnFacts,
-    Relations,
-    Row,
-    RowFilter,
-    StreamSettings,
-    TableCommit,
-    TableFacts,
-    TableStore,
-    Upkeep,
-    UpkeepPlan,
-)
+from tables.store.base import Relations, TableStore
 from tables.store.commits import leaving_old_log, retry_conflicts
 from tables.store.facts import column_facts, table_facts
 from tables.store.follow import FollowedTable
 from tables.store.path_tables import ask, create_missing, is_delta_error, open_table, table_path
 from tables.store.upkeep import alone, keep_up
+from tables.store.values import (
+    ALL_ROWS,
+    SETTINGS_TABLE,
+    Answer,
+    ColumnFacts,
+    Row,
+    RowFilter,
+    StreamSettings,
+    TableCommit,
+    TableFacts,
+    Upkeep,
+    UpkeepPlan,
+)
 
 
 class PathStore(TableStore):

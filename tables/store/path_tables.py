@@ -15,8 +15,8 @@ from tables.schema.specs import (
     VERSION_PROPERTY,
     TableSpec,
 )
-from tables.store.base import Row, require_version
 from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.values import Row, require_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from tables.errors import TableError, TableNotFoundError, first_line
 from tables.schema.ddl import deltalake_literal
 from tables.schema.specs import TableSpec
-from tables.store.base import Upkeep, UpkeepPlan
 from tables.store.commits import leaving_old_log, retry_conflicts
 from tables.store.facts import file_sizes, table_facts
 from tables.store.log_upkeep import tidy_log
 from tables.store.path_tables import ask, open_table, table_path
 from tables.store.retention import Asker, keep_from
+from tables.store.values import Upkeep, UpkeepPlan
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -15,9 +15,9 @@ from streaming.commit.sinks import DeltaSink
 from tables.quotas.quota_entry import QuotaEntry
 from tables.schema.ddl import catalog_table, row_schema
 from tables.schema.specs import TABLES
-from tables.store.base import Answer, StreamSettings, UpkeepPlan
 from tables.store.catalog import CatalogStore
 from tables.store.engines import SparkEngine
+from tables.store.values import Answer, StreamSettings, UpkeepPlan
 from tables.times import to_ms
 
 # Of a minute and a half most goes into making twelve tables by SQL.

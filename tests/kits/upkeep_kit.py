@@ -11,8 +11,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from tables.schema.specs import TABLES
-from tables.store.base import UpkeepPlan
 from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.values import UpkeepPlan
 from tests.unit.jobs.table_rows import Row, metrics
 
 METRICS = "producer_id_metrics"

@@ -16,10 +16,10 @@ import pytest
 from streaming.commit.sinks import DeltaSink
 from tables.schema.ddl import row_schema
 from tables.schema.specs import TABLES
-from tables.store.base import UpkeepPlan
 from tables.store.open import open_store
 from tables.store.path_tables import open_table
 from tables.store.upkeep import keep_up
+from tables.store.values import UpkeepPlan
 from tests.kits.stream_kit import Stream, event
 
 METRICS = "producer_id_metrics"

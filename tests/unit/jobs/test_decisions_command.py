@@ -14,9 +14,9 @@ from deltalake.exceptions import DeltaError
 
 from tables.errors import TableError
 from tables.store import engines
-from tables.store.base import Answer, Row
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing, table_path
+from tables.store.values import Answer, Row
 from tests.kits.command_kit import PidQuota
 from tests.kits.following_kit import Following
 from tests.kits.kip_kit import deploys, now

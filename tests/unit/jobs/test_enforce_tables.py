@@ -24,10 +24,10 @@ from broker.enforcement.stream_watch import StreamWatch
 from broker.kafka.quota_entity import QuotaEntity
 from tables.errors import TableError
 from tables.store import follow
-from tables.store.base import Row
 from tables.store.follow import FollowedTable
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
+from tables.store.values import Row
 from tables.times import to_time
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, seconds
 

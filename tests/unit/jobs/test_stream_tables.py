@@ -9,8 +9,8 @@ from jobs.stream.stream_tables import prepare_tables
 from quota.config import QuotaConfig
 from streaming.checkpoint.table_ids import NEEDED, save_table_ids, table_ids
 from streaming.errors import CheckpointError
-from tables.store.base import StreamSettings
 from tables.store.open import open_store
+from tables.store.values import StreamSettings
 
 CONFIG = QuotaConfig()
 

@@ -15,9 +15,9 @@ from quota.limits import MAX_PRODUCER_IDS_RATE
 from tables.errors import TableError, TableNotFoundError, TableVersionError
 from tables.schema.ddl import spark_ddl
 from tables.schema.specs import TABLES, TABLES_VERSION
-from tables.store.base import require_version
 from tables.store.open import is_catalog
 from tables.store.path_tables import create_missing, open_table, table_path
+from tables.store.values import require_version
 from tests.unit.jobs.table_rows import NOON
 
 

@@ -13,9 +13,9 @@ from jobs.web.occupancy_charts import failover_bounds
 from jobs.web.pages import ConsoleData
 from jobs.web.quota_pages import quotas
 from tables.store import duck
-from tables.store.base import StreamSettings
 from tables.store.open import open_store
 from tables.store.path_tables import create_missing
+from tables.store.values import StreamSettings
 from tests.kits import warehouse_kit
 from tests.kits.kip_kit import deploys, init
 from tests.unit.jobs.table_rows import (

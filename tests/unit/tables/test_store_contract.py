@@ -8,8 +8,9 @@ import pytest
 
 from tables.errors import QueryError, TableError
 from tables.schema.specs import TABLES
-from tables.store.base import Row, RowFilter, StreamSettings, TableStore
+from tables.store.base import TableStore
 from tables.store.open import open_store
+from tables.store.values import Row, RowFilter, StreamSettings
 from tables.times import to_ms
 from tests.kits import warehouse_kit
 from tests.kits.upkeep_kit import DECISIONS, METRICS, QUOTAS, days_ago, now, plan

@@ -13,8 +13,8 @@ from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.schema.specs import TABLES
 from tables.schema.views import needed_views, view_statements, views
-from tables.store.base import StreamSettings
 from tables.store.open import open_store
+from tables.store.values import StreamSettings
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
