@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from quota.allowance import Allowance
 from tables.errors import NoSuchQuotaError
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_rows import judge
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_rows import entries_in_force
 from tables.store.open import open_store
 
 TABLE = "producer_id_quotas"
@@ -61,22 +60,8 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 def validated_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
     """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
     with open_store(tables) as store:
-        judged = judge(store.read(TABLE))
-    entries = [
-        QuotaEntry.of(row["entity_name"], Allowance.of(row), row["updated_at"], row["updated_by"])
-        for row in judged.holding.values()
-    ]
-    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), judged.said()
-
-
-def entity_words(entity_name: str | None) -> str:
-    """Return an entity in words.
-
-    Examples:
-        >>> entity_words("alice"), entity_words(None)
-        ("user 'alice'", 'the default')
-    """
-    return "the default" if entity_name is None else f"user {entity_name!r}"
+        entries, faults = entries_in_force(store.read(TABLE))
+    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), faults
 
 
 def _key(entity_name: str | None) -> dict[str, Any]:

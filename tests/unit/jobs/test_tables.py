@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from quota.limits import MAX_PRODUCER_IDS_RATE
+from quota.allowance import MAX_PRODUCER_IDS_RATE
 from tables.errors import TableError, TableNotFoundError, TableVersionError
 from tables.schema.ddl import spark_ddl
 from tables.schema.specs import TABLES, TABLES_VERSION
