@@ -118,7 +118,7 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        parts = [(key[0], unpack(each)) for frame in rows for each in frame["packed"].tolist()]
+        parts = [(key[0], events) for frame in rows for events in pre_aggregates_of(frame)]
         limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
         events = arrived(parts, self.deployment.salt)[key[0]].events
         found = self.ledger.get()
