@@ -99,7 +99,7 @@ broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers 
 wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/
 	$(BIN)/python -m hatchling build -t wheel
-	$(BIN)/python -m tables.query.views > dist/views.sql
+	$(BIN)/python -m tables.schema.views > dist/views.sql
 
 # No index address is written: the lock files name versions and hashes only.
 LOCK = uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header pyproject.toml --extra local

@@ -32,9 +32,10 @@ from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
-from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 TOPIC = "orders"
 DECISIONS = "throttle_decisions"

@@ -29,7 +29,7 @@ from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
 from streaming.operator.rows import OUTPUT_SCHEMA
 from streaming.triggers import AVAILABLE_NOW, records_of_a_batch
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from wire.learning_request import LearningRequest
 from wire.packed_events import PRE_AGGREGATE_SCHEMA
 

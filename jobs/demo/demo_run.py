@@ -20,9 +20,9 @@ from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child
 from jobs.demo.watching import Slowing, Watching
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
-from tables.delta import create_missing
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quota
+from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 DEFAULT_QUOTA = 20.0

@@ -20,7 +20,7 @@ from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.process import run_to_end
 from jobs.cli import run_command
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from wire.topics import PRODUCE_EVENTS
 
 _TIMEOUT_S = 300.0

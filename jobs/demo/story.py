@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from jobs.output.text_tables import TextTable
 from lifecycle.occupancy import BYTES_PER_ENTRY
-from tables.catalog.answer import Answer
+from tables.store.values import Answer
 
 if TYPE_CHECKING:
     from jobs.demo.demo_run import Result

@@ -35,8 +35,8 @@ from broker.kafka.hold_bindings import HoldBindings
 from broker.kafka.kafka_config import KafkaConfig
 from jobs.output.progress import progress_bar
 from jobs.output.progress import say as tell
-from tables.delta import create_missing, is_catalog, open_table
 from tables.errors import TableError, TableVersionError
+from tables.store.open import open_store
 from wire.holds import HOLD_AUTHORIZER
 
 _SILENCE_MS = 300_000
@@ -104,12 +104,10 @@ def release_now(stop: threading.Event, stack: ExitStack, job: EnforceJob, princi
 
 
 def _bring_up_to_date(job: EnforceJob) -> None:
-    """Upgrade the tables; don't create missing tables, which may only be unreachable."""
-    if is_catalog(job.tables):
-        return
+    """Create missing tables beside those of the stream; without those create none, since they may be unreachable."""
     try:
-        open_table(job.tables, DECISIONS)
-        create_missing(job.tables)
+        with open_store(job.tables) as store:
+            store.ensure_tables(having=DECISIONS)
     except TableVersionError:
         raise
     except TableError as error:

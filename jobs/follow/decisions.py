@@ -12,13 +12,11 @@ from jobs.options import JsonOption, PrincipalOption, TablesOption, full_name
 from jobs.output.human import human, plural, time_of
 from jobs.output.terminal import one_line
 from jobs.services.stopping import until_interrupted
-from tables.delta import is_catalog
 from tables.errors import TablesError
-from tables.query.new_rows import new_rows
 from tables.query.sql_query import query
 from tables.query.throttle_causes import looks_like
+from tables.store.open import open_store
 
-_SECONDS, _SECONDS_OF_A_CATALOG = 1.0, 30.0
 _NEWEST = "SELECT max(as_of) AS newest FROM producer_id_metrics"
 
 
@@ -36,10 +34,11 @@ def decisions(
     """Show throttle decisions, one a line: who is throttled until when, and who is released."""
     begin = start(since, datetime.now(timezone.utc), follow=follow)
     wanted = principal and full_name(principal)
-    pause_s = seconds or (_SECONDS_OF_A_CATALOG if is_catalog(tables) else _SECONDS)
-    with until_interrupted(), new_rows(tables, "throttle_decisions", "decided_at", begin) as rows:
+    with until_interrupted(), open_store(tables) as store:
+        followed = store.follow("throttle_decisions")
         while True:
-            found = [row for row in rows.read() if wanted is None or row["principal"] == wanted]
+            rows = followed.new_rows("decided_at", begin)
+            found = [row for row in rows if wanted is None or row["principal"] == wanted]
             now = datetime.now(timezone.utc)
             causes = looks_like(tables, {row["principal"] for row in found if _is_new_throttle(row, now)}, now)
             for row in found:
@@ -49,7 +48,7 @@ def decisions(
                 if not found and begin is not None:
                     print(one_line(_nothing(tables, wanted, begin)), file=sys.stderr)
                 return
-            time.sleep(pause_s)
+            time.sleep(seconds or store.poll_seconds)
 
 
 def _nothing(tables: str, principal: str | None, begin: datetime) -> str:

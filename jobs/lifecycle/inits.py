@@ -7,9 +7,8 @@ import typer
 
 from jobs.options import CsvOption, JsonOption, TablesOption
 from jobs.output.tables_out import form, show
-from tables.catalog.answer import Answer
-from tables.query.literals import literal
 from tables.query.sql_query import query
+from tables.store.values import Answer
 
 _DAY = """
 SELECT * FROM init_outcomes WHERE {condition} ORDER BY answers DESC, principal, client_id, outcome
@@ -36,10 +35,11 @@ def inits(
     """Show the outcome of the last 24 hours' requests for producer ids: first ids, epoch bumps, errors."""
     wanted = form(as_json=as_json, as_csv=as_csv)
     now = datetime.now(timezone.utc)
-    condition = "TRUE" if principal is None else f"principal = {literal(principal, tables)}"
+    condition = "TRUE" if principal is None else "principal = :principal"
+    values = {} if principal is None else {"principal": principal}
     if last is None:
-        answer = query(tables, _DAY.format(condition=condition), now)
+        answer = query(tables, _DAY.format(condition=condition), now, values)
     else:
-        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now)
+        newest = query(tables, _NEWEST.format(condition=condition, limit=last), now, values)
         answer = Answer(newest.columns, newest.rows[::-1])
     show(answer, wanted)

@@ -20,7 +20,7 @@ from lifecycle.expiry import DEFAULT_DELIVERY_TIMEOUT_MS
 from lifecycle.occupancy import BYTES_PER_ENTRY
 from lifecycle.occupancy_rate import EarlierCensus
 from tables.errors import TableNotFoundError
-from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.times import to_ms
 
 

@@ -13,7 +13,7 @@ import typer
 
 from jobs.output.terminal import output, printable
 from jobs.output.text_tables import TextTable
-from tables.catalog.answer import Answer
+from tables.store.values import Answer
 
 Form = Literal["table", "json", "csv"]
 Formats = Mapping[str, Callable[[Any], str]]

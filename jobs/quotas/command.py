@@ -19,9 +19,9 @@ from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
 from jobs.quotas.suggest_for import command_for
 from quota.allowance import BURST, RATE, Allowance
-from tables.catalog.answer import Answer
 from tables.quotas.quota_entry import QuotaEntry, entity_words
 from tables.quotas.quota_table import set_quotas, validated_quotas
+from tables.store.values import Answer
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""

@@ -12,11 +12,11 @@ from broker.kafka.kafka_config import KafkaConfig
 from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress
-from quota.config import QuotaConfig
 from tables.query.sql_query import query
 from tables.query.suggestions import RefusalCounts
 from tables.quotas.quota_entry import QuotaEntry
 from tables.quotas.quota_table import set_quotas
+from tables.store.values import StreamSettings
 from wire.topics import PRODUCE_EVENTS
 
 _LOOK_EVERY_S = 1.0
@@ -35,7 +35,7 @@ def replay(
     quotas: Sequence[QuotaEntry],
     bootstrap_servers: str,
     kafka_config: Path | None,
-    config: QuotaConfig,
+    of_stream: StreamSettings,
     learn_seconds: int | None,
 ) -> dict[str, RefusalCounts]:
     """Replay the topic of produce events under some quotas; return what was refused, by principal.
@@ -58,9 +58,10 @@ def replay(
                 trigger="available-now",
                 kafka_config=kafka_config,
                 learn_seconds=learn_seconds,
-                window_seconds=config.window_seconds,
+                window_seconds=of_stream.window_seconds,
+                burst_windows=of_stream.burst_windows,
             )
-        rows = query(tables, _REFUSED, datetime.now(timezone.utc), config).rows
+        rows = query(tables, _REFUSED, datetime.now(timezone.utc)).rows
     return {principal: RefusalCounts(refused_pids, throttles) for principal, refused_pids, throttles in rows}
 
 

@@ -15,10 +15,10 @@ from jobs.output.terminal import output, printable
 from jobs.quotas.replay import replay
 from lifecycle.churn import Churn
 from quota.allowance import BURST, RATE
-from quota.config import QuotaConfig
 from quota.principals import entity_name
-from tables.catalog.answer import Answer
 from tables.query.suggestions import RefusalCounts, Suggestion, as_entries, suggestions
+from tables.store.open import open_store
+from tables.store.values import Answer
 
 
 def suggest_quotas(
@@ -39,17 +39,17 @@ def suggest_quotas(
     learn_seconds: Annotated[
         int | None, typer.Option(min=0, help="Learning time of the replay. [default: the window]")
     ] = None,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window.")] = 3600,
     as_json: JsonOption = False,
 ) -> None:
     """Suggest a quota per principal from its new producer ids per window, and what it would have refused."""
-    config = QuotaConfig(window_seconds=window_seconds)
-    found = suggestions(tables, config, percentile=percentile, headroom=headroom, at_least=at_least)
+    found = suggestions(tables, percentile=percentile, headroom=headroom, at_least=at_least)
     if not found:
         msg = f"{tables} has no window with new producer ids yet: let the stream run past its learning time first"
         raise SuggestError(msg)
     if bootstrap_servers is not None:
-        refused = replay(as_entries(found), bootstrap_servers, kafka_config, config, learn_seconds)
+        with open_store(tables) as store:
+            settings = store.settings()
+        refused = replay(as_entries(found), bootstrap_servers, kafka_config, settings, learn_seconds)
         found = _with_refusals(found, refused)
     if csv_file is not None:
         write_csv(csv_file, found)

@@ -23,7 +23,7 @@ from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines
 from streaming.errors import SparkMissingError
 from streaming.triggers import EVENTS_PER_SECOND, MAX_EVENTS, MIN_EVENTS
-from tables.delta import SinkName
+from tables.schema.specs import SinkName
 from wire.topics import PRODUCE_EVENTS
 
 CheckpointOption = Annotated[str, typer.Option(help="Folder of the checkpoint: one per stream, kept over restarts.")]

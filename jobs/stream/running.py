@@ -19,9 +19,10 @@ from jobs.output.progress import say
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
 from jobs.stream.stream_metrics import StreamMetrics
-from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
+from jobs.stream.stream_tables import prepare_tables
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
+from streaming.checkpoint.table_ids import save_table_ids, table_ids
 from streaming.databricks import in_databricks
 from streaming.failures import as_stream_error, await_batches, is_of_spark, jvm_may_be_gone
 from streaming.listener import ProgressListener
@@ -29,7 +30,8 @@ from streaming.pipeline import start
 from streaming.reports.report_queries import start_reports
 from streaming.session import DEFAULT_MASTER, stream_session
 from streaming.triggers import AVAILABLE_NOW
-from tables.delta import is_catalog
+from tables.store.engines import SparkEngine
+from tables.store.open import open_store
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
 
 if TYPE_CHECKING:
@@ -75,7 +77,9 @@ class Launch:
 
 def run_stream(kafka: KafkaConfig, options: StreamOptions, launch: Launch) -> None:
     """Run a stream until it ends."""
-    prepare_path_tables(options.tables, options.checkpoint, new_tables=launch.new_tables)
+    store = open_store(options.tables)
+    if not store.needs_session:
+        prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
     require_topic(kafka.client(), options.topic)
     learn_from_ms, learn_until_ms = learning_time(kafka, options, launch.learn_seconds)
     options = replace(
@@ -126,7 +130,7 @@ def learning_time(kafka: KafkaConfig, options: StreamOptions, learn_seconds: int
 
 def open_session(tables: str, launch: Launch) -> SparkSession:
     """Start the session of a stream, or return the one that there is."""
-    has_jars = in_databricks() or is_catalog(tables)
+    has_jars = in_databricks() or open_store(tables).needs_session
     return stream_session(
         [] if has_jars else spark_jars(jars_folder()),
         launch.master,
@@ -148,8 +152,9 @@ def _run(
         if listener is not None:
             spark.streams.addListener(listener)
         try:
-            if is_catalog(options.tables):
-                make_relations(spark, options, new_tables=launch.new_tables)
+            store = open_store(options.tables, SparkEngine(spark))
+            if store.needs_session:
+                prepare_tables(store, options.checkpoint, options.config, new_tables=launch.new_tables)
             restart_after_losses(options.checkpoint, lambda: _run_steadily(spark, options, report_topics))
         except Exception as error:
             if is_of_spark(error):
@@ -178,7 +183,7 @@ def _run_queries(spark: SparkSession, options: StreamOptions, report_topics: Col
     """Run the queries until one fails, all have read what is available, or the wall clock goes back."""
     queries = [start(spark, options)]
     try:
-        note_tables(spark, options)
+        save_table_ids(options.checkpoint, table_ids(open_store(options.tables, SparkEngine(spark))))
         if options.trigger != AVAILABLE_NOW:
             _let_begin(queries[0])
         queries += start_reports(spark, options, report_topics)

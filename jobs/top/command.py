@@ -12,10 +12,9 @@ from jobs.output.staleness import warn_if_stale
 from jobs.output.tables_out import Form, form, show, to_json
 from jobs.output.terminal import output
 from jobs.top.screen import detail_view, rows_table, summary
-from quota.config import QuotaConfig
-from tables.catalog.answer import Answer
 from tables.query.freshness import STALE_AFTER_S
 from tables.query.top_rows import Detail, TopRow, arranged, read_detail, read_diagnoses, read_rows
+from tables.store.values import Answer
 
 Sort = Literal["used", "new", "refused", "active", "tokens", "name"]
 
@@ -32,7 +31,6 @@ def top(
     principal: Annotated[str | None, typer.Option(help="Show this principal in detail, such as User:mallory.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most principals to show.")] = 1000,
     seconds: Annotated[float, typer.Option(min=0.2, help="Interval between reads of the tables.")] = 2.0,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which tokens refill.")] = 3600,
     stale_seconds: Annotated[
         float, typer.Option(min=1, help="Warn if the newest row is older than this.")
     ] = STALE_AFTER_S,
@@ -40,19 +38,17 @@ def top(
     as_csv: CsvOption = False,
 ) -> None:
     """Show who makes new producer ids, live: s sorts, / filters, Enter shows details, q quits."""
-    config = QuotaConfig(window_seconds=window_seconds)
     name = principal and full_name(principal)
     wanted = form(as_json=as_json, as_csv=as_csv)
     if once or wanted != "table" or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        _print_once(tables, config, sort, text, name, limit, wanted, stale_seconds)
+        _print_once(tables, sort, text, name, limit, wanted, stale_seconds)
         return
     from jobs.top.app import TopApp
 
     # Fail with one line, before the screen opens, if the tables can't be read.
-    read_rows(tables, _now(), config)
+    read_rows(tables, _now())
     TopApp(
         tables,
-        config,
         clock=_now,
         seconds=seconds,
         sort=sort,
@@ -65,7 +61,6 @@ def top(
 
 def _print_once(
     tables: str,
-    config: QuotaConfig,
     sort: str,
     text: str,
     principal: str | None,
@@ -78,11 +73,11 @@ def _print_once(
         if wanted == "csv":
             msg = "--principal shows several tables, which do not fit into one CSV: give --json"
             raise typer.BadParameter(msg)
-        detail = read_detail(tables, principal, now, config)
+        detail = read_detail(tables, principal, now)
         warn_if_stale(tables, now, stale_seconds)
         typer.echo(_detail_json(detail)) if wanted == "json" else console.print(detail_view(detail))
         return
-    rows = read_rows(tables, now, config)
+    rows = read_rows(tables, now)
     diagnoses = read_diagnoses(tables, now)
     freshness = warn_if_stale(tables, now, stale_seconds)
     shown = [row.diagnosed(diagnoses) for row in arranged(rows, sort, text)[:limit]]

@@ -26,7 +26,6 @@ from jobs.web.editing import Editing
 from jobs.web.editors import Editors, editor_line
 from jobs.web.pages import ConsoleData
 from jobs.web.security import MIN_TOKEN_LENGTH, Access, Guard, is_everywhere, is_loopback, own_names, refusal
-from quota.config import QuotaConfig
 from tables.query.freshness import STALE_AFTER_S
 
 if TYPE_CHECKING:
@@ -92,7 +91,6 @@ def console(
     stale_seconds: Annotated[
         float, typer.Option(min=1, help="Warn if the newest row is older than this.")
     ] = STALE_AFTER_S,
-    window_seconds: Annotated[int, typer.Option(help="The stream's window, by which the views refill tokens.")] = 3600,
 ) -> None:
     """Show the tables in the browser: who makes producer ids, who is throttled, and how near the others are."""
     if databricks_app:
@@ -101,8 +99,7 @@ def console(
     if token is not None and len(token) < MIN_TOKEN_LENGTH:
         msg = f"the token has {len(token)} characters, not {MIN_TOKEN_LENGTH} or more. Leave it out to have one made"
         raise typer.BadParameter(msg)
-    config = QuotaConfig(window_seconds=window_seconds)
-    data = ConsoleData(tables, config, stale_seconds)
+    data = ConsoleData(tables, stale_seconds)
     if databricks_app and editors is not None:
         msg = "--editors does not go with --databricks-app, which only reads: edit with `pid-quota quotas`"
         raise typer.BadParameter(msg)

@@ -15,7 +15,7 @@ import pytest
 
 from broker.jars.broker_jar import JAR_NAME, build_broker_jar
 from jobs.output.terminal import OF_TABLES
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from wire.broker_lines import REPORTER_CLASS
 
 ROOT = Path(__file__).parents[2]

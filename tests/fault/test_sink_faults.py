@@ -22,8 +22,10 @@ from streaming.commit.sinks import TableSink
 from streaming.errors import StreamFailedError, StreamIdTakenError
 from streaming.failures import as_stream_error, is_of_spark
 from streaming.pipeline import open_sink
-from tables.delta import SinkName, create_missing, open_table, row_schema, spark_ddl
 from tables.errors import TableError
+from tables.schema.ddl import row_schema, spark_ddl
+from tables.schema.specs import SinkName
+from tables.store.path_tables import create_missing, open_table
 from tests.kits.fault_kit import Stream, set_quota
 
 METRICS = "producer_id_metrics"

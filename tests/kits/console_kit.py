@@ -19,7 +19,8 @@ from jobs.web.command import FRESH_S, application
 from jobs.web.editors import Editors
 from jobs.web.pages import ConsoleData
 from jobs.web.security import Access
-from tables.delta import TABLES, create_missing, table_path
+from tables.schema.specs import TABLES
+from tables.store.path_tables import create_missing, table_path
 
 NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
 NOW = NOON + timedelta(seconds=20)

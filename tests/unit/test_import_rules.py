@@ -25,10 +25,9 @@ FOLDERS: dict[str, set[str]] = {
 # What a room may import, beside itself and the files that all rooms of its package share. A file beside the rooms of a
 # package is a room of its own.
 ROOMS: dict[str, set[str]] = {
-    "tables.catalog": {"tables"},
-    "tables.quotas": {"quota", "tables", "tables.catalog"},
-    "tables.query": {"quota", "lifecycle", "tables", "tables.catalog", "tables.quotas"},
-    "tables.occupancy": {"lifecycle", "tables", "tables.catalog", "tables.query"},
+    "tables.store": {"quota", "tables"},
+    "tables.quotas": {"quota", "tables", "tables.store"},
+    "tables.query": {"quota", "lifecycle", "tables", "tables.store", "tables.quotas"},
     "broker.kafka": {"wire"},
     "broker.log": {"wire", "lifecycle", "broker.kafka"},
     "broker.tap": {"wire", "quota", "lifecycle", "broker.kafka", "broker.log"},
@@ -45,7 +44,7 @@ ROOMS: dict[str, set[str]] = {
     "broker.enforcement.store": {
         "wire",
         "tables",
-        "tables.catalog",
+        "tables.store",
         "broker.kafka",
         "broker.enforcement.values",
         "broker.enforcement",
@@ -53,16 +52,23 @@ ROOMS: dict[str, set[str]] = {
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
     "broker.jars": set(),
     "broker.local": {"wire", "broker.jars"},
-    "streaming.databricks": {"tables"},
+    "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),
     "streaming.session": {"tables"},
     "streaming.triggers": set(),
-    "streaming.checkpoint": {"quota", "state", "tables", "streaming.databricks"},
-    "streaming.batch": {"quota", "tables", "tables.quotas", "streaming.checkpoint", "streaming.databricks"},
+    "streaming.checkpoint": {"quota", "state", "tables", "tables.store", "streaming.databricks"},
+    "streaming.batch": {
+        "quota",
+        "tables",
+        "tables.quotas",
+        "tables.store",
+        "streaming.checkpoint",
+        "streaming.databricks",
+    },
     "streaming.decode": {"wire", "quota", "state", "streaming.batch"},
     "streaming.operator": {"wire", "quota", "state", "tables", "streaming.batch"},
-    "streaming.commit": {"tables", "streaming.batch", "streaming.checkpoint", "streaming.operator"},
+    "streaming.commit": {"tables", "tables.store", "streaming.batch", "streaming.checkpoint", "streaming.operator"},
     "streaming.pipeline": {
         "wire",
         "quota",
@@ -154,7 +160,7 @@ OF_EACH_SPARK = {
 SELF_CONTAINED = "manager_cache.py"
 """The KIP's own class stands alone in a process: it reads the clock and draws its salt itself."""
 SPARK = {"pyspark", "delta"}
-TAKES_A_SESSION = "tables/catalog/engines.py"
+TAKES_A_SESSION = "tables/store/engines.py"
 """In a Databricks runtime the session that is there answers SQL; it is asked for when that is so, never before."""
 MODULES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 

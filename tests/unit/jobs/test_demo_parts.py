@@ -24,8 +24,8 @@ from jobs.demo.story import DECISIONS, decisions_table, story
 from jobs.demo.watching import Slowing
 from jobs.errors import DemoError
 from jobs.stream.stream_progress import StreamProgress
-from tables.delta import create_missing
 from tables.query.sql_query import query
+from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 

@@ -12,7 +12,7 @@ import pytest
 from jobs.demo.clients import Clients, Traffic
 from jobs.demo.demo_view import DemoView, PrincipalRow
 from jobs.demo.watching import Slowing, Watching
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from jobs.cli import _COMMANDS
 from jobs.output import progress
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init, now
 from tests.unit.jobs.table_rows import append, decision, metrics

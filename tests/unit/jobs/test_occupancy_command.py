@@ -17,8 +17,9 @@ from broker.occupancy.sweep import BrokerExpiration, Unanswered
 from jobs.occupancy import command
 from jobs.occupancy.printing import report_dict
 from lifecycle.occupancy import Census, Placement, ReplicaProducers, count_occupancy, owners_of
-from tables.occupancy.occupancy_rows import append, read_earlier, rows_of
+from tables.query.occupancy_rows import append, read_earlier, rows_of
 from tables.query.sql_query import query
+from tables.store import catalog
 from tables.times import to_ms
 from tests.kits.command_kit import PidQuota
 from tests.kits.warehouse_kit import CATALOG, SCHEMA, use
@@ -329,6 +330,7 @@ def test_a_broker_that_did_not_answer_at_all_gets_no_row_and_keeps_its_last_one(
 
 def test_a_catalog_takes_the_rows_in_statements_that_are_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse = use(monkeypatch)
+    monkeypatch.setattr(catalog, "_ROWS_PER_INSERT", 20)
     found = taken(*(replica(broker, [0.5, 1.5]) for broker in range(1, 31)), brokers=tuple(range(1, 31)))
     tables = f"{CATALOG}.{SCHEMA}"
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tables.delta import create_missing, table_path
+from tables.store.path_tables import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report

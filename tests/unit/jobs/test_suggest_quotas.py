@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import ago, init
 from tests.unit.jobs.table_rows import NOON, append, metrics, seconds

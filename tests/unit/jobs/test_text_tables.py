@@ -19,7 +19,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from jobs.output.text_tables import TextTable
-from tables.delta import create_missing
+from tables.store.path_tables import create_missing
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import block_row, init, now
 from tests.unit.jobs.table_rows import append, decision, lease_step, metrics

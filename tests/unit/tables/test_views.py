@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from quota.config import QuotaConfig
-from tables.delta import TABLES
 from tables.query.sql_query import query
-from tables.query.views import main, needed_views, view_statements, views
+from tables.schema.specs import TABLES
+from tables.schema.views import main, needed_views, view_statements, views
+from tables.store.open import open_store
+from tables.store.values import StreamSettings
 from tests.unit.jobs.table_rows import NOON, Row, append, decision, metrics, seconds, tap_report
 
 VIEWS = {
@@ -40,8 +42,8 @@ VIEWS = {
 ONE_ROW = {"stream_health"}
 
 
-def ask(tables: Path, sql: str, now: datetime = NOON, **config: Any) -> list[dict[str, Any]]:
-    return query(str(tables), sql, now, QuotaConfig(**config)).records()
+def ask(tables: Path, sql: str, now: datetime = NOON) -> list[dict[str, Any]]:
+    return query(str(tables), sql, now).records()
 
 
 def test_all_views_are_shipped() -> None:
@@ -49,7 +51,7 @@ def test_all_views_are_shipped() -> None:
 
 
 def test_the_script_for_spark_creates_each_view_after_those_it_reads(capsys: pytest.CaptureFixture[str]) -> None:
-    statements = view_statements(QuotaConfig())
+    statements = view_statements(QuotaConfig().window_ms)
 
     main()
 
@@ -139,14 +141,15 @@ class TestCurrentThrottles:
     def test_tokens_refill_by_the_window_up_to_the_burst(self, tmp_path: Path) -> None:
         append(tmp_path, "throttle_decisions", decision("User:m", NOON, quota=60.0, tokens=-2.0))
 
-        def tokens(passed: float, **config: Any) -> float:
+        def tokens(passed: float) -> float:
             sql = "SELECT tokens_now FROM current_throttles"
-            return float(ask(tmp_path, sql, NOON + seconds(passed), **config)[0]["tokens_now"])
+            return float(ask(tmp_path, sql, NOON + seconds(passed))[0]["tokens_now"])
 
         assert tokens(0) == -2
         assert tokens(120) == 0
-        assert tokens(60, window_seconds=60) == 58
         assert tokens(1_000_000) == 60
+        open_store(str(tmp_path)).write_settings(StreamSettings(window_seconds=60))
+        assert tokens(60) == 58
 
     def test_a_burst_of_its_own_is_the_full_bucket_in_throttles_and_headroom(self, tmp_path: Path) -> None:
         own = {"quota": 60.0, "tokens": -2.0, "burst": 600.0}

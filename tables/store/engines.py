@@ -6,18 +6,17 @@ In a Databricks runtime its Spark session runs it, anywhere else a SQL warehouse
 from __future__ import annotations
 
 import os
-import re
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tables.catalog.answer import Answer
-from tables.commits import retry_conflicts
 from tables.errors import CatalogError, first_line
-from tables.schema.ddl import databricks_literal
+from tables.schema.ddl import databricks_literal, with_literals
+from tables.store.commits import retry_conflicts
+from tables.store.values import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 RUNTIME = "DATABRICKS_RUNTIME_VERSION"
 """Set by Databricks on its clusters."""
 
-_MARKER = re.compile(r":(\w+)")
 _SIGNING_IN = threading.Lock()
 _NO_SCHEMA = ("SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG", "CATALOG_NOT_FOUND")
 _HOST, _HTTP_PATH, _TOKEN = "DATABRICKS_HOST", "DATABRICKS_HTTP_PATH", "DATABRICKS_TOKEN"
@@ -93,17 +91,18 @@ class SparkEngine:
     spark: SparkSession
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """As `Engine.execute`."""
+        """Run a statement; see `Engine.execute`."""
         from pyspark.errors import PySparkException
 
         try:
-            return retry_conflicts(lambda: self._answer(_with_literals(statement, parameters or {})))
+            return retry_conflicts(lambda: self._answer(with_literals(statement, parameters or {}, databricks_literal)))
         except PySparkException as error:
             raise _failed(error) from error
 
     def _answer(self, statement: str) -> Answer:
         frame = self.spark.sql(statement)
-        return Answer(tuple(frame.columns), tuple(tuple(map(_aware, row)) for row in frame.collect()))
+        rows = (tuple(map(_of_host, row)) for row in frame.collect())
+        return Answer(tuple(frame.columns), tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class WarehouseEngine:
     connection: Connection
 
     def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """As `Engine.execute`."""
+        """Run a statement; see `Engine.execute`."""
         from databricks.sql.exc import Error
 
         try:
@@ -132,6 +131,34 @@ class WarehouseEngine:
                 return Answer((), ())
             columns = tuple(column[0] for column in cursor.description)
             return Answer(columns, tuple(tuple(map(_aware, row)) for row in cursor.fetchall()))
+
+
+class LazyEngine:
+    """Connects when first used, and again after an error.
+
+    Args:
+        tables: `catalog.schema`.
+    """
+
+    def __init__(self, tables: str) -> None:
+        self._tables = tables
+        self._stack = ExitStack()
+        self._engine: Engine | None = None
+
+    def execute(self, statement: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """Run a statement; see `Engine.execute`."""
+        if self._engine is None:
+            self._engine = self._stack.enter_context(engine(self._tables))
+        try:
+            return self._engine.execute(statement, parameters)
+        except CatalogError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        self._engine = None
+        self._stack.close()
 
 
 def _connect(tables: str) -> Connection:
@@ -192,20 +219,13 @@ def _provider(host: str, client_id: str, client_secret: str) -> Callable[[], dic
     return provider
 
 
-def _with_literals(statement: str, parameters: Mapping[str, object]) -> str:
-    """Inline parameters: with Delta's parser, Spark 4.2 leaves them unbound.
-
-    Examples:
-        >>> _with_literals("SELECT :a, ':b', x::INT", {"a": "its"})
-        "SELECT 'its', ':b', x::INT"
-    """
-    return _MARKER.sub(
-        lambda marker: databricks_literal(parameters[marker[1]]) if marker[1] in parameters else marker[0], statement
-    )
-
-
 def _aware(value: Any) -> Any:
     return value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) and value.tzinfo is None else value
+
+
+def _of_host(value: Any) -> Any:
+    # Spark collects times as naive ones of this host's time zone.
+    return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
 
 
 def _failed(error: Exception) -> CatalogError:

@@ -1,17 +1,26 @@
-"""SQL conditions for expired rows, for deltalake and for Databricks."""
+"""Finds expired rows, by SQL that both `deltalake` and Databricks run."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from tables.errors import TableError
+from tables.schema.ddl import with_literals
 from tables.schema.specs import TABLES, TableSpec
 
 CLOSED = ("restored", "relinquished", "failed")
 """States that close a lease."""
 
-_MARKER = re.compile(r":(\w+)")
+_LEASES = """
+SELECT lease_id, max(recorded_at) AS newest, max(CASE WHEN state IN ({closed}) THEN 1 ELSE 0 END) AS is_closed
+FROM {table} WHERE lease_id IS NOT NULL GROUP BY lease_id
+HAVING min(recorded_at) < {before}
+"""
+_SEVERAL = """
+SELECT entity_name, max(updated_at) AS newest FROM {table} GROUP BY entity_name HAVING count(*) > 1
+"""
+_COUNT = "SELECT count(*) AS row_count FROM {table} WHERE {condition}"
 
 
 @dataclass(frozen=True)
@@ -33,10 +42,11 @@ class OldRows:
             literal: Returns a value as a literal of the engine's dialect.
 
         Examples:
+            >>> from tables.schema.ddl import deltalake_literal
             >>> OldRows("name = :name", {"name": "o'neill"}).as_text(deltalake_literal)
             "name = 'o''neill'"
         """
-        return _MARKER.sub(lambda marker: literal(self.values[marker[1]]), self.condition)
+        return with_literals(self.condition, self.values, literal)
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,41 @@ def days_to_keep(wishes: Sequence[str]) -> dict[str, int]:
             raise TableError(msg)
         days[name] = int(number)
     return days
+
+
+@dataclass(frozen=True)
+class Asker:
+    """How to ask a table for its expired rows.
+
+    Attributes:
+        table: Its name in SQL.
+        ask: Runs a SELECT.
+        literal: Returns a value as a literal of the engine's dialect.
+    """
+
+    table: str
+    ask: Callable[[str], list[dict[str, Any]]]
+    literal: Callable[[object], str]
+
+    def expired(self, spec: TableSpec, days: Mapping[str, int], now: datetime) -> OldRows | None:
+        """Return the condition for a table's expired rows; None if there surely are none."""
+        if spec.name == "producer_id_quotas":
+            several = self.ask(_SEVERAL.format(table=self.table).strip())
+            return replaced_quotas({row["entity_name"]: row["newest"] for row in several})
+        before = keep_from(now, days[spec.name]) if spec.time_column else None
+        if before is None:
+            return None
+        leases: list[LeaseAge] = []
+        if "lease_id" in spec.schema.names:
+            closed = ", ".join(f"'{state}'" for state in CLOSED)
+            text = _LEASES.format(table=self.table, closed=closed, before=self.literal(before)).strip()
+            leases = [LeaseAge(row["lease_id"], row["newest"], bool(row["is_closed"])) for row in self.ask(text)]
+        return old_rows(spec, before, leases)
+
+    def count(self, rows: OldRows) -> int:
+        """Return how many rows a condition selects."""
+        (counted,) = self.ask(_COUNT.format(table=self.table, condition=rows.as_text(self.literal)))
+        return int(counted["row_count"])
 
 
 def keep_from(now: datetime, days: int) -> datetime | None:
@@ -134,9 +179,3 @@ def replaced_quotas(newest: Mapping[str | None, datetime]) -> OldRows | None:
             values[f"name{number}"] = name
         values[f"at{number}"] = updated_at
     return OldRows(" OR ".join(parts), values) if parts else None
-
-
-def deltalake_literal(value: object) -> str:
-    """Return a text or an aware time as a deltalake literal."""
-    text = value.astimezone(timezone.utc).isoformat() if isinstance(value, datetime) else str(value)
-    return "'" + text.replace("'", "''") + "'"

@@ -8,6 +8,7 @@ from typing import Any
 
 from quota.config import QuotaConfig
 from tables.errors import QueryError
+from tables.schema.specs import TABLES
 
 SETTINGS = "settings"
 """One-row relation with the views' present time and quota window."""
@@ -16,7 +17,7 @@ _NAMES = ("VAR", "IDENTIFIER")
 _COMMENT = re.compile(r"--.*")
 _HEAD = """\
 -- All views, for Spark SQL and Databricks SQL: run it where the tables are (`USE catalog.schema` first).
--- Printed by `python -m tables.query.views`.
+-- Printed by `python -m tables.schema.views`.
 -- `settings` holds the stream's default window: change it if your stream has another.
 """
 
@@ -27,6 +28,11 @@ def views() -> dict[str, str]:
     folder = resources.files("sql").joinpath("views")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return {file.name.removesuffix(".sql"): file.read_text(encoding="utf-8") for file in files}
+
+
+def relations() -> list[str]:
+    """Return the names of all tables, then of all views."""
+    return [*TABLES, *views()]
 
 
 def needed_views(text: str) -> list[str]:
@@ -48,13 +54,13 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in words]
 
 
-def with_views(select: str, config: QuotaConfig) -> str:
+def with_views(select: str, window_ms: int) -> str:
     """Return a SELECT with the views it mentions as CTEs, for an engine that may lack them."""
     tokens = _tokens(select)
     ours = needed_views(" ".join(token.text for token in tokens if token.token_type.name in _NAMES))
     if not ours:
         return select
-    parts = [f"{SETTINGS} AS ({settings_select(config)})", *(f"{name} AS (\n{views()[name]})" for name in ours)]
+    parts = [f"{SETTINGS} AS ({settings_select(window_ms)})", *(f"{name} AS (\n{views()[name]})" for name in ours)]
     kinds = [token.token_type.name for token in tokens[:2]]
     if kinds[:1] != ["WITH"]:
         return f"WITH {', '.join(parts)}\n{select}"
@@ -77,20 +83,20 @@ def _tokens(sql: str) -> list[Any]:
         raise QueryError(msg) from error
 
 
-def settings_select(config: QuotaConfig) -> str:
+def settings_select(window_ms: int) -> str:
     """Return the SELECT of `settings`, for Spark and Databricks."""
-    return f"SELECT current_timestamp() AS now, CAST({config.window_ms} AS BIGINT) AS window_ms"
+    return f"SELECT current_timestamp() AS now, CAST({window_ms} AS BIGINT) AS window_ms"
 
 
-def view_statements(config: QuotaConfig) -> list[str]:
+def view_statements(window_ms: int) -> list[str]:
     """Return the statements that create all views, in order of dependency."""
-    selects = {SETTINGS: settings_select(config)} | {name: views()[name] for name in needed_views(" ".join(views()))}
+    selects = {SETTINGS: settings_select(window_ms)} | {name: views()[name] for name in needed_views(" ".join(views()))}
     return [f"CREATE OR REPLACE VIEW {name} AS\n{select.strip()}" for name, select in selects.items()]
 
 
 def main() -> None:
     """Print the statements that create all views."""
-    print(_HEAD + "\n" + ";\n\n".join(view_statements(QuotaConfig())) + ";")
+    print(_HEAD + "\n" + ";\n\n".join(view_statements(QuotaConfig().window_ms)) + ";")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""Locates, creates and opens the Delta tables, without a JVM."""
+"""Locates, creates and opens path tables by `deltalake`, without a JVM."""
 
-import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.schema.migration import bring_up_to_date
 from tables.schema.specs import (
     LOG_RETENTION,
     LOG_RETENTION_PROPERTY,
@@ -17,92 +15,25 @@ from tables.schema.specs import (
     VERSION_PROPERTY,
     TableSpec,
 )
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.values import Row, require_version
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = [
-    "TABLES",
-    "SinkName",
-    "TableSpec",
-    "create_missing",
-    "is_catalog",
-    "open_table",
-    "row_schema",
-    "spark_ddl",
-    "spark_type",
-    "table_path",
-]
-
-SinkName = Literal["deltalake", "delta-spark"]
-"""Writers of the tables."""
-
-_CATALOG_SCHEMA = re.compile(r"[\w-]+\.[\w-]+")
-_SPARK_TYPES = {
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-}
-
-
-def is_catalog(tables: str) -> bool:
-    """Return whether `--tables` is `catalog.schema`; anything else is a path.
-
-    Examples:
-        >>> is_catalog("main.pid_quota"), is_catalog("./demo.data"), is_catalog("/data/tables"), is_catalog("s3://b/t")
-        (True, False, False, False)
-    """
-    return _CATALOG_SCHEMA.fullmatch(tables) is not None
-
 
 def table_path(tables: str, name: str) -> str:
-    """Return a table's path below the root, or its three-part name in a catalog.
+    """Return a table's path below the root.
 
     Examples:
-        >>> table_path("./demo-data/", "throttle_decisions"), table_path("main.pid_quota", "throttle_decisions")
-        ('./demo-data/throttle_decisions', 'main.pid_quota.throttle_decisions')
-        >>> table_path("my-catalog.q", "throttle_decisions")
-        '`my-catalog`.q.throttle_decisions'
+        >>> table_path("./demo-data/", "throttle_decisions")
+        './demo-data/throttle_decisions'
     """
-    if is_catalog(tables):
-        parts = [part if "-" not in part else f"`{part}`" for part in tables.split(".")]
-        return ".".join([*parts, name])
     return f"{tables.rstrip('/')}/{name}"
 
 
-def row_schema(name: str) -> pa.Schema:
-    """Return the schema for rows to append to a table.
-
-    It has no comments: those of another version's table may differ, and deltalake rejects a difference.
-    """
-    return pa.schema([column.remove_metadata() for column in TABLES[name].schema])
-
-
-def spark_ddl(name: str) -> str:
-    """Return a table's columns and types in Spark SQL.
-
-    Examples:
-        >>> spark_ddl("producer_id_quotas").split(", ")[1:4]
-        ['entity_name STRING', 'producer_ids_rate DOUBLE', 'producer_ids_burst DOUBLE']
-    """
-    return ", ".join(f"{column.name} {spark_type(column.type)}" for column in TABLES[name].schema)
-
-
-def spark_type(kind: pa.DataType) -> str:
-    """Return a column's type in Spark SQL."""
-    if pa.types.is_map(kind):
-        return f"MAP<{spark_type(kind.key_type)}, {spark_type(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"ARRAY<{spark_type(kind.value_type)}>"
-    return _SPARK_TYPES[kind]
-
-
 def create_missing(root: str) -> None:
-    """Create missing path tables, and add missing columns to those of an earlier version.
+    """Create missing path tables.
 
     They use only features that `deltalake` supports: no deletion vectors, clustering or row tracking.
 
@@ -115,9 +46,6 @@ def create_missing(root: str) -> None:
     """
     from deltalake.exceptions import DeltaError
 
-    if is_catalog(root):
-        msg = f"{root} is a catalog, and only path tables are made here. Give a path, such as ./{root}"
-        raise TableError(msg)
     _require_writable(root)
     for spec in TABLES.values():
         try:
@@ -149,6 +77,27 @@ def open_table(root: str, name: str) -> "DeltaTable":
         raise TableError(msg) from error
 
 
+def ask(table: "DeltaTable", select: str) -> list[Row]:
+    """Run a SELECT over a table, `t`, by the engine that also runs its DELETE.
+
+    Unlike an Arrow data set it runs no Python in threads: one that outlives the command aborts the process.
+    """
+    from deltalake import QueryBuilder
+
+    rows: list[Row] = pa.table(QueryBuilder().register("t", table).execute(select).read_all()).to_pylist(
+        maps_as_pydicts="lossy"
+    )
+    return rows
+
+
+def is_delta_error(error: Exception) -> bool:
+    """Return whether reading a table raises such an error."""
+    from deltalake.exceptions import DeltaError
+
+    # The last two: timestamps out of Python's range.
+    return isinstance(error, DeltaError | OSError | pa.ArrowException | ValueError | OverflowError)
+
+
 def _create(spec: TableSpec, path: str) -> None:
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -169,7 +118,17 @@ def _create(spec: TableSpec, path: str) -> None:
             # Another process may have created it meanwhile.
             if not DeltaTable.is_deltatable(path):
                 raise
-    bring_up_to_date(spec, path)
+    retry_conflicts(lambda: _constrain(spec, DeltaTable(path), path))
+
+
+def _constrain(spec: TableSpec, table: "DeltaTable", path: str) -> None:
+    # deltalake can't create a table with its constraints: an empty one gets them here. Two processes that create it at
+    # once may both commit: its version says nothing about what it has.
+    present = table.metadata().configuration
+    require_version(present.get(VERSION_PROPERTY, "0"), path)
+    missing = {name: rule for name, rule in spec.constraints.items() if f"delta.constraints.{name}" not in present}
+    if missing and not table.file_uris():
+        table.alter.add_constraint(missing, **leaving_old_log())
 
 
 def _require_writable(root: str) -> None:

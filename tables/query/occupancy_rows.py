@@ -6,16 +6,10 @@ from datetime import datetime, timedelta, timezone
 from itertools import zip_longest
 from typing import Any
 
-import pyarrow as pa
-
 from lifecycle.occupancy import Census, Occupancy
 from lifecycle.occupancy_rate import EarlierCensus
-from tables.appends import append_rows
-from tables.catalog import engines
-from tables.delta import TABLES, create_missing, is_catalog, row_schema, table_path
-from tables.errors import TableError, first_line
 from tables.query.sql_query import query
-from tables.schema.ddl import insert_statement
+from tables.store.open import open_store
 from tables.times import to_ms, to_time
 
 TABLE = "producer_occupancy"
@@ -23,11 +17,9 @@ TABLE = "producer_occupancy"
 _EARLIER = """
 SELECT swept_at, broker_id, held_pids, open_transactions, idle_hours
 FROM producer_occupancy
-WHERE missing_replicas = 0 AND unix_millis(swept_at) > {after_ms}
+WHERE missing_replicas = 0 AND unix_millis(swept_at) > :after_ms
 """
 _DAY = timedelta(days=1)
-# A statement of a warehouse takes 256 parameters.
-_ROWS_PER_INSERT = 20
 
 
 def rows_of(
@@ -66,28 +58,14 @@ def rows_of(
 
 
 def append(tables: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append the rows of a sweep; creates path tables if they are missing.
+    """Append the rows of a sweep; creates missing path tables.
 
     Raises:
         TableError: If they can't be written.
-        CatalogError: If the tables are in a catalog that refuses.
     """
-    if is_catalog(tables):
-        with engines.engine(tables) as engine:
-            for begin in range(0, len(rows), _ROWS_PER_INSERT):
-                part = rows[begin : begin + _ROWS_PER_INSERT]
-                engine.execute(insert_statement(TABLE, TABLES[TABLE].schema.names, part))
-        return
-    from deltalake.exceptions import DeltaError
-
-    create_missing(tables)
-    found = pa.Table.from_pylist(list(rows), schema=row_schema(TABLE))
-    try:
-        append_rows(tables, TABLE, found)
-    except (DeltaError, OSError) as error:
-        reason = first_line(error)
-        msg = f"can't write {table_path(tables, TABLE)}: {reason}. Check the folder given by --tables"
-        raise TableError(msg) from error
+    with open_store(tables) as store:
+        store.ensure_tables()
+        store.append(TABLE, rows)
 
 
 def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
@@ -96,11 +74,10 @@ def read_earlier(tables: str, now: datetime) -> dict[int, list[EarlierCensus]]:
     Raises:
         TableNotFoundError: If the table does not exist yet.
         TableError: If it can't be read.
-        CatalogError: If the tables are in a catalog that refuses.
     """
     after_ms = to_ms((now - _DAY).astimezone(timezone.utc))
     sweeps: dict[tuple[int, datetime], list[dict[str, Any]]] = defaultdict(list)
-    for row in query(tables, _EARLIER.format(after_ms=after_ms), now).records():
+    for row in query(tables, _EARLIER, now, {"after_ms": after_ms}).records():
         sweeps[row["broker_id"], row["swept_at"]].append(row)
     found: dict[int, list[EarlierCensus]] = defaultdict(list)
     for (broker_id, swept_at), rows in sweeps.items():

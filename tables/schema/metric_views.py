@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from tables.delta import TABLES
-from tables.query.views import views
 from tables.schema.ddl import catalog_table
+from tables.schema.specs import TABLES
+from tables.schema.views import views
 
 _TABLE = re.compile(rf"(?<![.\w])({'|'.join(TABLES)})(?!\w)")
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)

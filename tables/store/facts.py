@@ -1,7 +1,6 @@
 """Size, row count and time range of a path table, from its log alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,42 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tables.schema.specs import TableSpec
+from tables.store.values import ColumnFacts, TableFacts
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-
-@dataclass(frozen=True)
-class TableFacts:
-    """A table's size and contents now.
-
-    Attributes:
-        table: Its name.
-        version: Newest version.
-        rows: Number of rows.
-        files: Data files of this version.
-        size_bytes: Their size.
-        oldest: Earliest value of its time column; None without such a column or rows.
-        newest: Latest value of that column.
-    """
-
-    table: str
-    version: int
-    rows: int
-    files: int
-    size_bytes: int
-    oldest: datetime | None
-    newest: datetime | None
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """A column as the table's own metadata describes it."""
-
-    name: str
-    kind: str
-    nullable: bool
-    comment: str
 
 
 def table_facts(spec: TableSpec, table: "DeltaTable") -> TableFacts:
@@ -94,14 +61,6 @@ def column_facts(table: "DeltaTable") -> list[ColumnFacts]:
         ColumnFacts(column.name, type_words(column.type), column.nullable, str(column.metadata.get("comment", "")))
         for column in table.schema().fields
     ]
-
-
-def missing_columns(spec: TableSpec, table: "DeltaTable") -> list[Any]:
-    """Return the columns missing from a table of an earlier version, as deltalake's fields."""
-    from deltalake.schema import Schema
-
-    have = {column.name for column in table.schema().fields}
-    return [column for column in Schema.from_arrow(spec.schema).fields if column.name not in have]
 
 
 def type_words(kind: Any) -> str:

@@ -5,22 +5,22 @@ checkpoint of a table's log, its newest offsets in the log itself.
 """
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from tables.commits import leaving_old_log, retry_conflicts
-from tables.delta import open_table, table_path
 from tables.errors import TableError, TableNotFoundError, first_line
-from tables.facts import TableFacts, file_sizes, table_facts
-from tables.log_upkeep import tidy_log
-from tables.retention import CLOSED, LeaseAge, OldRows, deltalake_literal, keep_from, old_rows, replaced_quotas
+from tables.schema.ddl import deltalake_literal
 from tables.schema.specs import TableSpec
+from tables.store.commits import leaving_old_log, retry_conflicts
+from tables.store.facts import file_sizes, table_facts
+from tables.store.log_upkeep import tidy_log
+from tables.store.path_tables import ask, open_table, table_path
+from tables.store.retention import Asker, keep_from
+from tables.store.values import Upkeep, UpkeepPlan
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -33,45 +33,6 @@ _MANY_FILES = 20
 """More mid-sized files than this are compacted to large ones; rarely, since the sources stay until the vacuum."""
 
 _LOCK = ".maintain.lock"
-_COUNT = "SELECT count(*) AS n FROM t WHERE {condition}"
-
-
-@dataclass(frozen=True)
-class UpkeepPlan:
-    """What to do.
-
-    Attributes:
-        days: Retention of each table in days; 0 keeps rows for ever.
-        vacuum_hours: Retention of unreferenced files, for readers of older versions.
-        dry_run: Only report what would be done.
-    """
-
-    days: Mapping[str, int]
-    vacuum_hours: int
-    dry_run: bool = False
-
-
-@dataclass(frozen=True)
-class Upkeep:
-    """What was, or would be, done to a table.
-
-    None stands for what the storage does not report.
-
-    Attributes:
-        before: The table before.
-        after: The table afterwards.
-        deleted_rows: Expired rows.
-        merged_files: Files replaced by larger ones.
-        vacuumed_files: Data files deleted.
-        log_files: Log files deleted, including orphaned checksums.
-    """
-
-    before: TableFacts
-    after: TableFacts
-    deleted_rows: int
-    merged_files: int | None
-    vacuumed_files: int | None
-    log_files: int | None
 
 
 def keep_up(tables: str, spec: TableSpec, plan: UpkeepPlan, now: datetime) -> Upkeep:
@@ -142,47 +103,17 @@ def _commit(tables: str, spec: TableSpec, step: "Callable[[DeltaTable], int]") -
 
 
 def _delete(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> int:
-    rows = _too_old(table, spec, plan, now)
+    before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
+    oldest = table_facts(spec, table).oldest
+    if before is not None and oldest is not None and oldest >= before:
+        return 0
+    asker = Asker("t", partial(ask, table), deltalake_literal)
+    rows = asker.expired(spec, plan.days, now)
     if rows is None:
         return 0
     if plan.dry_run:
-        return _count(table, rows)
+        return asker.count(rows)
     return int(table.delete(rows.as_text(deltalake_literal), **_quietly())["num_deleted_rows"])
-
-
-def _too_old(table: "DeltaTable", spec: TableSpec, plan: UpkeepPlan, now: datetime) -> OldRows | None:
-    if spec.name == "producer_id_quotas":
-        return replaced_quotas(_newest_of_several(table))
-    before = keep_from(now, plan.days[spec.name]) if spec.time_column else None
-    oldest = table_facts(spec, table).oldest
-    if before is None or (oldest is not None and oldest >= before):
-        return None
-    return old_rows(spec, before, _leases(table) if "lease_id" in spec.schema.names else ())
-
-
-def _newest_of_several(table: "DeltaTable") -> dict[str | None, datetime]:
-    quotas = table.to_pyarrow_table(columns=["entity_name", "updated_at"])
-    newest = quotas.group_by("entity_name").aggregate([("updated_at", "max"), ("updated_at", "count")])
-    rows = newest.to_pylist()
-    return {row["entity_name"]: row["updated_at_max"] for row in rows if row["updated_at_count"] > 1}
-
-
-def _leases(table: "DeltaTable") -> list[LeaseAge]:
-    rows = table.to_pyarrow_table(columns=["lease_id", "recorded_at", "state"]).to_pylist()
-    closed = {row["lease_id"] for row in rows if row["state"] in CLOSED}
-    newest: dict[str, datetime] = {}
-    for row in rows:
-        if row["lease_id"] is not None:
-            newest[row["lease_id"]] = max(newest.get(row["lease_id"], row["recorded_at"]), row["recorded_at"])
-    return [LeaseAge(lease_id, time, lease_id in closed) for lease_id, time in newest.items()]
-
-
-def _count(table: "DeltaTable", rows: OldRows) -> int:
-    from deltalake import QueryBuilder
-
-    # The engine that runs DELETE, so that the condition means the same.
-    found = QueryBuilder().register("t", table).execute(_COUNT.format(condition=rows.as_text(deltalake_literal)))
-    return int(pa.table(found.read_all())["n"][0].as_py())
 
 
 def _merge(table: "DeltaTable", plan: UpkeepPlan) -> int:
