@@ -17,10 +17,10 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from rounds import Run
 
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import find_java
+from jvm.process import run_to_end
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
 from streaming.session import stream_session

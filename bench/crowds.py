@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Producer
 from loads import BenchError
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
 from broker.local.local_broker import LocalBroker
-from broker.process import reading, run_to_end
+from jvm.jar_sets import kafka_classpath
+from jvm.java import find_java
+from jvm.process import reading, run_to_end
 from tests.kits.go_kit import build_go_clients
 from tests.kits.library_kit import install_aiokafka, install_kafkajs
 

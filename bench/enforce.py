@@ -29,7 +29,7 @@ from broker.kafka.hold_bindings import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.process import start_reading, start_watched
+from jvm.process import start_reading, start_watched
 from tables.delta import TABLES, create_missing, table_path
 from tables.quotas.quota_table import QuotaEntry, set_quota
 

@@ -19,8 +19,8 @@ import pyspark
 from loads import BenchError
 from rounds import spread
 
-from broker.jars.java import find_java
-from broker.process import run_to_end
+from jvm.java import find_java
+from jvm.process import run_to_end
 from quota.config import QuotaConfig
 
 JARS = kit.BENCH / ".jars"

@@ -29,7 +29,7 @@ from broker.kafka.hold_bindings import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.process import reading
+from jvm.process import reading
 from tables.delta import create_missing
 
 LEVERS = ("hold", "connection_creation_rate", "request_percentage")

@@ -26,7 +26,7 @@ from headline import headline
 from loads import BenchError
 from page import page
 
-from broker.process import reading
+from jvm.process import reading
 
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"

@@ -31,7 +31,7 @@ from process_kit import Place, finished_batches, python_path, run_of
 from rounds import Run, ratios, spread
 
 from broker.local.local_broker import LocalBroker
-from broker.process import end, reading, start_watched
+from jvm.process import end, reading, start_watched
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 DEPLOY = "org.apache.spark.deploy"

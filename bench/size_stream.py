@@ -31,8 +31,8 @@ from process_kit import Place, finished_batches, python_path
 from size_processes import Sample, SizeError, sample
 
 from broker.local.local_broker import LocalBroker
-from broker.process import end, start_watched
 from broker.tap.tap_output import PRODUCER_SETTINGS
+from jvm.process import end, start_watched
 
 TOPIC = "produce-events"
 POLL_S = 0.1

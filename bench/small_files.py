@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from broker.process import run_to_end
+from jvm.process import run_to_end
 from tables.delta import TABLES, create_missing, open_table, table_path
 from tables.upkeep import UpkeepPlan, keep_up
 

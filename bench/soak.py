@@ -29,9 +29,9 @@ from deltalake.exceptions import DeltaError
 
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from broker.process import run_to_end
 from jobs.demo.processes import Child
 from jobs.stream.stream_progress import StreamProgress
+from jvm.process import run_to_end
 from streaming.checkpoint.tracked_principals import tracked_principals_before
 from tables.log_upkeep import tidy_log
 from tables.quotas.quota_table import QuotaEntry, set_quota

@@ -8,29 +8,6 @@ class BrokerError(Exception):
     """Root of all errors of this package."""
 
 
-# Missing on this machine
-
-
-class JavaError(BrokerError):
-    """Root of the errors about the Java installation."""
-
-
-class JavaMissingError(JavaError):
-    """Raised when no usable Java was found."""
-
-
-class JavaTooOldError(JavaError):
-    """Raised when the Java found is too old."""
-
-
-class JarsError(BrokerError):
-    """Raised when JVM dependencies can't be fetched, or are incomplete."""
-
-
-class PysparkMissingError(JarsError):
-    """Raised when pyspark, whose Ivy fetches the jars, is not installed."""
-
-
 # The embedded broker
 
 

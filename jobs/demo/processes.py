@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from broker.process import end, start_watched
 from jobs.errors import DemoError
 from jobs.terminal import one_line
+from jvm.process import end, start_watched
 
 if TYPE_CHECKING:
     import subprocess

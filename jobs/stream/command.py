@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from broker.jars.java import find_java
 from broker.kafka.kafka_config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort
+from jvm.java import find_java
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines

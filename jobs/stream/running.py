@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import quick_options
 from broker.kafka.events_per_record import events_per_record
 from broker.kafka.offsets import oldest_record
 from broker.kafka.topics import require_topic
@@ -19,6 +17,8 @@ from jobs.progress import say
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
 from jobs.terminal import debug_wanted
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import quick_options
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.databricks import in_databricks

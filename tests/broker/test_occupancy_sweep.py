@@ -17,13 +17,13 @@ from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperatio
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
-from broker.jars.jar_sets import kafka_classpath
-from broker.jars.java import find_java
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.occupancy.census import TakenCensus
 from broker.occupancy.census_report import make_report
 from jobs.cli import run
+from jvm.jar_sets import kafka_classpath
+from jvm.java import find_java
 from lifecycle.expiration_change import freed_by
 from tables.query.sql_query import query
 from tests.kits.broker_kit import (

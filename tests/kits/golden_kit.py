@@ -9,9 +9,9 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from broker.jars.jar_sets import jars_folder, spark_jars
 from broker.local.local_broker import LocalBroker
 from jobs import __version__
+from jvm.jar_sets import jars_folder, spark_jars
 from streaming.session import stream_session
 from tests.kits.fault_kit import Stream, new_topic, send, traffic
 

@@ -16,9 +16,9 @@ FOLDERS: dict[str, set[str]] = {
     "lifecycle": set(),
     "state": {"quota"},
     "tables": {"quota", "lifecycle"},
-    "broker": {"wire", "quota", "lifecycle", "tables"},
+    "broker": {"wire", "quota", "lifecycle", "tables", "jvm"},
     "streaming": {"wire", "quota", "state", "tables"},
-    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming"},
+    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jvm"},
     "sql": set(),
     "jvm": set(),
 }
@@ -51,8 +51,7 @@ ROOMS: dict[str, set[str]] = {
         "broker.enforcement",
     },
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
-    "broker.jars": set(),
-    "broker.local": {"wire", "broker.jars"},
+    "broker.local": {"wire", "jvm"},
     "streaming.databricks": {"tables"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),
@@ -87,7 +86,7 @@ ROOMS: dict[str, set[str]] = {
 }
 VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace", "times")}
 """What levers stand on too: a room of its own, below theirs."""
-SHARED = {"broker.errors", "broker.closing", "broker.process", "broker.watchdog", "streaming.errors"}
+SHARED = {"broker.errors", "broker.closing", "streaming.errors"}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.
 PURE_PACKAGES = ("wire", "quota", "lifecycle", "state")
 PURE = {
