@@ -24,8 +24,8 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from pyarrow import compute
 
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.raw_admin import RawAdmin
+from broker.kafka.client import RawAdmin
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child

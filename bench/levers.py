@@ -25,7 +25,7 @@ from confluent_kafka.cimpl import NewTopic
 from crowds import ALICES, HERS, LIBRARIES, Crowd, Steady, crowd, make_hosts, prepare, steady
 from tap_cost import cpu_seconds
 
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker

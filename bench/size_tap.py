@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import Consumer
 from size_processes import SizeError
 
-from broker.kafka.topic_reader import bounds
+from broker.kafka.tail import bounds
 from broker.kafka.topics import DEFAULT_PARTITIONS, ensure_topics
 from broker.local.local_broker import LocalBroker
 from broker.log.sources import FileSource

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
-from broker.kafka.producers_admin import ProducersAdmin, held_ids
+from broker.kafka.producers import ProducersAdmin, held_ids
 from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched

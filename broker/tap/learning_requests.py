@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Message
 
 from broker.closing import Closing
 from broker.errors import BrokerError
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.tail import TopicReader
 from broker.kafka.topics import ensure_topic
 from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
@@ -21,8 +21,6 @@ from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 _TIMEOUT_S = 5.0
 _REOPEN_S = 60.0
 _MAX_AHEAD = 1000
-
-_UNREQUESTED = "can't request of the taps to ask the brokers (%s): this stream learns by waiting. Grant WRITE on %s"
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(LearningRequest).decode
@@ -128,39 +126,3 @@ class _Requests:
     def _take(self, due_ms: int, until_ms: int) -> None:
         self._newest_ms = max(self._newest_ms, due_ms)
         self._until_ms = max(self._until_ms, until_ms)
-
-
-def request_writer(config: Mapping[str, str]) -> Callable[[str, LearningRequest], None]:
-    """Return a function that writes a stream's request under its id; what can't be written is logged.
-
-    Args:
-        config: confluent-kafka settings of a user with WRITE on the topic, and CREATE if it is missing.
-    """
-
-    def write(stream: str, request: LearningRequest) -> None:
-        reason = _write(config, stream, request)
-        if reason:
-            _log.warning(_UNREQUESTED, reason, LEARNING_REQUESTS)
-
-    return write
-
-
-def _write(config: Mapping[str, str], stream: str, request: LearningRequest) -> str:
-    """Write a record; return why it failed, or nothing."""
-    errors: list[str] = []
-
-    def note(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            errors.append(error.str())
-
-    try:
-        # A record for a missing topic would wait until it times out.
-        ensure_topic(config, LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS, _TIMEOUT_S)
-    except BrokerError as error:
-        return str(error)
-    # Not idempotent: a stream has no producer id.
-    settings = {"enable.idempotence": "false", "acks": "all", "log_level": "0"}
-    producer = Producer({**config, **settings, "message.timeout.ms": str(round(_TIMEOUT_S * 1000))})
-    producer.produce(LEARNING_REQUESTS, msgspec.json.encode(request), stream.encode(), on_delivery=note)
-    left = producer.flush(2 * _TIMEOUT_S)
-    return errors[0] if errors else "no answer" if left else ""

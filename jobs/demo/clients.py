@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import require_topic
 from jobs.kafka_options import BootstrapServers
 from jobs.progress import wait

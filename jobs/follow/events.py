@@ -9,8 +9,8 @@ import msgspec
 import typer
 from confluent_kafka import Message
 
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.config import KafkaConfig
+from broker.kafka.tail import TopicReader
 from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
 from jobs.human import human, time_of
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile

@@ -90,7 +90,7 @@ def ask_last_batches(bootstrap_servers: str, kafka_config: Path | None) -> dict[
     Raises:
         BrokerUnreachableError: If no broker answers.
     """
-    from broker.kafka.kafka_config import KafkaConfig
+    from broker.kafka.config import KafkaConfig
     from broker.occupancy.last_batches import last_batches
 
     with progress_bar("asking the brokers") as report:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.metrics_server import LOOPBACK, MetricsHost, MetricsPort

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
-from broker.kafka.events_per_record import events_per_record
-from broker.kafka.offsets import oldest_record
+from broker.kafka.offsets import events_per_record, oldest_record
 from broker.kafka.topics import require_topic
-from broker.tap.learning_requests import request_writer
 from jobs.metrics_server import LOOPBACK, serving
 from jobs.progress import say
+from jobs.stream.learning_writer import request_writer
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import make_relations, note_tables, prepare_path_tables
 from jobs.terminal import debug_wanted
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from broker.kafka.kafka_config import KafkaConfig
+    from broker.kafka.config import KafkaConfig
     from streaming.pipeline import StreamOptions
 
 _FIRST_BATCH_S = 15

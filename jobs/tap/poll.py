@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
@@ -18,12 +18,8 @@ from jobs.stopping import stopped_by_signals
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from quota.words import plural
-from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
-EventsVersion = Annotated[
-    int, typer.Option(min=1, max=EVENTS_VERSION, help="Version of their records; 1 for a stream of an earlier version.")
-]
 _REASONS = {
     OwnerReason.NO_ACL: "no ACL",
     OwnerReason.EVERYBODY: "everybody may write",
@@ -45,7 +41,6 @@ def poll_producers(
         typer.Option("--owners-from-acls", help="Who alone may write a topic, by ACLs, owns its producer ids."),
     ] = False,
     topic: Annotated[str, typer.Option(help="Topic of produce events.")] = PRODUCE_EVENTS,
-    events_version: EventsVersion = EVENTS_VERSION,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,7 +56,6 @@ def poll_producers(
         seconds,
         owners=PollOwners(patterns, from_acls=owners_from_acls) if patterns or owners_from_acls else None,
         topic=topic,
-        events_version=events_version,
         report=lambda counts: _show(counts, as_json),
         report_placement=lambda placement: _show_placement(placement, as_json),
     )

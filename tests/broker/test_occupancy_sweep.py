@@ -257,4 +257,4 @@ def test_who_may_not_read_the_settings_is_told_which_right_is_missing(
 
 def test_a_broker_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["occupancy", "--bootstrap-servers", "127.0.0.1:1"]) == 1
-    assert "no broker answers at 127.0.0.1:1" in capsys.readouterr().err
+    assert "no Kafka broker answers at 127.0.0.1:1" in capsys.readouterr().err

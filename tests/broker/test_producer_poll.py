@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.local.local_broker import LocalBroker
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners

@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from jvm.jar_sets import jars_folder, spark_jars
 from jvm.java import quick_options
 from streaming.pipeline import StreamOptions, start

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from broker.errors import KafkaConfigError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from jobs.cli import run
 from jobs.stream.command import kafka_settings, require_spark
 from jvm.errors import JavaMissingError
