@@ -79,7 +79,7 @@ fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Plots are the only thing that needs matplotlib.
+# Only a peer needs protobuf.
 $(VENV)/.bench: requirements/bench.txt pyproject.toml
 	$(call install,requirements/bench.txt,$@)
 	@touch $(VENV)/.local

@@ -1,21 +1,22 @@
-"""How soon enforcement acts and ends. What it does meanwhile: `bench/levers.py`.
+"""How soon does enforcement act, and how soon does it end?
 
-    .venv/bin/python bench/enforce.py                  # a minute and a half
-    .venv/bin/python bench/enforce.py --parts whole    # the way from a produce to the quota, with tap and stream
+    .venv/bin/python bench/enforce.py                               # a minute and a half
+    .venv/bin/python bench/enforce.py --parts whole --lever hold    # from a produce to the hold, with tap and stream
 
-Everything runs on the embedded broker on this machine. Decisions are written by hand, except in the part `whole`.
+Everything runs on the embedded broker on this machine. The part `latency` writes decisions by hand. The last line is
+JSON.
 """
 
 import argparse
-import statistics
-import sys
+import json
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,137 +25,136 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 
+from bench.kit import percentiles
 from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
 from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
-from jvm.process import start_reading, start_watched
+from jobs.demo.processes import Child
 from tables.delta import TABLES, create_missing, table_path
-from tables.quotas.quota_table import QuotaEntry, set_quota
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tables.quotas.quota_entry import QuotaEntry
+from tables.quotas.quota_table import set_quota
 
 TOPIC = "orders"
+DECISIONS = "throttle_decisions"
 LIMIT_S = 120.0
+LEASE_S = 2.0
+LEVERS = ("request_percentage", "hold")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="latency", help="of latency, whole")
-    parser.add_argument("--trials", type=int, default=30, help="of the latencies")
-    parser.add_argument("--trigger", default="1 second", help="of the stream in the part whole")
-    parser.add_argument("--warm-up", type=float, default=60.0, help="seconds of the part whole that are not counted")
-    parser.add_argument("--lever", default="request_percentage", help="of the part whole; hold needs a JDK")
-    options = parser.parse_args()
-    parts = {
-        "latency": lambda: latency(options.trials),
-        "whole": lambda: whole(options.trials, options.lever, options.trigger, options.warm_up),
-    }
-    for part in options.parts.split(","):
-        parts[part]()
+    parser.add_argument("--parts", default="latency", help="latency, whole or both, separated by a comma")
+    parser.add_argument("--trials", type=int, default=30)
+    parser.add_argument("--trigger", default="1 second", help="trigger of the stream in the part whole")
+    parser.add_argument("--warm-up", type=float, default=60.0, help="first seconds of the part whole, kept apart")
+    parser.add_argument("--lever", default="request_percentage", choices=LEVERS, help="lever of the part whole")
+    asked = parser.parse_args()
+    found: dict[str, dict[str, float]] = {}
+    for part in asked.parts.split(","):
+        taken = latency(asked.trials) if part == "latency" else whole(asked)
+        for name, seconds in taken.items():
+            found[name] = {"n": len(seconds), **(percentiles(seconds) if len(seconds) > 1 else {})}
+            print(f"  {name}: {found[name]}", flush=True)
+    print(json.dumps(vars(asked) | {"found": found}))
 
 
 # From a row of throttle_decisions to the quota
 
 
-def latency(trials: int) -> None:
-    with world() as (broker, tables), enforcer(broker, tables), quotas_of(broker) as quotas:
-        taken_ms, late_ms = [], []
+def latency(trials: int) -> dict[str, list[float]]:
+    """Return seconds until a decision's quota is on the broker, and until a due lease's quota is gone."""
+    set_s, restored_s = [], []
+    with broker_and_tables({}) as (broker, tables), enforcer(broker, tables), lever_of(broker) as lever:
         for trial in range(trials):
             entity = QuotaEntity(f"user-{trial}")
-            # Out of step with the enforcer's looks at the table.
+            # The enforcer reads the table at its own interval.
             time.sleep(0.137 * (trial % 7))
-            written = decide(tables, f"User:{entity.user}", 2.0)
-            wait(lambda entity=entity: quotas.describe(entity))
-            taken_ms.append(1000 * (time.time() - written.timestamp()))
-            wait(lambda entity=entity: not quotas.describe(entity))
-            late_ms.append(1000 * (time.time() - written.timestamp() - 2.0))
-    report("decision written -> quota live, ms", taken_ms)
-    report("lease due -> previous quota live, ms", late_ms)
+            decided_s = decide(tables, f"User:{entity.user}")
+            wait_until(partial(is_live, lever, entity))
+            set_s.append(time.time() - decided_s)
+            wait_until(partial(is_gone, lever, entity))
+            restored_s.append(time.time() - decided_s - LEASE_S)
+    return {"decision written -> quota live": set_s, "lease due -> previous quota live": restored_s}
 
 
-# The whole way
-
-
-def whole(trials: int, lever: str, trigger: str, warm_up_s: float) -> None:
-    """Each trial is another user, who makes a producer per message until the broker has a quota or hold for her.
-
-    The JVM of a stream that has just begun compiles: those of its first minute are reported on their own.
-    """
-    # A trial takes two seconds at least.
-    users = {f"m{trial}": "secret" for trial in range(trials + round(warm_up_s / 2))}
-    cold: list[float] = []
-    stages: dict[str, list[float]] = {
-        "over quota -> decision written": [],
-        "decision -> quota": [],
-        "over quota -> quota": [],
+def decide(tables: Path, principal: str) -> float:
+    """Write a decision as the stream would; return its time."""
+    now = datetime.now(timezone.utc)
+    row = dict.fromkeys(TABLES[DECISIONS].schema.names) | {
+        "decision_id": f"{principal}/{now.timestamp()}",
+        "principal": principal,
+        "action": "THROTTLE",
+        "decided_at": now,
+        "throttled_until": now + timedelta(seconds=LEASE_S),
+        "refused_pids": 20,
+        "client_ids": [("rdkafka", 20)],
     }
-    with world(users, lever) as (broker, tables), levers_of(broker, lever) as quotas:
+    rows = pa.Table.from_pylist([row], schema=TABLES[DECISIONS].schema)
+    write_deltalake(table_path(str(tables), DECISIONS), rows, mode="append")
+    return now.timestamp()
+
+
+# From a produce to the quota or hold
+
+
+def whole(asked: argparse.Namespace) -> dict[str, list[float]]:
+    """Return seconds of each stage from a produce over the quota to the lever.
+
+    Each trial is another user, who makes a producer per message until the broker has a quota or hold for this user.
+    Trials of the warm-up, in which a new JVM compiles, are kept apart.
+    """
+    # A trial takes two seconds or more.
+    users = {f"m{trial}": "secret" for trial in range(asked.trials + round(asked.warm_up / 2))}
+    cold: list[float] = []
+    decided: list[float] = []
+    enforced: list[float] = []
+    with broker_and_tables(users, asked.lever) as (broker, tables), lever_of(broker, asked.lever) as lever:
         for name in users:
             set_quota(str(tables), QuotaEntry(name, 3, datetime.now(timezone.utc), "bench"))
-        # The stream wants them when it starts, the tap may still be starting then.
+        # The stream needs the topics at its start, maybe before the tap has created them.
         ensure_topics(broker.admin_config())
-        log, checkpoint = broker.log_file, tables.parent / "checkpoint"
+        folder, servers = tables.parent, ["--bootstrap-servers", broker.admin_servers, "--learn-seconds", "0"]
+        tap = ["-m", "jobs", "tap", *servers, "--log-file", str(broker.log_file), "--broker-id", "1"]
+        stream = ["-m", "jobs", "stream", *servers, "--tables", str(tables), "--trigger", asked.trigger]
+        stream += ["--checkpoint", str(folder / "checkpoint")]
+        bounds = ["--max-principals", "1000", "--max-entities", "1000", "--lever", asked.lever]
         with (
-            job(
-                tables.parent,
-                "tap",
-                "--log-file",
-                log,
-                "--broker-id",
-                1,
-                "--bootstrap-servers",
-                broker.admin_servers,
-                "--learn-seconds",
-                0,
-            ),
-            job(
-                tables.parent,
-                "stream",
-                "--bootstrap-servers",
-                broker.admin_servers,
-                "--tables",
-                tables,
-                "--checkpoint",
-                checkpoint,
-                "--learn-seconds",
-                0,
-                "--trigger",
-                trigger,
-            ),
-            enforcer(broker, tables, "--max-principals", 1000, "--max-entities", 1000, "--lever", lever),
+            Child("tap", tap, folder / "tap.log"),
+            Child("stream", stream, folder / "stream.log"),
+            enforcer(broker, tables, *bounds),
         ):
             warm_s = 0.0
             for name in users:
-                if len(stages["over quota -> quota"]) == trials:
+                if len(decided) == asked.trials:
                     break
-                over, live = provoke(broker, quotas, name)
-                row = first_decision(tables, name)
-                # From the first decision on the stream runs.
-                warm_s = warm_s or live + warm_up_s
-                if over < warm_s:
-                    cold.append(live - over)
+                over_s, live_s = provoke(broker, lever, name)
+                # The first decision shows that the stream runs.
+                warm_s = warm_s or live_s + asked.warm_up
+                if over_s < warm_s:
+                    cold.append(live_s - over_s)
                 else:
-                    stages["over quota -> decision written"].append(row - over)
-                    stages["decision -> quota"].append(live - row)
-                    stages["over quota -> quota"].append(live - over)
-    report(f"over quota -> quota in the first {warm_up_s:g} s, s", cold[1:], 2)
-    for stage, taken in stages.items():
-        report(f"{stage}, s", taken, 2)
+                    written_s = first_decision(tables, name)
+                    decided.append(written_s - over_s)
+                    enforced.append(live_s - written_s)
+    return {
+        "over quota -> lever live, warm-up": cold[1:],
+        "over quota -> decision written": decided,
+        "decision -> lever live": enforced,
+        "over quota -> lever live": [sum(each) for each in zip(decided, enforced, strict=True)],
+    }
 
 
-def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: str) -> tuple[float, float]:
-    """Times of the first produce over a quota of 3 (the fifth producer), and of the client quota or hold."""
-    settings = {**broker.client_config(user), "client.id": f"{user}-app"}
-    over, made, live = 0.0, 0, threading.Event()
-    live_at = [0.0]
+def provoke(broker: LocalBroker, lever: ClientQuotas | HoldBindings, user: str) -> tuple[float, float]:
+    """Return when a user first produced over a quota of 3 (the fifth producer), and when the lever was live."""
+    settings = {**broker.client_config(user), "client.id": f"{user}-app", "enable.idempotence": True, "log_level": 0}
+    over_s, made, live, live_at = 0.0, 0, threading.Event(), [0.0]
 
     def watch() -> None:
         try:
-            # More often would take a core from what is measured.
-            wait(lambda: is_live(quotas, user), pause_s=0.02)
+            # More frequent requests would take a core from what is measured.
+            wait_until(partial(is_live, lever, QuotaEntity(user, f"{user}-app")), pause_s=0.02)
             live_at[0] = time.time()
         finally:
             live.set()
@@ -162,128 +162,73 @@ def provoke(broker: LocalBroker, quotas: "ClientQuotas | HoldBindings", user: st
     watcher = threading.Thread(target=watch)
     watcher.start()
     while not live.is_set():
-        producer = Producer({**settings, "enable.idempotence": True, "log_level": 0})
+        producer = Producer(settings)
         producer.produce(TOPIC, b"one order")
-        # Under a hold it waits for its producer id.
+        # Under a hold the producer waits for its producer id.
         while producer.flush(0.5) and not live.is_set():
             pass
         made += 1
         if made == 5:
-            over = time.time()
+            over_s = time.time()
         live.wait(0.1)
     watcher.join()
     if not live_at[0]:
         raise TimeoutError
-    return over, live_at[0]
-
-
-def is_live(quotas: "ClientQuotas | HoldBindings", user: str) -> bool:
-    if isinstance(quotas, HoldBindings):
-        return bool(quotas.of_user(user))
-    return bool(quotas.describe(QuotaEntity(user, f"{user}-app")))
+    return over_s, live_at[0]
 
 
 def first_decision(tables: Path, user: str) -> float:
-    """When the commit with this user's first decision was written, by the modification time of its file."""
-    table = DeltaTable(table_path(str(tables), "throttle_decisions"))
+    """Return when this user's first decision was written: the modification time of its file."""
     times = []
-    for uri in table.file_uris():
+    for uri in DeltaTable(table_path(str(tables), DECISIONS)).file_uris():
         path = Path(uri.removeprefix("file://"))
-        rows = pq.read_table(path, columns=["principal"]).column("principal").to_pylist()
-        if f"User:{user}" in rows:
+        if f"User:{user}" in pq.read_table(path, columns=["principal"]).column("principal").to_pylist():
             times.append(path.stat().st_mtime)
     return min(times)
 
 
-# Parts
+# Shared set-up
 
 
 @contextmanager
-def world(users: "dict[str, str] | None" = None, lever: str = "") -> "Iterator[tuple[LocalBroker, Path]]":
-    with tempfile.TemporaryDirectory() as folder:
+def broker_and_tables(users: Mapping[str, str], lever: str = "") -> Iterator[tuple[LocalBroker, Path]]:
+    with tempfile.TemporaryDirectory(prefix="pid-quota-enforce-") as folder:
         tables = Path(folder, "tables")
         create_missing(str(tables))
-        all_users = {"alice": "alice-secret", "mallory": "mallory-secret", **(users or {})}
-        with LocalBroker(Path(folder, "kafka"), all_users, holds=lever == "hold") as broker:
-            admin = AdminClient(broker.admin_config())
-            admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+        with LocalBroker(Path(folder, "kafka"), dict(users), holds=lever == "hold") as broker:
+            AdminClient({**broker.admin_config()}).create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
             yield broker, tables
 
 
 @contextmanager
-def job(folder: Path, *arguments: object) -> "Iterator[None]":
-    process = start_watched([sys.executable, "-m", "jobs", *map(str, arguments)], folder / f"{arguments[0]}.log")
-    try:
+def enforcer(broker: LocalBroker, tables: Path, *more: str) -> Iterator[None]:
+    """Run the enforcer, which holds its lock by now."""
+    arguments = ["-m", "jobs", "enforce", "--apply", "--bootstrap-servers", broker.admin_servers]
+    log = tables.parent / "enforce.log"
+    with Child("enforcer", [*arguments, "--tables", str(tables), *more], log):
+        wait_until(lambda: "holding the lock" in log.read_text(encoding="utf-8"), pause_s=0.1)
         yield
-    finally:
-        process.terminate()
-        process.wait(60)
-        process.stdin.close()
 
 
-@contextmanager
-def enforcer(broker: LocalBroker, tables: Path, *arguments: object) -> "Iterator[None]":
-    command = [sys.executable, "-m", "jobs", "enforce", "--apply", "--bootstrap-servers", broker.admin_servers]
-    process = start_reading([*command, "--tables", str(tables), *map(str, arguments)])
-    for line in process.stdout:
-        if "holding the lock" in line:
-            break
-    # Nobody reads on, and it must not wait for that.
-    drain = threading.Thread(target=process.stdout.read)
-    drain.start()
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
-        drain.join()
-        process.stdout.close()
-        process.stdin.close()
+def lever_of(broker: LocalBroker, lever: str = "") -> ClientQuotas | HoldBindings:
+    settings = {"bootstrap_servers": broker.admin_servers}
+    return HoldBindings(settings) if lever == "hold" else ClientQuotas(settings)
 
 
-def quotas_of(broker: LocalBroker) -> ClientQuotas:
-    return ClientQuotas({"bootstrap_servers": broker.admin_servers})
+def is_live(lever: ClientQuotas | HoldBindings, entity: QuotaEntity) -> bool:
+    return bool(lever.of_user(entity.user or "") if isinstance(lever, HoldBindings) else lever.describe(entity))
 
 
-def levers_of(broker: LocalBroker, lever: str) -> "ClientQuotas | HoldBindings":
-    return HoldBindings({"bootstrap_servers": broker.admin_servers}) if lever == "hold" else quotas_of(broker)
+def is_gone(lever: ClientQuotas | HoldBindings, entity: QuotaEntity) -> bool:
+    return not is_live(lever, entity)
 
 
-def decide(tables: Path, principal: str, seconds: float, **values: object) -> datetime:
-    now = datetime.now(timezone.utc)
-    row = dict.fromkeys(TABLES["throttle_decisions"].schema.names) | {
-        "decision_id": f"{principal}/{now.timestamp()}",
-        "principal": principal,
-        "action": "THROTTLE",
-        "decided_at": now,
-        "throttled_until": now + timedelta(seconds=seconds),
-        "refused_pids": 20,
-        "client_ids": [("rdkafka", 20)],
-    }
-    rows = pa.Table.from_pylist([row | values], schema=TABLES["throttle_decisions"].schema)
-    write_deltalake(table_path(str(tables), "throttle_decisions"), rows, mode="append")
-    return now
-
-
-def forget_decisions(tables: Path) -> None:
-    DeltaTable(table_path(str(tables), "throttle_decisions")).delete()
-
-
-def wait(condition, pause_s: float = 0.002) -> None:
+def wait_until(condition: Callable[[], bool], pause_s: float = 0.002) -> None:
     give_up_at = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > give_up_at:
             raise TimeoutError
         time.sleep(pause_s)
-
-
-def percentile(values: list[float], percent: int) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
-
-
-def report(what: str, values: list[float], digits: int = 0) -> None:
-    figures = {"p50": percentile(values, 50), "p99": percentile(values, 99), "max": max(values)}
-    print(f"{what}: n={len(values)}", *(f"{name}={value:.{digits}f}" for name, value in figures.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,13 @@
-"""The few numbers that stand for all results, and what they are to be."""
+"""The headline: the numbers that stand for all results, and their targets."""
 
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
 Parts = dict[str, list[dict[str, Any]]]
-"""Runs by part: each with its `command`, and the `result` of its last line."""
-
+"""Runs by part: each has its `command`, and the `result` of its last line."""
 PRINCIPALS = 2000
-"""Of the load that the headline's ratios belong to."""
-
-FEW = 2000
-"""Up to so many principals the ratio to dedup is to be higher."""
+"""Principals of the load of the headline's ratios; up to so many, the target against dedup is higher."""
 
 TARGETS: dict[str, tuple[str, float]] = {
     "events_per_second": (">=", 1_000_000),
@@ -28,114 +24,90 @@ TARGETS: dict[str, tuple[str, float]] = {
     "bloom_overhead": ("<=", 1.6),
     "scaleout_speedup": (">=", 1.6),
 }
-"""By top-level number: how it is compared with its target. Those without a target only inform."""
+"""Comparison and target by number; a number without a target only informs."""
 
 MEANINGS = {
-    "events_per_second": "of the whole job, 2,000 principals",
-    "bytes_per_event": "of its records, uncompressed (target: at 20 events a record)",
-    "roofline_ratio": "the whole job's rate as a share of the bare Kafka source's, read as the job reads it",
-    "vs_dedup": "times as fast as `dropDuplicatesWithinWatermark`",
-    "vs_tws": "times as fast as our ledgers in `transformWithStateInPandas`",
-    "vs_exact_set": "times as fast as an exact Python set per principal",
-    "flood_state_ratio": "state under a flood of PIDs, as a share of `dropDuplicatesWithinWatermark`'s",
-    "flood_throughput_ratio": "times as fast as `dropDuplicatesWithinWatermark` under that flood",
-    "latency_p50_s": "seconds from a produce to its decision in Delta, median (worst of the rates, 200 principals)",
-    "latency_p99_s": "the same, 99th percentile",
-    "sustained_vs_dedup": "times the steady rate of `dropDuplicatesWithinWatermark` (least of the settings)",
-    "bloom_overhead": "bytes of filters per byte that one Bloom filter would need (worst of quotas from 100 on)",
+    "events_per_second": "rate of the whole job, 2,000 principals",
+    "bytes_per_event": "bytes of its records, uncompressed, at 20 events a record",
+    "vs_dedup": "times the rate of `dropDuplicatesWithinWatermark`",
+    "vs_tws": "times the rate of our ledgers in `transformWithStateInPandas`",
+    "vs_exact_set": "times the rate of an exact Python set per principal",
+    "flood_state_ratio": "state under a flood of PIDs, as a share of dedup's",
+    "flood_throughput_ratio": "times dedup's rate under that flood",
+    "latency_p50_s": "seconds from a produce to its decision in Delta, median (worst rate, 200 principals)",
+    "latency_p99_s": "99th percentile",
+    "sustained_vs_dedup": "times dedup's steady rate (least of the settings)",
+    "bloom_overhead": "bytes of filters per byte of one optimal Bloom filter (worst quota from 100 on)",
     "lookup_ns": "nanoseconds for an event whose PID is known",
     "admit_ns": "nanoseconds for an event whose PID is admitted",
     "scaleout_speedup": "times as fast with two single-core workers as with one",
-    "vs_default_source": "the job's rate as a multiple of a bare source's that nobody has tuned",
-    "guard_vs_dedup": "what `make bench-guard` compares with: the median of its runs",
 }
+"""The numbers that the page shows."""
 
 
 def headline(parts: Parts) -> dict[str, float | None]:
-    """Return the top-level numbers; None where a part has not been run."""
-    load = main_load(parts)
-    ratios = {name: found["median"] for name, found in load.get("ratios", {}).items()}
+    """Return the top-level numbers; None for a part that was not measured."""
+    of_main = [each for each in loads(parts, "throughput") if each["principals"] == PRINCIPALS]
+    main = next((each for each in of_main if each["version"] > 1 and "dedup" in each["variants"]), {})
+    ratios = {name: found["median"] for name, found in main.get("ratios", {}).items()}
+    default = (each["ratios"].get("job/source-default") for each in of_main)
     flood = next(iter(loads(parts, "flood")), {})
     latencies = [
         each for each in results(parts, "latency") if each["sink"] == "deltalake" and each["principals"] == 200
     ]
-    sustained = [each["ratios"].get("job/dedup") for each in results(parts, "sustained")]
+    guards = [each["guard_vs_dedup"]["median"] for each in results(parts, "guard")]
     return {
-        "events_per_second": load["variants"]["job"]["events_per_second"]["median"] if load else None,
-        "bytes_per_event": load.get("bytes_per_event"),
+        "events_per_second": main["variants"]["job"]["events_per_second"]["median"] if main else None,
+        "bytes_per_event": main.get("bytes_per_event"),
         "roofline_ratio": ratios.get("job/source"),
         "vs_dedup": ratios.get("job/dedup"),
         "vs_tws": ratios.get("job/tws"),
         "vs_exact_set": ratios.get("job/set"),
-        "flood_state_ratio": flood_state_ratio(flood),
+        "flood_state_ratio": flood_state_ratio(flood) if flood else None,
         "flood_throughput_ratio": flood["ratios"]["job/dedup"]["median"] if flood else None,
         "latency_p50_s": _worst(max, (each["p50_s"] for each in latencies)),
         "latency_p99_s": _worst(max, (each["p99_s"] for each in latencies)),
-        "sustained_vs_dedup": _worst(min, sustained),
+        "sustained_vs_dedup": _worst(min, (each["ratios"].get("job/dedup") for each in results(parts, "sustained"))),
         "bloom_overhead": _first(parts, "state", "bloom_overhead"),
         "lookup_ns": _first(parts, "core", "lookup_ns"),
         "admit_ns": _first(parts, "core", "admit_ns"),
         "scaleout_speedup": (_first(parts, "scaleout", "speedup") or {}).get("median"),
-        "vs_default_source": _default_source(parts),
-        "guard_vs_dedup": _guard(parts),
+        "vs_default_source": next((each["median"] for each in default if each), None),
+        "guard_vs_dedup": float(f"{statistics.median(guards):.4g}") if guards else None,
     }
 
 
-def main_load(parts: Parts) -> dict[str, Any]:
-    """Return the load that the headline's ratios belong to; empty if it was not measured."""
-    found = [
-        each for each in loads(parts, "throughput") if each["principals"] == PRINCIPALS and "job" in each["variants"]
-    ]
-    return max(found, key=lambda each: (each.get("version", 1), "job/dedup" in each["ratios"]), default={})
-
-
-def _default_source(parts: Parts) -> float | None:
-    found = [
-        each["ratios"].get("job/source-default")
-        for each in loads(parts, "throughput")
-        if each["principals"] == PRINCIPALS
-    ]
-    return next((each["median"] for each in found if each), None)
-
-
-def _guard(parts: Parts) -> float | None:
-    medians = [each["guard_vs_dedup"]["median"] for each in results(parts, "guard") if "guard_vs_dedup" in each]
-    return float(f"{statistics.median(medians):.4g}") if medians else None
-
-
 def target_of(base: str, principals: int) -> float | None:
-    """Return how many times as fast as a base the job is to be at some number of principals."""
+    """Return the target for the job's rate as a multiple of a base's, if it has one."""
     if base == "dedup":
-        return 1.5 if principals <= FEW else 1.2
-    return {"source": 0.45, "set": 1.2, "tws": 1.2}.get(base)
+        return 1.5 if principals <= PRINCIPALS else 1.2
+    return {"set": 1.2, "tws": 1.2}.get(base)
 
 
 def results(parts: Parts, name: str) -> list[dict[str, Any]]:
-    """Return what the runs of a part found."""
+    """Return the results of a part's runs."""
     return [run["result"] for run in parts.get(name, [])]
 
 
 def loads(parts: Parts, name: str) -> list[dict[str, Any]]:
-    """Return what `bench/throughput.py` found for each load, fewest principals first."""
+    """Return the results of `bench/throughput.py` for each load, fewest principals first."""
     return sorted(
         (load for result in results(parts, name) for load in result["loads"]), key=lambda load: load["principals"]
     )
 
 
-def flood_state_ratio(load: dict[str, Any]) -> float | None:
-    """Return the job's state as a share of the dedup's, of one load."""
-    if not load:
-        return None
+def flood_state_ratio(load: dict[str, Any]) -> float:
+    """Return the job's state as a share of dedup's."""
     ours, theirs = (load["variants"][name]["state_bytes"]["median"] for name in ("job", "dedup"))
     return float(f"{ours / theirs:.3g}")
 
 
 def meets(name: str, value: float | None) -> bool | None:
-    """Say whether a top-level number reaches its target; None if it has none or was not measured."""
+    """Return whether a number reaches its target; None without a target or a measurement."""
     if value is None or name not in TARGETS:
         return None
     how, target = TARGETS[name]
-    return {">=": value >= target, ">": value > target, "<=": value <= target}[how]
+    return value >= target if how == ">=" else value <= target
 
 
 def _worst(choose: Callable[[list[float]], float], values: Iterable[float | None]) -> float | None:

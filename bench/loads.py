@@ -1,4 +1,4 @@
-"""Loads of the benchmarks: events of principals by Zipf's law, as records that a tap would send, in a topic."""
+"""Loads: events of principals by Zipf's law, as the records that a tap would send, in a topic."""
 
 import time
 import zlib
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -24,44 +25,43 @@ ZIPF = 1.1
 PIDS_EACH = 20
 HOUR_MS = 3_600_000
 MAX_ROUND = 100_000
-"""Events of one of the tap's rounds, at most."""
+"""Most events of a tap's round."""
 FLOOD = -1
-"""Who makes the PIDs of a flood."""
+"""Owner of a flood's PIDs."""
 BROKER, ORDERS, ORDERS_PARTITIONS = 1, "orders", 12
 """Where all events were appended."""
+Ints = npt.NDArray[np.int64]
 
 
 class BenchError(Exception):
-    """A measurement that says nothing, and what to change."""
+    """A measurement without meaning, and what to change."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """Events of a benchmark: principals by Zipf's law, each with a few PIDs that come again and again.
+    """Events of a benchmark: principals by Zipf's law, each with a few long-lived PIDs.
 
     Attributes:
-        events: How many.
-        principals: How many.
-        flood_pids: So many of the events are of one principal more, each with a PID of its own.
-        per_record: 1: an event a record, in version 1. Above: the tap's rounds are so long that a record has so many
-            events on average, if `MAX_ROUND` allows it; one of a large principal has more, of a small one fewer.
-        seed: Of the random numbers.
+        events: Number of events.
+        principals: Number of principals.
+        flood_pids: So many of the events belong to one more principal, each with a new PID.
+        per_record: 1 for an event a record, in version 1. Above, rounds are so long that a record has so many events on
+            average, as far as `MAX_ROUND` allows.
     """
 
     events: int
     principals: int
     flood_pids: int = 0
     per_record: int = 1
-    seed: int = 1
 
     @property
     def topic(self) -> str:
-        """A topic that holds these events."""
+        """Topic of these events."""
         return f"{TOPIC}-{self.events}-{self.principals}-{self.flood_pids}-{self.per_record}"
 
     @property
     def version(self) -> int:
-        """Of its records."""
+        """Version of the records."""
         return 1 if self.per_record == 1 else EVENTS_VERSION
 
 
@@ -70,25 +70,25 @@ class Content:
     """What a topic holds.
 
     Attributes:
-        events_before: By partition: the events before each offset, up to the end.
-        value_bytes: Of all records.
+        events_before: For each partition, the events before each offset, up to the end.
+        value_bytes: Bytes of all records' values.
     """
 
-    events_before: tuple[np.ndarray, ...]
+    events_before: tuple[Ints, ...]
     value_bytes: int
 
     def events_to(self, offsets: Mapping[str, int]) -> int:
-        """Return the events before some offsets, by partition."""
+        """Return the events before offsets by partition."""
         return sum(int(self.events_before[int(partition)][offset]) for partition, offset in offsets.items())
 
     @property
     def events_per_record(self) -> float:
-        """Of all records, on average."""
+        """Mean events of a record."""
         return self._events / sum(len(each) - 1 for each in self.events_before)
 
     @property
     def bytes_per_event(self) -> float:
-        """Of the records' values, uncompressed."""
+        """Mean bytes of an event in the records' values, uncompressed."""
         return self.value_bytes / self._events
 
     @property
@@ -98,22 +98,22 @@ class Content:
 
 @contextmanager
 def loaded_broker(folder: Path, load: Load) -> Iterator[tuple[LocalBroker, Content]]:
-    """A broker that holds the events of a load."""
+    """Run a broker that holds the events of a load."""
     with LocalBroker(folder / "kafka") as broker:
         yield broker, fill(broker, load)
 
 
 def fill(broker: LocalBroker, load: Load) -> Content:
-    """Write a load's events, and return what its topic holds then."""
-    admin = AdminClient(broker.admin_config())
+    """Write a load's events, and return what the topic holds."""
+    admin = AdminClient({**broker.admin_config()})
     admin.create_topics([NewTopic(load.topic, PARTITIONS, 1)])[load.topic].result()
     settings = {"linger.ms": 50, "queue.buffering.max.messages": 2_000_000, "compression.type": "lz4"}
-    # One request at a time: a record's place tells how many events are before it.
+    # One request at a time keeps the order, so an offset tells how many events are before it.
     producer = Producer(broker.admin_config() | settings | {"max.in.flight": 1})
     sizes: list[list[int]] = [[0] for _ in range(PARTITIONS)]
     value_bytes = 0
     for number, (name, value, size) in enumerate(records_of(load)):
-        # Where librdkafka would put it, too.
+        # The partition that librdkafka would choose.
         partition = zlib.crc32(name.encode()) % PARTITIONS
         producer.produce(load.topic, value, name, partition)
         sizes[partition].append(size)
@@ -128,9 +128,8 @@ def fill(broker: LocalBroker, load: Load) -> Content:
 
 def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
     """Yield a load's records: principal, value and number of events."""
-    random = np.random.default_rng(load.seed)
-    weights = 1 / np.arange(1, load.principals + 1) ** ZIPF
-    owners = random.choice(load.principals, load.events, p=weights / weights.sum())
+    random = np.random.default_rng(1)
+    owners = random.choice(load.principals, load.events, p=zipf_shares(load.principals))
     pids = owners * PIDS_EACH + random.integers(0, PIDS_EACH, load.events)
     if load.flood_pids:
         flood = random.choice(load.events, load.flood_pids, replace=False)
@@ -143,18 +142,23 @@ def records_of(load: Load) -> Iterator[tuple[str, bytes, int]]:
         yield from round_records(owners[part], pids[part], times[part], load.version)
 
 
-def round_size(owners: np.ndarray, per_record: int) -> int:
-    """Return how many events a round needs, so that an owner has so many of them on average."""
+def zipf_shares(principals: int) -> npt.NDArray[np.float64]:
+    """Return each principal's share of the events."""
+    weights = 1 / np.arange(1, principals + 1) ** ZIPF
+    shares: npt.NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def round_size(owners: Ints, per_record: int) -> int:
+    """Return the events of a round in which an owner has so many of them on average."""
     size = MAX_ROUND if per_record == 1 else per_record
     while size < min(MAX_ROUND, len(owners)) and size / len(np.unique(owners[:size])) < per_record:
         size = min(size * 5 // 4 + 1, MAX_ROUND)
     return size
 
 
-def round_records(
-    owners: np.ndarray, pids: np.ndarray, times: np.ndarray, version: int
-) -> Iterator[tuple[str, bytes, int]]:
-    """Yield the records of a round, as a tap would: principal, value and number of events."""
+def round_records(owners: Ints, pids: Ints, times: Ints, version: int) -> Iterator[tuple[str, bytes, int]]:
+    """Yield the records that a tap writes of a round: principal, value and number of events."""
     order = np.arange(len(owners)) if version == 1 else np.argsort(owners, kind="stable")
     cuts = order[1:] if version == 1 else np.flatnonzero(np.diff(owners[order])) + 1
     for group in sorted(filter(len, np.split(order, cuts)), key=lambda each: int(each[0])):
@@ -167,7 +171,7 @@ def round_records(
 def values_of(
     principal: str, client_id: str, pids: list[int], times: list[int], version: int
 ) -> Iterator[tuple[bytes, int]]:
-    """Yield the values of the records of a principal's events, with the number of events of each."""
+    """Yield the values of a principal's records, with the number of events of each."""
     most = 1 if version == 1 else MAX_EVENTS
     for begin in range(0, len(pids), most):
         part, at_ms = pids[begin : begin + most], times[begin : begin + most]

@@ -1,4 +1,4 @@
-"""What the machine did while something was measured: CPU time of ours, of others, and what the hypervisor took."""
+"""CPU time of this process's tree, of other programs and of the hypervisor during a measurement."""
 
 import os
 import threading
@@ -19,8 +19,8 @@ class Noise:
     """Shares of the time of all cores.
 
     Attributes:
-        steal: That the hypervisor gave to others.
-        others: That programs took which are neither this one nor started by it.
+        steal: What the hypervisor gave to other machines.
+        others: What programs used that this process did not start.
         load: The machine's load average at the end, ours included.
     """
 
@@ -30,7 +30,7 @@ class Noise:
 
     @property
     def disturbance(self) -> float:
-        """How much there is of what may be: a measurement above 1 is disturbed."""
+        """The larger share as a multiple of its bound: above 1 the measurement is disturbed."""
         return max(self.steal / MAX_STEAL, self.others / MAX_OTHERS)
 
 
@@ -39,7 +39,7 @@ QUIET = Noise()
 
 @dataclass
 class Process:
-    """CPU time of a process, in ticks: when it was first seen, and last; and the group that it belongs to."""
+    """CPU time of a process in ticks, when first and last seen, and its group."""
 
     first: int
     last: int
@@ -48,15 +48,15 @@ class Process:
 
 @dataclass
 class Meter:
-    """Measures the CPU time of this process and of all below it, until the context is left.
+    """Measures the CPU time of this process and its descendants, until the context ends.
 
-    It looks at processes while they run: the time of a Python worker that Spark ends is lost to its parent, which
-    ignores SIGCHLD.
+    It samples running processes: Spark's Python daemon ignores SIGCHLD, so the time of an ended worker is lost to its
+    parent.
 
     Attributes:
-        groups: By name: a text in the command line of those that belong to it, as does all that they start.
-        seen: Of each process what it took.
-        noise: Of the machine meanwhile.
+        groups: For each group, a text in the command lines of its processes; their descendants belong to it, too.
+        seen: CPU time of each process, by its id and start.
+        noise: Noise of the machine.
     """
 
     groups: Mapping[str, str] = field(default_factory=lambda: {"spark": "SparkSubmit"})
@@ -80,7 +80,7 @@ class Meter:
         self.noise = Noise(*shares, round(os.getloadavg()[0], 2))
 
     def seconds(self, group: str | None = None) -> float:
-        """Return the CPU time of a group, or of all, this process among them."""
+        """Return the CPU time of a group, or of all processes, this one included."""
         found = (each for each in self.seen.values() if group in (None, each.group))
         return sum(each.last - each.first for each in found) / TICKS_PER_S
 
@@ -94,12 +94,12 @@ class Meter:
         for pid, group in groups.items():
             _, born, ticks = stats[pid]
             known = self.seen.setdefault((pid, born), Process(ticks if begin else 0, ticks, group))
-            # Its command line may not have been its own yet.
+            # A process that was just forked still had its parent's command line.
             known.last, known.group = ticks, group
 
 
 def process_stats() -> dict[int, tuple[int, str, int]]:
-    """Return of each process its parent, when it began, and its own CPU time in ticks."""
+    """Return each process's parent, its start, and its own CPU time in ticks."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -111,7 +111,7 @@ def process_stats() -> dict[int, tuple[int, str, int]]:
 
 
 def command(pid: int) -> str:
-    """Return a process's command line, empty if it is gone."""
+    """Return a process's command line, empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
@@ -122,28 +122,28 @@ def grouped(
     root: int,
     stats: Mapping[int, tuple[int, str, int]],
     groups: Mapping[str, str],
-    told: Callable[[int], str] = command,
+    command_of: Callable[[int], str] = command,
 ) -> dict[int, str]:
-    """Return the group of a process and of all that descend from it: their own, else their parent's, else none.
+    """Return the groups of a process and its descendants: a process without one has its parent's.
 
     Args:
         root: The process.
-        stats: Of all processes.
-        groups: As those of `Meter`.
-        told: Gives the command line of a process.
+        stats: Return value of `process_stats`.
+        groups: Groups of `Meter`.
+        command_of: Returns the command line of a process.
     """
     found, new = {root: ""}, {root}
     while new:
         new = {pid for pid, (parent, *_) in stats.items() if parent in found} - set(found)
         for pid in new:
-            line = told(pid)
+            line = command_of(pid)
             own = next((name for name, text in groups.items() if text in line), None)
             found[pid] = found[stats[pid][0]] if own is None else own
     return {pid: group for pid, group in found.items() if pid in stats}
 
 
 def machine_ticks() -> tuple[int, int, int]:
-    """Return the machine's time in ticks since it began: busy, stolen, all."""
+    """Return the machine's CPU time in ticks since its start: busy, stolen, all."""
     user, nice, system, idle, iowait, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
     )

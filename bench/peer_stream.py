@@ -1,12 +1,12 @@
-"""One of the peers as a process of its own, for `sustained.py`; its options are those of `pid-quota stream`."""
+"""A peer as a child process of `bench/sustained.py`, with options of `pid-quota stream`."""
 
 import argparse
 
-import bench_kit as kit
-from peers import PEERS, start
-
+from bench import kit
+from bench.peers import PEERS, start
 from quota.config import QuotaConfig
 from streaming.pipeline import StreamOptions
+from wire.event_record import EVENTS_VERSION
 
 
 def main() -> None:
@@ -14,7 +14,6 @@ def main() -> None:
     parser.add_argument("--variant", choices=PEERS, required=True)
     for name in ("bootstrap-servers", "topic", "tables", "checkpoint", "trigger"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--events-version", type=int, required=True)
     asked = parser.parse_args()
     options = StreamOptions(
         topic=asked.topic,
@@ -24,7 +23,7 @@ def main() -> None:
         trigger=asked.trigger,
         config=QuotaConfig(),
     )
-    start(asked.variant, kit.session(), options, asked.events_version).awaitTermination()
+    start(asked.variant, kit.session(), options, EVENTS_VERSION).awaitTermination()
 
 
 if __name__ == "__main__":

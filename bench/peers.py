@@ -1,7 +1,7 @@
 """Other ways to find who makes too many producer ids, on the same events and into the same two tables.
 
-All but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, and know no tokens, no
-refusals and no releases. Where they leave out work, it is to their favour.
+All but `tws` decide less than KIP-936 asks for: they count new PIDs per batch and window, without tokens, refusals or
+releases. What they leave out is in their favour.
 """
 
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pandas as pd
-from bench_kit import QUOTA
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from typing_extensions import override
 
+from bench.kit import QUOTA
 from quota.limits import UNLIMITED
 from state.events import Deployment
 from state.ledger import Ledger
@@ -37,32 +37,32 @@ from streaming.pipeline import (
     read_records,
 )
 from streaming.triggers import AVAILABLE_NOW
-from wire.packed_events import unpack
+from wire.packed_events import PackedEvents, unpack
 
 RECORDS = {
     1: "timestamp_ms BIGINT, principal STRING, producer_id BIGINT",
     2: "timestamp_ms BIGINT, principal STRING, after_ms ARRAY<BIGINT>, producer_ids ARRAY<BIGINT>",
 }
-"""What peers need of a record, by its version."""
+"""Fields that peers read of a record, by its version."""
 _decoder = msgspec.msgpack.Decoder(dict[int, int])
 KAFKA_DEFAULTS = {"kafka.max.poll.records": "500", "kafka.fetch.max.wait.ms": "500"}
 _COUNTED = "principal STRING, new_pids BIGINT, newest_ms BIGINT"
 
 
 def source(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The roofline: Kafka's records to nowhere, read as the job and its peers read them."""
+    """Start reading Kafka's records to nowhere, with the job's consumer settings."""
     records = read_records(spark, options)
     writer = records.writeStream.format("noop").option("checkpointLocation", options.checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
 def source_default(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """The same, read as Spark reads them if nobody sets anything: slower."""
+    """Start reading Kafka's records to nowhere, with Spark's default consumer settings."""
     return source(spark, replace(options, kafka_options=options.kafka_options | KAFKA_DEFAULTS))
 
 
 def dedup(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Exact, in the JVM: Spark's own deduplication of (principal, PID) within the window, then a count per window."""
+    """Start Spark's own exact deduplication of (principal, PID) within the window, and a count per window."""
     window = f"{options.config.window_seconds} seconds"
     unseen = (
         decoded(spark, options, version)
@@ -71,7 +71,7 @@ def dedup(spark: SparkSession, options: StreamOptions, version: int) -> Streamin
     )
 
     def commit(batch: DataFrame, batch_id: int) -> None:
-        # A second stateful operator would say a window's count an hour late: what a batch adds to it is said at once.
+        # A second stateful operator would report a window's count an hour late; this counts what each batch adds.
         counted = batch.groupBy("principal", fn.window("at", window)).agg(
             fn.count("*").alias("new_pids"), fn.unix_millis(fn.max("at")).alias("newest_ms")
         )
@@ -82,7 +82,7 @@ def dedup(spark: SparkSession, options: StreamOptions, version: int) -> Streamin
 
 
 def approximate(spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """HyperLogLog in the JVM: distinct PIDs per principal and window; knows no PID, so it can admit none."""
+    """Start HyperLogLog in the JVM: distinct PIDs per principal and window, without knowing any PID."""
     window = f"{options.config.window_seconds} seconds"
     counted = (
         decoded(spark, options, version)
@@ -95,7 +95,7 @@ def approximate(spark: SparkSession, options: StreamOptions, version: int) -> St
 
 
 def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """Our own ledgers in `transformWithStateInPandas`: all but the operator is the job's."""
+    """Start the job with `transformWithStateInPandas` as its operator."""
     pre_aggregates = pre_aggregate_records(read_records(spark, options), options)
     processor = LedgerProcessor(
         Deployment(options.config, salt=7), options.never_enforced, TaskBatch(options.checkpoint)
@@ -105,7 +105,7 @@ def with_state(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 class LedgerProcessor(StatefulProcessor):
-    """Gives the events of a principal to its ledger, as `Operator` does; it never forgets one."""
+    """Gives the events of a principal to its ledger, as the job's operator does; it never evicts a ledger."""
 
     def __init__(self, deployment: Deployment, never_enforced: frozenset[str], batch: TaskBatch) -> None:
         self.deployment, self.never_enforced, self.batch = deployment, never_enforced, batch
@@ -118,7 +118,7 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        pre_aggregates = [unpack(each) for frame in rows for each in frame["packed"].tolist()]
+        pre_aggregates = [each for frame in rows for each in pre_aggregates_of(frame)]
         limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])
@@ -131,7 +131,7 @@ class LedgerProcessor(StatefulProcessor):
 
 
 def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
-    """An exact Python set per principal behind the same pre-aggregation."""
+    """Start an exact Python set per principal behind the job's pre-aggregation."""
     counted = (
         pre_aggregate_records(read_records(spark, options), options)
         .groupBy("principal")
@@ -141,11 +141,11 @@ def exact_set(spark: SparkSession, options: StreamOptions) -> StreamingQuery:
 
 
 def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Count the producer ids of a principal that its set has not; what `applyInPandasWithState` calls."""
+    """Count the producer ids that a principal's set does not hold; `applyInPandasWithState` calls it."""
     seen: dict[int, int] = _decoder.decode(state.get[0]) if state.exists else {}
     before, newest = len(seen), 0
     for frame in frames:
-        for events in map(unpack, frame["packed"].tolist()):
+        for events in pre_aggregates_of(frame):
             columns = (np.frombuffer(each, np.int64).tolist() for each in (events.pids, events.timestamps_ms))
             for pid, at_ms in zip(*columns, strict=True):
                 seen[pid] = newest = max(at_ms, newest)
@@ -153,10 +153,15 @@ def remember(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState)
     yield pd.DataFrame({"principal": [key[0]], "new_pids": [len(seen) - before], "newest_ms": [newest]})
 
 
-def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
-    """Return the events of a topic whose records are all of one version: principal, producer id, and when.
+def pre_aggregates_of(frame: pd.DataFrame) -> list[PackedEvents]:
+    """Return the pre-aggregates in the input of an operator; a load has no bad records."""
+    return [each for each in map(unpack, frame["packed"].tolist()) if isinstance(each, PackedEvents)]
 
-    No more fields are parsed than are used, and no rows made for version 1, whose records are events.
+
+def decoded(spark: SparkSession, options: StreamOptions, version: int) -> DataFrame:
+    """Return the events of a topic whose records all have one version: principal, producer id, and time.
+
+    It parses only the fields that peers use.
     """
     value = fn.col("value").cast("STRING")
     records = read_records(spark, options).select(fn.from_json(value, RECORDS[version]).alias("event"))
@@ -183,7 +188,7 @@ def _started(frame: DataFrame, options: StreamOptions, commit: Any, mode: str = 
 
 @dataclass(frozen=True)
 class WriteCounts:
-    """A function for `foreachBatch`: a metrics row per count, and a decision for each above the quota."""
+    """Writes a metrics row per count, and a decision for each above the quota, in `foreachBatch`."""
 
     sink: TableSink
     quotas: BatchQuotas
@@ -191,7 +196,7 @@ class WriteCounts:
     def __call__(self, counted: DataFrame, batch_id: int) -> None:
         """Write a batch of rows with `principal`, `new_pids` and `newest_ms`."""
         spark = counted.sparkSession
-        # The pre-aggregation asks for them; the others need none.
+        # The pre-aggregation reads them.
         self.quotas.publish(spark, batch_id)
         rows = counted.toArrow().to_pylist()
         decisions = [_decision(row) for row in rows if row["new_pids"] > QUOTA]
@@ -214,11 +219,10 @@ def _decision(row: dict[str, Any]) -> dict[str, Any]:
 DECODING = {"dedup": dedup, "approximate": approximate}
 OTHERS = {"source": source, "source-default": source_default, "set": exact_set, "tws": with_state}
 PEERS = (*DECODING, *OTHERS)
-"""The names that `bench/throughput.py` and `bench/peer_stream.py` know them by."""
 
 
 def start(name: str, spark: SparkSession, options: StreamOptions, version: int) -> StreamingQuery:
-    """Start a peer on a topic whose records are all of one version."""
+    """Start a peer on a topic whose records all have one version."""
     if name in DECODING:
         return DECODING[name](spark, options, version)
     return OTHERS[name](spark, options)

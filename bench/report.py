@@ -1,12 +1,12 @@
-"""Runs the benchmarks, keeps what they found in `bench/results/<date>.json`, and writes `docs/performance.md` from it.
+"""Runs the benchmarks, keeps results in `bench/results/<date>.json`, and writes `docs/performance.md` from them.
 
-    .venv/bin/python bench/report.py --full                     # what `make bench-full` runs, within 2 hours
-    .venv/bin/python bench/report.py                            # what `make bench` runs, within 20 minutes: dist/bench
-    .venv/bin/python bench/report.py --full --parts latency,core    # some of it; other parts stay as they were measured
-    .venv/bin/python bench/report.py --render-only              # only the page and its plots, from the newest results
+    .venv/bin/python bench/report.py --full                     # `make bench-full`, within 2 hours
+    .venv/bin/python bench/report.py                            # `make bench`, within 20 minutes, into dist/bench
+    .venv/bin/python bench/report.py --full --parts latency,core    # some parts; the others keep their results
+    .venv/bin/python bench/report.py --render-only              # only the page, from the newest results
 
-Each part runs scripts of this folder as processes of their own, and is ended when its time is up. One that fails leaves
-the others' results as they are. Kept are the commands, the day, and the JSON of their last lines.
+Each part runs scripts of this folder as child processes, and ends them when its time is up. If a script fails, earlier
+results stay. Results are the commands, the day, and the JSON of their last lines.
 """
 
 import argparse
@@ -21,35 +21,34 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import bench_kit as kit
-from headline import headline
-from loads import BenchError
-from page import page
-
+from bench import kit
+from bench.headline import headline
+from bench.loads import BenchError
+from bench.page import page
 from jvm.process import reading
 
 RESULTS = kit.BENCH / "results"
 DOCS = kit.BENCH.parent / "docs"
 QUICK = kit.BENCH.parent / "dist" / "bench"
-"""Where a quick run goes: the page in `docs/` stays that of the last full one."""
+"""Output of a quick run; the page in `docs/` stays that of the last full run."""
 CLEAN_UP_S = 60
 
 Command = tuple[str, ...]
 _MAIN = "source,job,dedup,set,tws"
-"""What the targets are about."""
+"""Variants with a target."""
 _OTHERS = "job,job-each,job-delta-spark,approximate"
 _FLOOD = ("--events", "1250000", "--principals", "20", "--flood", "1000000", "--variants", "job,dedup")
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is run for a section of the page.
+    """Commands of a section of the page.
 
     Attributes:
-        quick: Commands of `make bench`; none where it leaves the part out.
+        quick: Commands of `make bench`; empty if it leaves the part out.
         full: Commands of `make bench-full`.
-        quick_minutes: After which `make bench` ends them.
-        full_minutes: The same of `make bench-full`.
+        quick_minutes: Time limit of `make bench`.
+        full_minutes: Time limit of `make bench-full`.
     """
 
     quick: tuple[Command, ...]
@@ -59,7 +58,7 @@ class Part:
 
 
 def _throughput(principals: str, events: int, variants: str = _MAIN, *more: str) -> Command:
-    """In four batches, of which the first does not count: large ones, else their constant is all that is measured."""
+    """Return a run of four large batches, whose fixed time counts little; the first one only warms up."""
     sizes = ("--principals", principals, "--events", str(events), "--batch", str(events // 4))
     return ("throughput.py", *sizes, "--variants", variants, *more)
 
@@ -121,14 +120,12 @@ PARTS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="all parts at full size")
+    parser.add_argument("--full", action="store_true", help="run all parts at full size")
     parser.add_argument("--parts", help=f"some of {','.join(PARTS)}; all by default")
     parser.add_argument("--render-only", action="store_true")
-    parser.add_argument("--results", type=Path, help=f"{RESULTS}; of a quick run {QUICK}")
-    parser.add_argument("--docs", type=Path, help=f"{DOCS}; of a quick run {QUICK}")
     asked = parser.parse_args()
     is_quick = not (asked.full or asked.render_only)
-    results, docs = asked.results or (QUICK if is_quick else RESULTS), asked.docs or (QUICK if is_quick else DOCS)
+    results, docs = (QUICK, QUICK) if is_quick else (RESULTS, DOCS)
     known = max(results.glob("*.json"), default=None)
     failures: dict[str, str] = {}
     if asked.render_only:
@@ -143,7 +140,7 @@ def main() -> int:
         msg = f"{results} has no results: {failures or 'nothing was measured'}"
         raise BenchError(msg)
     found = read(file)
-    # Today's numbers, of results of any day.
+    # The results may be older than the headline's definitions.
     render(found | headline(found["parts"]), docs, file.name)
     for command, reason in failures.items():
         print(f"{command} failed: {reason}", file=sys.stderr)
@@ -151,13 +148,13 @@ def main() -> int:
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Return what a file of results holds."""
+    """Return the results in a file."""
     found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
 def plan(names: Iterable[str], *, full: bool) -> list[str]:
-    """Return what will be run, and how long it may take at most."""
+    """Return the parts that will run, and their time limits."""
     found = [(name, _commands(name, full=full), _minutes(name, full=full)) for name in names]
     total = sum(minutes for _, commands, minutes in found if commands)
     lines = [f"{name:12} {minutes:>4g} min at most, {len(runs)} runs" for name, runs, minutes in found if runs]
@@ -165,9 +162,9 @@ def plan(names: Iterable[str], *, full: bool) -> list[str]:
 
 
 def measure(names: Iterable[str], file: Path, before: Mapping[str, Any], today: str, *, full: bool) -> dict[str, str]:
-    """Run some parts, and return which commands failed, and why: what was known of them stays.
+    """Run some parts, and return the commands that failed, and why; their earlier results stay.
 
-    The file is written after each part: an hour's work does not depend on the last minute.
+    The file is written after each part.
     """
     result, failures = dict(before), {}
     for name in names:
@@ -199,7 +196,7 @@ def _minutes(name: str, *, full: bool) -> float:
 
 
 def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
-    """Run one script, show what it says, and return the JSON of its last line.
+    """Run one script, print its output, and return the JSON of its last line.
 
     Raises:
         BenchError: If it fails, or takes longer.
@@ -210,7 +207,7 @@ def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
     print(f"== {shown(command)}", flush=True)
     begin, last = time.monotonic(), ""
     with reading([sys.executable, str(kit.BENCH / command[0]), *command[1:]]) as process:
-        # As Ctrl-C does: brokers end and folders are removed.
+        # SIGINT ends brokers and removes folders.
         timers = [threading.Timer(limit_s, process.send_signal, [signal.SIGINT])]
         timers.append(threading.Timer(limit_s + CLEAN_UP_S, process.kill))
         for timer in timers:
@@ -233,7 +230,7 @@ def measured(command: Command, date: str, limit_s: float) -> dict[str, Any]:
 def merged(
     before: Mapping[str, Any], name: str, runs: Sequence[dict[str, Any]], machine: dict[str, Any], date: str
 ) -> dict[str, Any]:
-    """Return results with one part replaced, and the top-level numbers as they follow from all parts."""
+    """Return results with one part replaced, and the headline of all parts."""
     known = before.get("parts", {})
     parts = {each: list(runs) if each == name else known[each] for each in PARTS if each in known or each == name}
     return {"date": date, **headline(parts), "machine": machine, "parts": parts}
@@ -248,12 +245,10 @@ def write(file: Path, result: dict[str, Any]) -> None:
 
 
 def render(result: dict[str, Any], docs: Path, source: str) -> None:
-    """Write the page and its plots."""
-    from plots import draw_all
-
-    drawn = draw_all(result, docs / "img")
-    (docs / "performance.md").write_text(page(result, source, drawn), encoding="utf-8")
-    print(f"{docs / 'performance.md'} and {len(drawn)} plots", flush=True)
+    """Write the page."""
+    docs.mkdir(parents=True, exist_ok=True)
+    (docs / "performance.md").write_text(page(result, source), encoding="utf-8")
+    print(docs / "performance.md", flush=True)
 
 
 if __name__ == "__main__":

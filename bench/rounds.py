@@ -1,4 +1,4 @@
-"""Variants that take turns, and what they were against one another."""
+"""Runs variants in turn, and compares them."""
 
 import math
 import shutil
@@ -8,31 +8,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from noise import QUIET, Noise
+from bench.noise import QUIET, Noise
 
 MIN_ROUNDS = 5
-WARM_UPS = 3
-"""At most."""
+MAX_WARM_UPS = 3
 STABLE = 1.05
-"""So much faster than in the round before, at the median of the variants, is still warming up."""
+"""A round that is more than this faster than the one before, at the median of the variants, still warms up."""
 MORE_ROUNDS = 0.5
-"""Of those asked for, in place of disturbed ones."""
+"""Most rounds that replace disturbed ones, as a share of those asked for."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One query over a load, without its first batch, in which everything warms up, and without what is left over.
-
-    Batches don't divide a load evenly: a last one of a few records would only tell what any batch costs.
+    """One query over a load, without its first batch, which warms up, and without a small remainder at the end.
 
     Attributes:
-        events: Of the other batches.
-        seconds: They took.
-        state_bytes: Of the state at the end, on disk, with the versions that are kept to go back to.
-        batches: How many.
-        cpu_seconds: What Spark's JVM and its Python workers spent on them.
+        events: Events of the other batches.
+        seconds: Time they took.
+        state_bytes: State on disk at the end, with the versions that Spark keeps.
+        batches: Number of these batches.
+        cpu_seconds: CPU time of Spark's JVM and its Python workers.
         state_rows: Rows of the state at the end.
-        noise: What else the machine did meanwhile.
+        noise: Other load on the machine.
     """
 
     events: int
@@ -49,7 +46,7 @@ class Run:
         return self.events / self.seconds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Round:
     """A run of each variant, in the order in which they ran."""
 
@@ -57,16 +54,16 @@ class Round:
 
     @property
     def disturbance(self) -> float:
-        """That of the run which met most of it; above 1 the round is disturbed."""
+        """The highest disturbance of its runs; above 1 the round is disturbed."""
         return max(each.noise.disturbance for each in self.runs.values())
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What was run.
+    """All rounds of a measurement.
 
     Attributes:
-        warm_ups: That don't count.
+        warm_ups: Rounds that don't count.
         measured: All others.
         asked: How many of them are to count.
     """
@@ -77,20 +74,19 @@ class Rounds:
 
     @property
     def counted(self) -> list[Round]:
-        """Those that count: quiet ones, and as many of the least disturbed as are missing."""
+        """The quiet rounds, and as many of the least disturbed ones as are missing."""
         best = sorted(self.measured, key=lambda each: max(each.disturbance, 1.0))[: self.asked]
-        return [each for each in self.measured if any(each is one for one in best)]
+        return [each for each in self.measured if each in best]
 
     @property
     def runs(self) -> dict[str, list[Run]]:
-        """By variant: its runs in the rounds that count."""
+        """Each variant's runs in the rounds that count."""
         return {name: [each.runs[name] for each in self.counted] for name in self.warm_ups[0].runs}
 
-    def told(self) -> list[dict[str, Any]]:
-        """Return of each round its kind, order, rates and noise."""
-        counted = self.counted
+    def records(self) -> list[dict[str, Any]]:
+        """Return each round's kind, order, rates and noise."""
         kinds = [("warm-up", each) for each in self.warm_ups]
-        kinds += [("counted" if any(each is one for one in counted) else "left out", each) for each in self.measured]
+        kinds += [("counted" if each in self.counted else "left out", each) for each in self.measured]
         return [
             {
                 "kind": kind,
@@ -108,17 +104,17 @@ def interleaved(
     folder: Path,
     settle: Callable[[], None] = lambda: None,
 ) -> Rounds:
-    """Run all variants in turn, several times over, so that a noisy machine meets them alike.
+    """Run all variants in turn, several times, so that a noisy machine affects all alike.
 
-    Rounds come first that don't count, until they are no faster than the one before: the JVM that variants share takes
-    several runs until it is as fast as it will be. Each round begins with another variant, every second one runs
-    backwards, so that none always follows the same one. Disturbed rounds are repeated, if few.
+    The first rounds only warm up the JVM, until a round is no faster than the one before. Each round begins with
+    another variant, and every second one runs backwards, so that no variant always follows the same one. Some disturbed
+    rounds are repeated.
 
     Args:
-        variants: By name: runs in a folder of its own.
-        rounds: That are to count.
-        folder: Below which they run.
-        settle: Called before each run, to collect garbage that others have left.
+        variants: Functions by name; each runs in a folder of its own.
+        rounds: Rounds that are to count.
+        folder: Parent of these folders.
+        settle: Called before each run, to collect garbage of other runs.
     """
     done: list[Round] = []
     warm = 0
@@ -128,7 +124,7 @@ def interleaved(
             break
         done.append(_round(variants, len(done), folder, settle))
         note = f"disturbed: {done[-1].disturbance:.1f}" if done[-1].disturbance > 1 else "quiet"
-        if not warm and len(done) > 1 and (_speed_up(done[-1], done[-2]) <= STABLE or len(done) > WARM_UPS):
+        if not warm and len(done) > 1 and (_speed_up(done[-1], done[-2]) <= STABLE or len(done) > MAX_WARM_UPS):
             warm = len(done) - 1
         print(f"  round {len(done)} ({note}{'' if warm else ', warming up'})", flush=True)
     return Rounds(done[:warm], done[warm:], rounds)
@@ -160,14 +156,8 @@ def _speed_up(now: Round, before: Round) -> float:
 
 
 def ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
-    """Return how many times as fast one variant was as another in the same round: median, least and most."""
+    """Return the ratios of two variants' rates, each within a round: median, least and most."""
     return spread(one.rate / other.rate for one, other in zip(runs[name], runs[base], strict=True))
-
-
-def cpu_ratios(runs: Mapping[str, Sequence[Run]], name: str, base: str) -> dict[str, float]:
-    """Return how many times as much CPU an event of the other one took in the same round."""
-    pairs = zip(runs[name], runs[base], strict=True)
-    return spread((b.cpu_seconds / b.events) / (a.cpu_seconds / a.events) for a, b in pairs if a.cpu_seconds)
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:
@@ -180,7 +170,7 @@ def spread(values: Iterable[float]) -> dict[str, float]:
 
 
 def summary(rounds: Rounds, bases: Iterable[str]) -> dict[str, Any]:
-    """Return what an interleaved run has shown: each variant's figures, its ratios to some of them, and all rounds."""
+    """Return each variant's figures, its ratios to the bases, and all rounds."""
     runs = rounds.runs
     variants = {
         name: {
@@ -203,7 +193,6 @@ def summary(rounds: Rounds, bases: Iterable[str]) -> dict[str, Any]:
     return {
         "variants": variants,
         "ratios": {f"{name}/{base}": ratios(runs, name, base) for name, base in pairs},
-        "cpu_ratios": {f"{name}/{base}": cpu_ratios(runs, name, base) for name, base in pairs},
         "disturbed_rounds": sum(each.disturbance > 1 for each in rounds.counted),
-        "rounds": rounds.told(),
+        "rounds": rounds.records(),
     }

@@ -1,11 +1,11 @@
-"""Does the stream stay as it is? Memory, open files, state, small files and batch time over two hours of steady load.
+"""Does the stream grow? Memory, open files, state, small files and batch time over two hours of steady load.
 
     .venv/bin/python bench/soak.py                # two hours at 5,000 events/s and a batch a second
-    .venv/bin/python bench/soak.py --minutes 3    # only shows that it runs
+    .venv/bin/python bench/soak.py --minutes 3    # a quick check that it runs
 
-A real broker and the real `pid-quota stream` run on this machine; tables are compacted and vacuumed beside it, as an
-operator would. Slopes are linear fits per day, from after the first third on: until then memories warm up and the
-window of remembered PIDs fills. `in_30_days` extends them from the mean. The last line is JSON.
+A broker and `pid-quota stream` run on this machine, and maintenance compacts and vacuums the tables. Slopes are linear
+fits per day without the first third, in which memories warm up and the window of remembered PIDs fills. `in_30_days`
+extends them from the mean. The last line is JSON.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -27,6 +27,9 @@ from confluent_kafka import KafkaException, Producer
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from bench.kit import folder_bytes
+from bench.noise import grouped, process_stats
+from bench.processes import Place, finished_batches
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
@@ -34,21 +37,20 @@ from jobs.stream.stream_progress import StreamProgress
 from jvm.process import run_to_end
 from streaming.checkpoint.tracked_principals import tracked_principals_before
 from tables.log_upkeep import tidy_log
-from tables.quotas.quota_table import QuotaEntry, set_quota
 from wire.topics import PRODUCE_EVENTS
 
-QUOTA = 100.0
 PRINCIPALS = 300
 PIDS_EACH = 20
 NEW_PID_SHARE = 0.002
 MAINTAINED = ("producer_id_metrics", "throttle_decisions", "quarantined_events")
 KEPT_VERSIONS = "interval 10 minutes"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-NEVER = 10**9
+ALL_BATCHES = 10**9
 ATTEMPTS = 20
 JCMD_S = 60.0
 SAMPLES_PER_HEAP = 6
-"""A look into the heap stops the driver for a full collection: not for every sample."""
+"""Samples per look into the heap, which stops the driver for a full collection."""
+GROUPS = {"driver": "jobs.stream", "jvm": "SparkSubmit", "workers": "pyspark.daemon"}
 MIB = 1024 * 1024
 
 
@@ -56,25 +58,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--rate", type=int, default=5000, help="events per second")
-    parser.add_argument("--trigger", default="1 second", help="as of `pid-quota stream`")
+    parser.add_argument("--trigger", default="1 second", help="trigger of `pid-quota stream`")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between samples")
-    parser.add_argument("--maintain-every", type=float, default=60.0, help="seconds; 0 leaves all small files alone")
+    parser.add_argument("--maintain-every", type=float, default=60.0, help="seconds; 0 for never")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pid-quota-soak-") as folder, LocalBroker(Path(folder, "kafka")) as broker:
         report(soak(Path(folder), broker, options))
 
 
 def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list[dict[str, float]]:
-    """Run the stream under load and return a sample per interval."""
-    tables, checkpoint = folder / "tables", folder / "checkpoint"
-    set_quota(str(tables), QuotaEntry(None, QUOTA, datetime.now(timezone.utc), "soak"))
+    """Run the stream under load, and return a sample per interval."""
+    place, tables = Place(broker, PRODUCE_EVENTS, folder), folder / "tables"
     ensure_topics(broker.admin_config())
-    arguments = ["-m", "jobs.stream", "--bootstrap-servers", broker.admin_servers, "--tables", str(tables)]
-    arguments += ["--checkpoint", str(checkpoint), "--learn-seconds", "0", "--window-seconds", "360"]
-    arguments += ["--trigger", options.trigger]
-    progress = StreamProgress(checkpoint, broker.admin_config(), PRODUCE_EVENTS)
+    progress = StreamProgress(place.checkpoint, broker.admin_config(), PRODUCE_EVENTS)
     samples: list[dict[str, float]] = []
-    stream = Child("stream", arguments, folder / "stream.log")
+    stream = Child("stream", place.arguments("job", options.trigger, "--window-seconds", "360"), place.log)
     with stream, running(load, broker, options.rate), running(maintain, tables, options.maintain_every):
         begin = time.monotonic()
         while (elapsed_s := time.monotonic() - begin) < options.minutes * 60:
@@ -82,7 +80,7 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
             look = len(samples) % SAMPLES_PER_HEAP == 0
             sample = {
                 "seconds": elapsed_s,
-                **measure(tables, checkpoint, look_into_heap=look),
+                **measure(tables, place.checkpoint, look_into_heap=look),
                 "behind": behind(progress),
             }
             samples.append(sample)
@@ -92,7 +90,7 @@ def soak(folder: Path, broker: LocalBroker, options: argparse.Namespace) -> list
 
 
 def load(broker: LocalBroker, rate: int, stop: threading.Event) -> None:
-    """Write events at a steady rate: long-lived PIDs, a few new ones, and a principal that makes one per event."""
+    """Write events at a steady rate: long-lived PIDs, and a principal that makes a PID per event."""
     producer = Producer({**broker.admin_config(), "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
     random, begin, written, fresh = np.random.default_rng(1), time.monotonic(), 0, 10_000_000
     while not stop.is_set():
@@ -113,7 +111,7 @@ def load(broker: LocalBroker, rate: int, stop: threading.Event) -> None:
 
 
 def maintain(tables: Path, every_s: float, stop: threading.Event) -> None:
-    """Compact the tables and drop what nobody reads any more, as a scheduled maintenance does."""
+    """Compact the tables and delete unused files, as scheduled maintenance does."""
     while every_s and not stop.wait(every_s):
         for name in MAINTAINED:
             try:
@@ -128,8 +126,8 @@ def maintain(tables: Path, every_s: float, stop: threading.Event) -> None:
 
 
 @contextmanager
-def running(function: object, *arguments: object) -> Iterator[None]:
-    """Run a function in a thread until the block ends; it gets an event that tells it to stop."""
+def running(function: Callable[..., None], *arguments: object) -> Iterator[None]:
+    """Run a function in a thread until the block ends; its last argument is an event that stops it."""
     stop = threading.Event()
     thread = threading.Thread(target=function, args=(*arguments, stop), daemon=True)
     thread.start()
@@ -142,50 +140,31 @@ def running(function: object, *arguments: object) -> Iterator[None]:
 
 def measure(tables: Path, checkpoint: Path, *, look_into_heap: bool) -> dict[str, float]:
     """Return one sample of the processes, the state and the files."""
-    driver, jvm, workers = processes(str(checkpoint))
+    found = processes()
+    newest = next(iter(finished_batches(checkpoint, PRODUCE_EVENTS)[-1:]), None)
     files = [file for name in MAINTAINED for file in (tables / name).rglob("*") if file.is_file()]
     return {
-        "driver_rss_mib": sum(rss_bytes(pid) for pid in driver) / MIB,
-        "jvm_rss_mib": sum(rss_bytes(pid) for pid in jvm) / MIB,
-        "jvm_live_heap_mib": live_heap_bytes(jvm) / MIB if look_into_heap else -1.0,
-        "workers_rss_mib": sum(rss_bytes(pid) for pid in workers) / MIB,
-        "workers": len(workers),
-        "open_files": sum(open_files(pid) for pid in driver + jvm + workers),
-        "state_rows": len(tracked_principals_before(str(checkpoint), NEVER)),
-        "checkpoint_kib": size_bytes(checkpoint) / 1024,
+        **{f"{name}_rss_mib": sum(map(rss_bytes, pids)) / MIB for name, pids in found.items()},
+        "jvm_live_heap_mib": live_heap_bytes(found["jvm"]) / MIB if look_into_heap else -1.0,
+        "workers": len(found["workers"]),
+        "open_files": sum(open_files(pid) for pids in found.values() for pid in pids),
+        "state_rows": len(tracked_principals_before(str(checkpoint), ALL_BATCHES)),
+        "checkpoint_kib": folder_bytes(checkpoint) / 1024,
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),
         "data_files": sum("_delta_log" not in file.parts for file in files),
         "log_files": sum("_delta_log" in file.parts for file in files),
-        "batch_ms": batch_ms(checkpoint),
+        "batch_ms": (newest.end_s - newest.begin_s) * 1000 if newest else 0.0,
     }
 
 
-def processes(word: str) -> tuple[list[int], list[int], list[int]]:
-    """Return the driver, its JVM and the workers, found by the checkpoint in the driver's arguments."""
-    parents, commands = {}, {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(stat[1])
-            commands[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-    roots = {pid for pid, command in commands.items() if word in command and "jobs.stream" in command}
-    below = [pid for pid in parents if pid not in roots and roots & set(ancestors(pid, parents))]
-    # A JVM that starts a program is there twice for a moment.
-    jvm = [
-        pid for pid in below if "SparkSubmit" in commands[pid] and "SparkSubmit" not in commands.get(parents[pid], "")
-    ]
-    return (
-        list(roots),
-        jvm,
-        [pid for pid in below if "pyspark.daemon" in commands[pid] and "SparkSubmit" not in commands[pid]],
-    )
-
-
-def ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
-    while pid := parents.get(pid, 0):
-        yield pid
+def processes() -> dict[str, list[int]]:
+    """Return the stream's processes: the driver's, its JVM, and the Python workers."""
+    stats = process_stats()
+    groups = grouped(os.getpid(), stats, GROUPS)
+    found = {name: [pid for pid, group in groups.items() if group == name] for name in GROUPS}
+    # A JVM that starts a program appears twice for a moment.
+    found["jvm"] = [pid for pid in found["jvm"] if stats[pid][0] not in found["jvm"]]
+    return found
 
 
 def rss_bytes(pid: int) -> int:
@@ -203,32 +182,13 @@ def open_files(pid: int) -> int:
 
 
 def live_heap_bytes(jvm: list[int]) -> float:
-    """Return what is left in the driver's heap after a full collection: unlike its RSS, it grows only by a leak."""
+    """Return the driver's heap after a full collection, which grows only by a leak, unlike the RSS."""
     jcmd = shutil.which("jcmd")
     if not jvm or jcmd is None:
         return 0.0
     run_to_end([jcmd, str(jvm[0]), "GC.run"], JCMD_S)
-    _, told = run_to_end([jcmd, str(jvm[0]), "GC.heap_info"], JCMD_S)
-    return sum(map(int, re.findall(r"(?:heap|generation|Gen) +total \d+K, used (\d+)K", told))) * 1024.0
-
-
-def size_bytes(folder: Path) -> int:
-    total = 0
-    for file in folder.rglob("*"):
-        try:
-            total += file.stat().st_size
-        except OSError:
-            continue
-    return total
-
-
-def batch_ms(checkpoint: Path) -> float:
-    """Return how long the newest finished batch took, from its offsets to its commit."""
-    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdecimal()]
-    if not done:
-        return 0.0
-    begin, end = ((checkpoint / folder / str(max(done))).stat().st_mtime for folder in ("offsets", "commits"))
-    return (end - begin) * 1000
+    _, output = run_to_end([jcmd, str(jvm[0]), "GC.heap_info"], JCMD_S)
+    return sum(map(int, re.findall(r"(?:heap|generation|Gen) +total \d+K, used (\d+)K", output))) * 1024.0
 
 
 def behind(progress: StreamProgress) -> float:
@@ -244,7 +204,7 @@ def behind(progress: StreamProgress) -> float:
 
 
 def report(samples: list[dict[str, float]]) -> None:
-    """Print mean, slope and what it comes to in 30 days of each figure after the first third."""
+    """Print each figure's mean, maximum, slope and value in 30 days, without the first third."""
     settled = samples[len(samples) // 3 :]
     days = np.array([sample["seconds"] for sample in settled]) / 86_400
     found = {}

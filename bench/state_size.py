@@ -3,45 +3,43 @@
     .venv/bin/python bench/state_size.py                  # 1,000 batches
     .venv/bin/python bench/state_size.py --batches 100
 
-Filters: a principal that makes twice its quota for two hours. Batches: the job itself over a topic, in small batches,
-with state buckets and with a state per principal. The last line is JSON.
+Filters: a principal that makes twice its quota for two hours. Batches: the job over a topic, in small batches, with
+state buckets and with a state per principal. The last line is JSON.
 """
 
 import argparse
 import json
 import math
 import re
-import statistics
 import tempfile
+import time
 from collections import defaultdict
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import bench_kit as kit
-from loads import Load, loaded_broker
 from pyspark.sql import SparkSession
-from rounds import spread
 
+from bench import kit
+from bench.loads import Load, loaded_broker
+from bench.rounds import spread
 from quota.config import QuotaConfig
 from quota.limits import Limit
 from state.codec import decode
 from state.events import CHARGED, Deployment, Events
 from state.ledger import Ledger
 from streaming import pipeline
-from tables.quotas.quota_table import QuotaEntry, set_quota
 
 QUOTAS = (10, 100, 1_000, 100_000)
 MIN_QUOTA = 100
-"""Below it a filter has fewer PIDs than its five layers have room for, and some hundred bytes either way."""
+"""Least quota of the headline: below it a filter has fewer PIDs than its five layers have room for."""
 HOURS = 2
 TIMES_QUOTA = 2
 BEGIN_MS = 1_790_000_000_000 // 900_000 * 900_000
 MINUTE_MS = 60_000
 MARKS = (10, 100, 300, 1_000, 3_000)
+"""Batches after which the checkpoint's size is kept."""
 POLL_S = 0.2
-VARIANTS: dict[str, dict[str, object]] = {"job": {}, "job-each": {"state_buckets": 0}}
-_VERSION = re.compile(r"(\d+)(?:_\S+)?\.(changelog|zip)$")
+_VERSION = re.compile(r"(\d+)(?:_\S+)?\.changelog$")
 
 
 def main() -> None:
@@ -49,29 +47,17 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=1000)
     parser.add_argument("--events-per-batch", type=int, default=200)
     parser.add_argument("--principals", type=int, default=200)
-    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--variants", default="job,job-each")
     asked = parser.parse_args()
     filters = {str(quota): filter_size(quota) for quota in QUOTAS}
     for quota, found in filters.items():
         print(f"  quota {quota:>8}: {found}")
-    overheads = {int(quota): found["filter_overhead"] for quota, found in filters.items()}
-    streams = stream_sizes(asked)
-    print(
-        json.dumps(
-            vars(asked)
-            | {
-                "bloom_overhead": max(overheads[quota] for quota in QUOTAS if quota >= MIN_QUOTA),
-                "worst_overhead": max(overheads.values()),
-                "typical_overhead": round(statistics.median(overheads.values()), 3),
-                "filters": filters,
-                "streams": streams,
-            }
-        )
-    )
+    overhead = max(filters[str(quota)]["filter_overhead"] for quota in QUOTAS if quota >= MIN_QUOTA)
+    print(json.dumps(vars(asked) | {"bloom_overhead": overhead, "filters": filters, "streams": stream_sizes(asked)}))
 
 
 def filter_size(quota: int) -> dict[str, float]:
-    """Return what is stored of a principal after two hours at twice its quota, in bytes, against the optimum."""
+    """Return the bytes stored of a principal after two hours at twice its quota, against the optimum."""
     config, size = QuotaConfig(), TIMES_QUOTA * HOURS * quota
     ledger, limit = Ledger("User:a", Deployment(config, salt=7)), Limit(float(quota), "user")
     times = [BEGIN_MS + number * HOURS * 3_600_000 // size for number in range(size)]
@@ -91,17 +77,16 @@ def filter_size(quota: int) -> dict[str, float]:
         "active_pids": active,
         "optimum_bytes": round(optimum),
         "filter_overhead": round(bits / optimum, 3),
-        "ledger_overhead": round(len(content) / optimum, 3),
     }
 
 
 def bloom_optimum_bytes(pids: int, false_positive_rate: float) -> float:
-    """Return the bytes of one Bloom filter that is just large enough for so many PIDs, and knows no time."""
+    """Return the bytes of one Bloom filter, without time, that is just large enough for so many PIDs."""
     return pids * math.log2(1 / false_positive_rate) / math.log(2) / 8
 
 
 def stream_sizes(asked: argparse.Namespace) -> dict[str, Any]:
-    """Run the job in many small batches, and return what its checkpoint came to."""
+    """Run the job in many small batches, and return the sizes of its checkpoint."""
     load = Load(asked.batches * asked.events_per_batch, asked.principals)
     spark, found = kit.session(), {}
     with (
@@ -109,28 +94,26 @@ def stream_sizes(asked: argparse.Namespace) -> dict[str, Any]:
         loaded_broker(Path(root), load) as (broker, content),
     ):
         for name in asked.variants.split(","):
-            options = kit.options(broker, load, content, Path(root, name), asked.events_per_batch, **VARIANTS[name])
-            set_quota(options.tables, QuotaEntry(None, kit.QUOTA, datetime.now(timezone.utc), "bench"))
+            options = kit.stream_options(broker, load, content, Path(root, name), asked.events_per_batch, name)
             found[name] = stream_size(spark, options)
             print(f"  {name}: {found[name]}", flush=True)
     return found
 
 
 def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[str, Any]:
-    """Run one stream to its end, and look at its checkpoint now and then."""
+    """Run one stream to its end, and measure its checkpoint at some marks."""
     checkpoint, marks, grown = Path(options.checkpoint), list(MARKS), {}
     query = pipeline.start(spark, options)
     done = 0
     while query.isActive:
-        query.awaitTermination(POLL_S)
+        time.sleep(POLL_S)
         done = (query.lastProgress.batchId + 1) if query.lastProgress else 0
         while marks and done >= marks[0]:
             grown[str(marks.pop(0))] = kit.folder_bytes(checkpoint)
     query.awaitTermination()
-    written = written_by_version(checkpoint / "state")
     return {
         "batches": done,
-        "state_written_per_batch_bytes": spread(written),
+        "state_written_per_batch_bytes": spread(written_by_version(checkpoint / "state")),
         "state_bytes": kit.folder_bytes(checkpoint / "state"),
         "checkpoint_bytes": kit.folder_bytes(checkpoint),
         "checkpoint_files": sum(1 for file in checkpoint.rglob("*") if file.is_file()),
@@ -139,7 +122,7 @@ def stream_size(spark: SparkSession, options: pipeline.StreamOptions) -> dict[st
 
 
 def written_by_version(state: Path) -> list[int]:
-    """Return the bytes of the changelogs of each version of the state that is still there: of the last batches."""
+    """Return the changelogs' bytes for each version of the state that is kept: the last batches."""
     found: dict[int, int] = defaultdict(int)
     for file in state.rglob("*.changelog"):
         if matched := _VERSION.search(file.name):

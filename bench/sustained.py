@@ -3,10 +3,9 @@
     .venv/bin/python bench/sustained.py --confirm-seconds 300                       # 1 s, 200 principals, against dedup
     .venv/bin/python bench/sustained.py --trigger-seconds 5 --principals 2000
 
-A stream keeps up if it begins a batch per trigger, as one whose batches take no longer does (Spark warns that others
-are falling behind), and if what it has not read yet does not grow. The rate is doubled until it does not, then
-bisected; a twentieth less than what comes out is run for longer, and again so much less until that is kept up with.
-Streams are processes of their own, one at a time, on one broker. The last line is JSON.
+A stream keeps up if it begins a batch per trigger and its unread events do not grow. The rate is doubled until the
+stream no longer keeps up, then bisected. The result, less a twentieth, is confirmed by a longer run, and lowered until
+the stream keeps up. Streams are child processes, one at a time, on one broker. The last line is JSON.
 """
 
 import argparse
@@ -21,12 +20,11 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from loads import PARTITIONS, BenchError
-from process_kit import Batch, Place, Traffic, finished_batches, python_path
 
+from bench.loads import PARTITIONS, BenchError
+from bench.processes import Batch, Place, Traffic, finished_batches
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child
-from wire.event_record import EVENTS_VERSION
 
 PIDS_EACH = 5
 START_S = 600.0
@@ -35,14 +33,14 @@ SAMPLE_S = 1.0
 SETTLE_SHARE = 1 / 3
 LAG_TRIGGERS = 3
 LAG_SLACK_S = 5.0
-"""Besides the triggers: what a batch may take that meets a collection of garbage, or an upload of state."""
+"""Added to the triggers, for a batch that meets a collection of garbage or an upload of state."""
 HOPELESS_SAMPLES = 20
-"""So long too far behind, and a trial ends early: no single slow batch is to blame."""
+"""A trial ends early after so many samples that are too far behind: more than a single slow batch."""
 HOPELESS_S = 60.0
-"""So long not a batch per trigger, likewise."""
+"""A trial ends early after so long without a batch per trigger."""
 SETTLE_S = 10.0
 LATE = 1.05
-"""Of the trigger, batches may begin so far apart at the median."""
+"""Batches may begin so many triggers apart, at the median."""
 GROWTH = 1.25
 GROWTH_SLACK_S = 0.5
 SHORTFALL = 0.97
@@ -55,10 +53,9 @@ def main() -> None:
     parser.add_argument("--trigger-seconds", type=float, default=1)
     parser.add_argument("--principals", type=int, default=200)
     parser.add_argument("--variants", default="job,dedup")
-    parser.add_argument("--first-rate", type=int, default=10_000, help="events per second to begin with")
-    parser.add_argument("--highest-rate", type=int, default=640_000, help="about what the load itself can do")
-    parser.add_argument("--events-version", type=int, default=EVENTS_VERSION, help="of the records")
-    parser.add_argument("--steps", type=int, default=3, help="of bisection")
+    parser.add_argument("--first-rate", type=int, default=10_000, help="first rate, in events per second")
+    parser.add_argument("--highest-rate", type=int, default=640_000, help="about the most that the load can write")
+    parser.add_argument("--steps", type=int, default=3, help="steps of bisection")
     parser.add_argument("--trial-seconds", type=float, default=40)
     parser.add_argument("--confirm-seconds", type=float, default=120)
     asked = parser.parse_args()
@@ -66,13 +63,12 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="pid-quota-sustained-") as folder,
         LocalBroker(Path(folder, "kafka")) as broker,
-        python_path(),
     ):
-        admin = AdminClient(broker.admin_config())
+        admin = AdminClient({**broker.admin_config()})
         for name in asked.variants.split(","):
             topic = f"bench-{name}"
             admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result()
-            place = Place(broker, topic, Path(folder, name), asked.events_version)
+            place = Place(broker, topic, Path(folder, name))
             place.folder.mkdir()
             found[name] = sustained(place, name, asked)
     ratios = {f"{name}/dedup": ratio(found, name, "dedup") for name in found if name != "dedup" and "dedup" in found}
@@ -85,7 +81,7 @@ def ratio(found: dict[str, dict[str, Any]], name: str, base: str) -> float | Non
 
 
 def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, Any]:
-    """Search the highest rate of one variant, and confirm it."""
+    """Find the highest rate of one variant, and confirm it."""
     trigger = f"{round(asked.trigger_seconds * 1000)} milliseconds"
     with (
         Child(name, place.arguments(name, trigger), place.log) as stream,
@@ -96,7 +92,7 @@ def sustained(place: Place, name: str, asked: argparse.Namespace) -> dict[str, A
         found = highest(
             lambda rate: watched.keeps_up(rate, asked.trial_seconds), asked.first_rate, asked.highest_rate, asked.steps
         )
-        # A short trial flatters.
+        # A short trial overestimates.
         rate = found * CONFIRM_STEP
         while rate >= MIN_RATE and not watched.keeps_up(rate, asked.confirm_seconds):
             rate *= CONFIRM_STEP
@@ -119,7 +115,7 @@ class Watched:
         self._wait(lambda: len(self._batches()) >= 3, START_S)
 
     def keeps_up(self, rate: float, seconds: float) -> bool:
-        """Run at a rate for so long, and say whether the stream kept up; then let it catch up if it did not."""
+        """Run at a rate, and return whether the stream kept up; if not, let it catch up."""
         self._traffic.rate = rate
         written, begin = self._traffic.written, time.monotonic()
         trial = Trial(self._trigger_s, settled_s=time.time() + SETTLE_S)
@@ -130,12 +126,10 @@ class Watched:
             trial.add(self._behind(batches) / rate, batches)
         reached = (self._traffic.written - written) / elapsed_s
         kept = elapsed_s >= seconds and reached >= rate * SHORTFALL and trial.is_kept_up_with()
-        found = {"rate": round(rate), "reached": round(reached), "seconds": round(elapsed_s)}
+        found: dict[str, object] = {"rate": round(rate), "reached": round(reached), "seconds": round(elapsed_s)}
         found |= {"lag_s": trial.lag_s(), "interval_s": trial.interval_s(), "kept_up": kept}
         self.trials.append(found)
-        verdict = "kept up" if kept else "not kept up"
-        told = f"a batch every {found['interval_s']} s, {found['lag_s']} s behind: {verdict}"
-        print(f"    {rate:>10,.0f} events/s for {elapsed_s:.0f} s: {told}", flush=True)
+        print(f"    {found}", flush=True)
         if not kept:
             self._traffic.rate = 0
             self._wait(lambda: self._behind(self._batches()) == 0, DRAIN_S)
@@ -145,7 +139,7 @@ class Watched:
         return finished_batches(self._place.checkpoint, self._place.topic)
 
     def _behind(self, batches: Sequence[Batch]) -> int:
-        """Return the events of the records that were not read yet, as many as such records have on average."""
+        """Return the unread events, from the unread records and their mean size."""
         behind = self._traffic.records - (batches[-1].end_offset if batches else 0)
         return round(behind * self._traffic.written / max(self._traffic.records, 1))
 
@@ -155,13 +149,13 @@ class Watched:
             self._stream.require_alive()
             if time.monotonic() > give_up_at:
                 log = self._place.log.read_text(encoding="utf-8", errors="replace").strip()[-400:]
-                msg = f"the stream did not get there within {limit_s:.0f} s; its log ends so: {log}"
+                msg = f"the stream did not start or catch up within {limit_s:.0f} s; the end of its log: {log}"
                 raise BenchError(msg)
             time.sleep(SAMPLE_S)
 
 
 class Trial:
-    """What was seen of a stream at one rate."""
+    """Samples of a stream at one rate."""
 
     def __init__(self, trigger_s: float, settled_s: float = 0.0) -> None:
         self._trigger_s, self._settled_s = trigger_s, settled_s
@@ -169,7 +163,7 @@ class Trial:
         self._begins_s: dict[int, float] = {}
 
     def add(self, lag_s: float, batches: Sequence[Batch]) -> None:
-        """Add a sample: the records not read yet, as seconds of traffic, and the batches that are still known."""
+        """Add a sample: the unread events as seconds of traffic, and the batches in the checkpoint."""
         self._lags_s.append(lag_s)
         self._begins_s |= {each.number: each.begin_s for each in batches if each.begin_s >= self._settled_s}
 
@@ -178,12 +172,12 @@ class Trial:
         return round(statistics.median(self._lags_s[len(self._lags_s) // 2 :]), 2)
 
     def interval_s(self) -> float | None:
-        """Return the time from one batch's begin to the next's, at the median; None before there were two."""
+        """Return the median time from one batch's begin to the next's; None for fewer than two batches."""
         begins = [begin for _, begin in sorted(self._begins_s.items())]
         return round(statistics.median(map(operator.sub, begins[1:], begins)), 2) if len(begins) > 1 else None
 
     def is_kept_up_with(self) -> bool:
-        """Say whether there was a batch per trigger, and the backlog stayed within bounds and did not grow."""
+        """Return whether there was a batch per trigger, and the backlog stayed bounded and did not grow."""
         settled = self._lags_s[int(len(self._lags_s) * SETTLE_SHARE) :]
         half = len(settled) // 2
         if not half or not self._has_a_batch_per_trigger():
@@ -192,7 +186,7 @@ class Trial:
         return last <= most_lag_s(self._trigger_s) and last <= first * GROWTH + GROWTH_SLACK_S + self._trigger_s / 2
 
     def is_hopeless(self, elapsed_s: float) -> bool:
-        """Say whether a stream has been too slow for so long that the rest of a trial would not change it."""
+        """Return whether a stream has been too slow for too long for the rest of a trial to matter."""
         last = self._lags_s[-HOPELESS_SAMPLES:]
         if len(last) == HOPELESS_SAMPLES and min(last) > most_lag_s(self._trigger_s):
             return True
@@ -209,13 +203,13 @@ def most_lag_s(trigger_s: float) -> float:
 
 
 def highest(keeps_up: Callable[[float], bool], first: float, limit: float, steps: int) -> float:
-    """Return about the highest rate that is kept up with, 0 if there is none.
+    """Return about the highest rate at which a stream keeps up, 0 if there is none.
 
     Args:
-        keeps_up: Asked with a rate.
-        first: Rate to begin with; halved until one is kept up with, or doubled until one is not.
-        limit: No rate above this one is tried.
-        steps: Bisections between the last rate that was kept up with and the first that was not.
+        keeps_up: Called with a rate.
+        first: First rate; halved until the stream keeps up, or doubled until it does not.
+        limit: Highest rate that is tried.
+        steps: Bisections between the highest rate that passed and the lowest that failed.
     """
     rate = min(first, limit)
     if keeps_up(rate):

@@ -1,11 +1,12 @@
-"""What the class costs a broker: `python bench/tap_cost.py [--brokers 5] [--rounds 8]`, JSON on stdout.
+"""What does the class cost a broker?
 
-Brokers without the class and with it are all up at once. The same load goes to one after the other, round after round,
-there and back, so that whatever else the machine does hits all alike. A broker's figures are medians over its rounds,
-a form's are means over its brokers; ratios are to the brokers without the class, and `..._spread` is the least and the
-most of a form's brokers, as ratios to that mean, since compilers make each JVM a different one.
-The broker's own CPU time per record is the steadiest figure: clients share the cores. Its compilers' threads do not
-count, and each broker is warmed up, since a broker compiles for minutes and runs for months.
+    .venv/bin/python bench/tap_cost.py --brokers 5 --rounds 6
+
+Brokers without the class ("off") and with it ("on") run at the same time, and take turns at the same load, in both
+orders, so that other load affects all alike. A broker's figures are medians of its rounds, a form's are means of its
+brokers. Ratios are to the brokers without the class; `..._spread` is the least and the most of a form's brokers, since
+each JVM compiles differently. The broker's own CPU time per record is the steadiest figure, since clients share the
+cores. Compiler threads do not count, and each broker warms up first. The last line is JSON.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def start(folder: Path, form: str, ports: Ports) -> ServerProcess:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all threads of a JVM but its compilers'."""
+    """Return the CPU time of a JVM's threads, without its compilers'."""
     ticks = 0
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -69,7 +70,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[str, float]:
-    """Keep so many records outstanding for a while."""
+    """Keep a number of records outstanding for a while; return rate, latency and the broker's CPU time."""
     latencies: list[float] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -100,7 +101,7 @@ def load(ports: Ports, pid: int, kind: dict[str, int], seconds: float) -> dict[s
 
 
 def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str, float | list[float]]]:
-    """Figures of each form, from those of each round of each of its brokers."""
+    """Return each form's figures, from the rounds of each of its brokers."""
     by_broker = {
         form: {name: [statistics.median(run[name] for run in one) for one in of_form] for name in of_form[0][0]}
         for form, of_form in runs.items()
@@ -119,29 +120,28 @@ def summary(runs: dict[str, list[list[dict[str, float]]]]) -> dict[str, dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of load per broker, kind of load and round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds of load per broker, kind of load and round")
     parser.add_argument(
         "--warm-up", type=float, default=16.0, help="seconds of load per broker and kind of load before"
     )
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--brokers", type=int, default=1, help="per form")
+    parser.add_argument("--brokers", type=int, default=1, help="brokers per form")
     chosen = parser.parse_args()
-    forms = FORMS
     ensure_jars()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        brokers = [(number, form) for number in range(chosen.brokers) for form in forms]
+        brokers = [(number, form) for number in range(chosen.brokers) for form in FORMS]
         ports = dict(zip(brokers, free_ports(len(brokers)), strict=True))
         servers = {}
         for each in brokers:
             number, form = each
-            servers[each] = start(Path(folder) / f"{number}-{forms.index(form)}", form, ports[each])
+            servers[each] = start(Path(folder) / f"{number}-{FORMS.index(form)}", form, ports[each])
             stack.callback(servers[each].kill)
         results = {}
         for name, kind in LOADS.items():
             for each in brokers:
                 load(ports[each], servers[each].pid or 0, kind, chosen.warm_up)
             runs: dict[str, list[list[dict[str, float]]]] = {
-                form: [[] for _ in range(chosen.brokers)] for form in forms
+                form: [[] for _ in range(chosen.brokers)] for form in FORMS
             }
             for round_number in range(chosen.rounds):
                 for each in brokers if round_number % 2 else reversed(brokers):
@@ -151,10 +151,10 @@ def main() -> None:
             results[name] = summary(runs)
         lines = {
             form: sum(1 for _ in servers[0, form].log_file.open("rb"))
-            for form in forms
+            for form in FORMS
             if servers[0, form].log_file.exists()
         }
-    print(json.dumps({"cores": os.cpu_count(), "results": results, "log_lines": lines}, indent=2))
+    print(json.dumps({"cores": os.cpu_count(), "results": results, "log_lines": lines}))
 
 
 if __name__ == "__main__":

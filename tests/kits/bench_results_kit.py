@@ -33,10 +33,9 @@ def load(principals: int, flood_pids: int = 0) -> dict[str, Any]:
             "job/source": spread(0.42, 0.4, 0.45),
             "job/source-default": spread(0.33, 0.3, 0.35),
             "job/dedup": spread(2.0 + flood_pids),
-            "job/tws": spread(3.0),
+            "job/tws": spread(3.0, 2.9, 3.2),
             "job/set": spread(0.9),
         },
-        "cpu_ratios": {"job/dedup": spread(1.9)},
     }
 
 
@@ -58,7 +57,7 @@ def sustained(trigger_s: float, ratio: float | None) -> list[dict[str, Any]]:
 
 def every_part() -> dict[str, list[dict[str, Any]]]:
     filters = {"ledger_bytes": 2000, "filter_bytes": 600, "active_pids": 150, "optimum_bytes": 400}
-    overheads = {"filter_overhead": 1.5, "ledger_overhead": 5.0}
+    overheads = {"filter_overhead": 1.5}
     stream = {"batches": 1000, "state_written_per_batch_bytes": spread(10, 5, 20), "state_bytes": 1000}
     stream |= {"checkpoint_bytes": 2000, "checkpoint_files": 30, "checkpoint_bytes_after_batches": {"10": 500}}
     of_core = ("lookup_ns", "lookup_theirs_ns", "lookup_ratio", "admit_ns", "admit_theirs_ns", "admit_ratio")
@@ -86,10 +85,6 @@ def every_part() -> dict[str, list[dict[str, Any]]]:
             speedup=spread(1.7, 1.6, 1.8),
             events_per_second={"1 worker": spread(10), "2 workers": spread(17)},
             used={"1 worker": {"workers": spread(3.5), "driver": spread(0.5), "cores": spread(1.2)}},
-            batch_s=2.0,
-            serial_s=0.4,
-            speedup_of_4=2.5,
-            speedup_of_8=3.3,
         ),
         "cost": run(runs=[cost], fits={"wall": fitted, "cpu": fitted}),
         "guard": run(guard_vs_dedup=spread(1.3)) + run(guard_vs_dedup=spread(1.2)) + run(guard_vs_dedup=spread(1.5)),

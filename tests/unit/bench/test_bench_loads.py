@@ -5,11 +5,11 @@ from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
-import bench_kit as kit
 import numpy as np
 import pytest
-from loads import Content, Load, records_of, round_records, values_of
 
+from bench import kit
+from bench.loads import Content, Load, records_of, round_records, values_of
 from wire.event_record import MAX_EVENTS, events_of
 
 Seen = dict[str, list[tuple[int, int]]]
@@ -53,8 +53,8 @@ def test_an_event_alone_is_a_record_of_version_1() -> None:
     assert list(values_of("User:a", "c", [7], [9], 2)) == list(values_of("User:a", "c", [7], [9], 1))
 
 
-def batch(begin: dict[str, int] | None, end: dict[str, int]) -> SimpleNamespace:
-    """What Spark tells of a batch between two places."""
+def batch(begin: dict[str, int] | None, end: dict[str, int]) -> Any:
+    """The progress of a batch between two offsets."""
     places = [json.dumps(None if each is None else {"topic": each}) for each in (begin, end)]
     return SimpleNamespace(sources=[SimpleNamespace(startOffset=places[0], endOffset=places[1])])
 

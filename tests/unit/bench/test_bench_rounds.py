@@ -1,11 +1,12 @@
-"""Rounds of a benchmark: their order, which count, and what a disturbed machine does to them."""
+"""Rounds of a benchmark: their order, which of them count, and disturbed ones."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from noise import Noise
-from rounds import Run, interleaved, order_of, summary
+
+from bench.noise import Noise
+from bench.rounds import Run, interleaved, order_of, summary
 
 STOLEN = Noise(steal=0.5)
 
@@ -29,14 +30,14 @@ def test_every_variant_begins_a_round_and_none_always_follows_the_same() -> None
     assert {order[order.index("b") - 1] for order in orders if order[0] != "b"} == {"a", "c"}
 
 
-def test_rounds_that_get_faster_only_warm_up(tmp_path: Path) -> None:
+def test_rounds_that_get_faster_are_warm_ups(tmp_path: Path) -> None:
     found = interleaved({"job": runs([100, 200, 300, 303])}, 3, tmp_path)
 
     assert [each.runs["job"].rate for each in found.warm_ups] == [100, 200, 300]
     assert [each.rate for each in found.runs["job"]] == [303, 303, 303]
 
 
-def test_a_machine_that_never_gets_steady_is_measured_all_the_same(tmp_path: Path) -> None:
+def test_warm_ups_are_bounded(tmp_path: Path) -> None:
     found = interleaved({"job": runs([2**number for number in range(20)])}, 2, tmp_path)
 
     assert [len(found.warm_ups), len(found.counted)] == [3, 2]
@@ -48,11 +49,11 @@ def test_disturbed_rounds_are_repeated(tmp_path: Path) -> None:
     found = interleaved({"job": runs([100, 100, 20, 100], noises)}, 4, tmp_path)
 
     assert [each.rate for each in found.runs["job"]] == [100] * 4
-    assert [each["kind"] for each in found.told()] == ["warm-up", "counted", "left out", *["counted"] * 3]
+    assert [each["kind"] for each in found.records()] == ["warm-up", "counted", "left out", *["counted"] * 3]
     assert summary(found, ())["disturbed_rounds"] == 0
 
 
-def test_if_all_rounds_are_disturbed_they_count_and_it_is_said(tmp_path: Path) -> None:
+def test_if_all_rounds_are_disturbed_they_count_and_are_reported(tmp_path: Path) -> None:
     found = interleaved({"job": runs([100], [STOLEN] * 100)}, 4, tmp_path)
 
     assert len(found.measured) == 6
@@ -68,5 +69,5 @@ def test_a_summary_has_no_ratio_of_a_variant_to_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("noise", "disturbed"), [(Noise(0.01, 0.09), False), (Noise(0.03), True), (Noise(0, 0.2), True)]
 )
-def test_a_round_is_disturbed_by_what_is_not_ours(noise: Noise, *, disturbed: bool) -> None:
+def test_a_round_is_disturbed_by_other_load(noise: Noise, *, disturbed: bool) -> None:
     assert (noise.disturbance > 1) is disturbed

@@ -1,0 +1,1 @@
+"""Benchmarks: scripts whose last line is JSON, and what they share."""
