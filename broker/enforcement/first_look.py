@@ -8,9 +8,8 @@ from confluent_kafka.admin._acl import AclOperation
 
 from broker.enforcement.levers.client_quota import QuotaStore
 from broker.enforcement.model import ThrottleDecision
-from broker.enforcement.notices import Notice
+from broker.enforcement.notices import Notice, time_text
 from broker.enforcement.ports import DecisionSource
-from broker.enforcement.times import time_text
 from broker.errors import EnforceError
 from broker.kafka.errors import name_of, reason_of, unreachable
 from broker.kafka.topics import admin_client
@@ -93,9 +92,6 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
         quotas: Theirs.
         notify: Called with what is seen.
         now_ms: Milliseconds since the epoch.
-
-    Raises:
-        BrokerError: If they can't be read.
     """
     found = len(quotas.describe_all())
     have = "nobody has a client quota" if not found else f"client quotas found: {found}"
@@ -103,11 +99,7 @@ def look_at_brokers(numbers: Sequence[int], quotas: QuotaStore, notify: Callable
 
 
 def look_at_decisions(decisions: DecisionSource, tables: str, notify: Callable[[Notice], None], now_ms: int) -> None:
-    """Read the tables once; report which decisions are in force.
-
-    Raises:
-        TableError: If they can't be read.
-    """
+    """Read the tables once; report which decisions are in force."""
     found = [each for each in decisions.newest(now_ms, again=True) if each.throttled_until_ms > now_ms]
     what = f"decisions in force in {tables}: {_named(found)}" if found else f"no decision is in force in {tables}"
     notify(Notice(now_ms, "seen", what))

@@ -32,11 +32,7 @@ class OldestRecord:
 
 
 def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> OldestRecord:
-    """Return the oldest record that an existing topic holds.
-
-    Raises:
-        BrokerUnreachableError: If the records can't be read.
-    """
+    """Return the oldest record that an existing topic holds."""
     with _reading(config, topic, "first", timeout_s) as (consumer, ranges):
         first = {number: low for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, low) for number, low in first.items()])
@@ -52,11 +48,7 @@ def oldest_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIM
 
 
 def events_per_record(config: Mapping[str, str], topic: str, timeout_s: float = _TIMEOUT_S) -> float:
-    """Return how many events the newest records of each partition hold on average; 1 for an empty topic.
-
-    Raises:
-        BrokerUnreachableError: If the records can't be read.
-    """
+    """Return how many events the newest records of each partition hold on average; 1 for an empty topic."""
     with _reading(config, topic, "newest", timeout_s) as (consumer, ranges):
         begins = {number: max(low, high - _NEWEST) for number, (low, high) in ranges.items() if low < high}
         consumer.assign([TopicPartition(topic, number, begin) for number, begin in begins.items()])

@@ -67,11 +67,7 @@ class ProducersAdmin(KafkaAdmin):
     """Requests about producers; needs READ on the topics."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Connect.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-        """
+        """Connect."""
         super().__init__({**settings, "receive_message_max_bytes": _MAX_ANSWER_BYTES}, timeout_ms=_TIMEOUT_MS)
         self.connect()
 

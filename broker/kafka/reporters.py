@@ -34,9 +34,6 @@ def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | Non
     """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
 
     Returns an outcome per broker; a failure does not stop the others.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
     """
     up = list(with_retries(admin.brokers))
     return [

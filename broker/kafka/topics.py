@@ -82,11 +82,7 @@ def await_topic(config: Mapping[str, str], topic: str) -> None:
 def existing_topics(
     admin: AdminClient, config: Mapping[str, str], timeout_s: float = DEFAULT_TIMEOUT_S
 ) -> dict[str, int]:
-    """Return the number of partitions of each topic.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
-    """
+    """Return the number of partitions of each topic."""
     try:
         found = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:

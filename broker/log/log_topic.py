@@ -13,8 +13,7 @@ from broker.errors import BrokerUnreachableError, TapError
 from broker.kafka.errors import reason_of
 from broker.kafka.tail import bounds
 from broker.kafka.topics import require_topic
-from broker.log.source_counters import SourceCounters
-from broker.log.sources import LineBatch
+from broker.log.sources import LineBatch, SourceCounters
 from wire.heartbeat import Position, TopicPosition
 
 _BATCH = 5_000
@@ -103,11 +102,7 @@ class TopicSource:
         self._consumer.assign([TopicPartition(self._topic, number, at) for number, at in self._offsets.items()])
 
     def read(self) -> list[LineBatch]:
-        """Return the next lines by partition, in order.
-
-        Raises:
-            BrokerUnreachableError: the topic can't be read.
-        """
+        """Return the next lines by partition, in order."""
         batches: list[LineBatch] = []
         newest: dict[int, LineBatch] = {}
         for message in self._consume():

@@ -22,9 +22,6 @@ def last_batches(
     Returns:
         The time of the last batch of each producer id in milliseconds since the epoch, and the partitions without an
         answer.
-
-    Raises:
-        BrokerUnreachableError: If no broker answers.
     """
     newest: dict[int, int] = {}
     with ProducersAdmin(kafka.kafka_python()) as admin:

@@ -75,11 +75,7 @@ class Sweep:
 
 
 def placements(admin: ProducersAdmin) -> list[Placement]:
-    """Return leader and replicas of all partitions that this user may see.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
-    """
+    """Return leader and replicas of all partitions that this user may see."""
     return [
         Placement(
             topic["name"],
@@ -94,12 +90,7 @@ def placements(admin: ProducersAdmin) -> list[Placement]:
 
 
 def expiration(admin: ProducersAdmin, broker_id: int) -> BrokerExpiration:
-    """Return the expiration settings of a broker.
-
-    Raises:
-        BrokerUnreachableError: the broker does not answer.
-        ClusterRequestError: DESCRIBE_CONFIGS is missing.
-    """
+    """Return the expiration settings of a broker."""
     transactional_ms = int(admin.require_setting(broker_id, _TRANSACTIONAL_EXPIRATION)["value"])
     found = admin.broker_settings(broker_id)
     # Before Kafka 3.4 (KIP-854) the other setting applies to both.

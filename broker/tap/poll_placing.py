@@ -96,11 +96,7 @@ class PollOwners:
             self._history.read(found, now)
 
     def follow(self, acls: Acls, now: float) -> None:
-        """Read ACLs again. Without the right to, nobody is an owner until it is back.
-
-        Raises:
-            BrokerUnreachableError: no broker answers.
-        """
+        """Read ACLs again. Without the right to, nobody is an owner until it is back."""
         if self._history is not None:
             try:
                 found = acls.for_writers()

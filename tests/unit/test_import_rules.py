@@ -84,7 +84,7 @@ ROOMS: dict[str, set[str]] = {
         "streaming.triggers",
     },
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace", "times")}
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
 """What levers stand on too: a room of its own, below theirs."""
 SHARED = {"broker.errors", "broker.closing", "streaming.errors"}
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.

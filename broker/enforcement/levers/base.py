@@ -89,12 +89,7 @@ NEARLY_ALL = 0.95
 
 
 class Lever(Protocol):
-    """A way to keep a principal from getting new producer ids.
-
-    Attributes:
-        name: As in leases, tables and options.
-        suffices: Whether it needs no weaker lever beside it.
-    """
+    """A way to keep a principal from getting new producer ids."""
 
     @property
     def name(self) -> LeverName:

@@ -13,7 +13,7 @@ from broker.enforcement.levers.authorizers import Authorizers
 from broker.enforcement.levers.base import LeaseChange, NextStep, Stray, TargetLimits, Targets
 from broker.enforcement.levers.canary import CANARY, Canary
 from broker.enforcement.model import Clock, Lease, LeverName, Target, ThrottleDecision
-from broker.enforcement.times import time_text
+from broker.enforcement.notices import time_text
 from broker.errors import BrokerError, RequestNotAllowedError
 from broker.kafka.quota_entity import QuotaEntity
 from wire.holds import MAX_HOLD_MS, HoldBinding

@@ -61,9 +61,6 @@ class LeaseTopic(Closing):
 
         Args:
             again: Reread the whole topic; otherwise poll for new records without blocking.
-
-        Raises:
-            LeaseStoreError: If the topic can't be read.
         """
         if again:
             self._forget()
