@@ -15,6 +15,7 @@ from broker.closing import Closing
 from broker.errors import BrokerError
 from broker.kafka.tail import TopicReader
 from broker.kafka.topics import ensure_topic
+from broker.tap.once import Once
 from wire.learning_request import LearningRequest
 from wire.topics import LEARNING_REQUESTS, LEARNING_REQUESTS_SETTINGS
 
@@ -41,11 +42,10 @@ class LearningRequests(Closing):
         say: Callable[[str], None] = lambda _: None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._config, self._say, self._wall_clock = dict(config), say, wall_clock
+        self._config, self._report, self._wall_clock = dict(config), Once(say), wall_clock
         self._topic: TopicReader | None = None
         self._requests = _Requests()
         self._open_at = 0.0
-        self._told = ""
 
     def newest_ms(self, now_s: float) -> int:
         """Return when the last stream began to learn that still does, in whole seconds; 0 if none does.
@@ -63,10 +63,9 @@ class LearningRequests(Closing):
                 self._take(self._topic.read_to_end())
         except BrokerError as error:
             self.close()
-            text = f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
-            if text != self._told:
-                self._say(text)
-                self._told = text
+            self._report(
+                f"streams that forgot producer ids learn by waiting, since their requests are not seen: {error}"
+            )
         return self._requests.newest_ms(self._wall_clock() * 1000)
 
     def close(self) -> None:
