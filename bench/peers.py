@@ -23,10 +23,10 @@ from bench.kit import QUOTA
 from quota.limits import UNLIMITED
 from state.events import Deployment
 from state.ledger import Ledger
-from streaming.checkpoint.batch_quotas import BatchQuotas
-from streaming.checkpoint.tasks import TaskBatch
+from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.tasks import TaskBatch
 from streaming.commit.sinks import Commit, TableSink
-from streaming.operator.group_events import in_order
+from streaming.operator.group_events import arrived
 from streaming.operator.ledger_operator import STATE_SCHEMA, table_bodies
 from streaming.operator.rows import OUTPUT_SCHEMA, pack, table_rows
 from streaming.pipeline import (
@@ -118,11 +118,12 @@ class LedgerProcessor(StatefulProcessor):
     def handleInputRows(
         self, key: tuple[str], rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        pre_aggregates = [each for frame in rows for each in pre_aggregates_of(frame)]
+        parts = [(key[0], unpack(each)) for frame in rows for each in frame["packed"].tolist()]
         limit = UNLIMITED if key[0] in self.never_enforced else self.batch.quotas().limit(key[0])
+        events = arrived(parts, self.deployment.salt)[key[0]].events
         found = self.ledger.get()
         stored = None if found is None else bytes(found[0])
-        outcome = Ledger(key[0], self.deployment, stored).process(in_order(pre_aggregates), limit)
+        outcome = Ledger(key[0], self.deployment, stored).process(events, limit)
         if outcome.content != stored:
             self.ledger.update((outcome.content,))
         output = table_bodies(outcome)

@@ -9,10 +9,10 @@ import typer
 from broker.kafka.config import KafkaConfig
 from broker.kafka.topic_setup import DEFAULT_RETENTION_HOURS, Principals, TopicOutcome, TopicSetup, plan_topics
 from broker.kafka.topics import DEFAULT_PARTITIONS
+from jobs.human import plural
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
-from quota.words import plural
 
 topics = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -22,12 +22,9 @@ class BrokerBlocks:
     """What one broker was given.
 
     Attributes:
-        broker_id: Of the broker.
-        blocks: How many.
-        producer_ids: In them.
         pids_per_hour: Of the last 24 hours, or of as long as blocks are known.
         restarts: Epochs of the broker that blocks are known of, but for one.
-        lost_pids: At these restarts, as far as it can be told.
+        lost_pids: At these restarts, as far as known.
         last_block_at_ms: When it was given the last one, ms since the epoch; None if none is known.
     """
 
@@ -45,8 +42,6 @@ class MadeUp:
     """A producer id that a client used and no controller ever allocated.
 
     Attributes:
-        producer_id: That was used.
-        principal: Who used it.
         decision_id: The decision in `throttle_decisions` that names it.
     """
 

@@ -61,7 +61,6 @@ class Diagnosis:
     """A kind of churn, and its alternatives.
 
     Attributes:
-        kind: The best match.
         could_be: Other kinds that fit, less well; all that fit if `kind` is CANT_TELL.
     """
 

@@ -40,8 +40,6 @@ class ChurnEvidence:
         growing_share: Share of these times at least a fifth longer than the previous; None if fewer than two.
         errors_before_share: Share of the ids that follow an error.
         error_answers: Requests answered with an error, except retriable ones.
-        hosts: Number of its addresses.
-        client_ids: Number of its full client ids.
         steps: Groups of new ids separated by pauses of 45 s.
         transactional_ids: Transactional ids that got new producer ids.
         instances: Times its transactional ids were taken over, by itself or another.

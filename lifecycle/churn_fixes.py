@@ -10,7 +10,6 @@ class Fix:
     """A remedy, one sentence each.
 
     Attributes:
-        summary: For any client.
         java: For Kafka's Java client.
         python: For confluent-kafka or kafka-python.
         librdkafka: For librdkafka and clients built on it.
@@ -22,6 +21,11 @@ class Fix:
     librdkafka: str
 
 
+_NO_CHANGE = (
+    "Nothing to change: one KafkaProducer per process is right.",
+    "Nothing to change: one Producer per process is right.",
+    "Nothing to change: one handle per process is right.",
+)
 FIXES: dict[Churn, Fix] = {
     Churn.PER_MESSAGE: Fix(
         "Open one producer when the process starts, share it, and close it when the process ends.",
@@ -66,27 +70,19 @@ FIXES: dict[Churn, Fix] = {
     ),
     Churn.DEPLOY: Fix(
         "Nothing is wrong: each roll-out opens a producer per process; the quota must cover one or two in a window.",
-        "Nothing to change: one KafkaProducer per process is right.",
-        "Nothing to change: one Producer per process is right.",
-        "Nothing to change: one handle per process is right.",
+        *_NO_CHANGE,
     ),
     Churn.CANT_TELL: Fix(
         "The evidence fits more than one kind: see what would decide.",
-        "A client.id that names the process tells a restart from a producer per message.",
-        "A client.id that names the process tells a restart from a producer per message.",
-        "A client.id that names the process tells a restart from a producer per message.",
+        *3 * ("A client.id that names the process tells a restart from a producer per message.",),
     ),
     Churn.SCALE_OUT: Fix(
         "Nothing is wrong: many machines each opened a producer; raise the quota if such starts are planned.",
-        "Nothing to change: one KafkaProducer per process is right.",
-        "Nothing to change: one Producer per process is right.",
-        "Nothing to change: one handle per process is right.",
+        *_NO_CHANGE,
     ),
     Churn.HEALTHY: Fix(
         "Nothing is wrong with this client.",
-        "Nothing to change.",
-        "Nothing to change.",
-        "Nothing to change.",
+        *3 * ("Nothing to change.",),
     ),
 }
 """Remedy by kind."""

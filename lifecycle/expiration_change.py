@@ -17,7 +17,6 @@ class Freed:
     """Entries that a broker would expire and does not expire now.
 
     Attributes:
-        broker_id: The broker.
         held_pids: Entries it holds now.
         freed_pids: Of these, idle longer than the new expiration but not the current one.
         kept_open: Entries idle as long, but kept by an open transaction.
@@ -34,7 +33,6 @@ class LostDedup:
     """Producers of a principal that would lose deduplication if they resumed.
 
     Attributes:
-        principal: Their owner.
         producers: Producer ids that the leader of some partition would expire.
         alive: Of these, certainly alive: active on another partition, or in a transaction.
         long_lived: Of the rest, in use for longer than the new expiration before they paused.

@@ -29,7 +29,6 @@ class Survivor:
 
     Attributes:
         dead: The broker that failed.
-        broker_id: This broker.
         led_partitions: Partitions it leads afterwards.
         led_before: Entries of partitions it led before.
         led_pids: Entries of partitions it leads afterwards.

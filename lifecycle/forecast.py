@@ -20,13 +20,7 @@ class Outlook:
     """Forecast for one broker, by time from now."""
 
     def __init__(self, census: Census, broker_id: int, rate: Rate) -> None:
-        """Start from a census.
-
-        Args:
-            census: The current one.
-            broker_id: The broker.
-            rate: Of new entries.
-        """
+        """Start from a census."""
         self._now_ms = census.taken_at_ms
         self._rate = rate
         expiration_ms, check_ms = census.expirations_ms[broker_id], census.check_interval_ms(broker_id)

@@ -32,11 +32,7 @@ class ReplicaProducers:
     """The entries of one replica of a partition, as columns of the same length.
 
     Attributes:
-        broker_id: Broker that holds it.
-        topic: Its topic.
-        partition: Its number.
         is_leader: Whether that broker leads the partition.
-        producer_ids: Producer id of each entry.
         last_timestamps_ms: Time of its last batch, ms since the epoch, as stamped by the client.
         in_transaction: Whether it has an open transaction; then it never expires.
     """
@@ -79,8 +75,6 @@ class Placement:
     """Replicas of a partition.
 
     Attributes:
-        topic: Its topic.
-        partition: Its number.
         leader: Id of its leader; None if it has none.
         replicas: Ids of its replicas, the preferred leader first.
         in_sync: Ids of its in-sync replicas.
@@ -100,11 +94,9 @@ class Census:
     Attributes:
         taken_at_ms: When, ms since the epoch.
         replicas: Of all partitions, from all brokers that answered.
-        placements: Of all partitions.
         owners: Of all producer ids found.
         expirations_ms: `producer.id.expiration.ms` by broker.
         checks_ms: Interval of expiration checks by broker, where it is not ten minutes.
-        bytes_per_entry: Heap of an entry.
     """
 
     taken_at_ms: int
@@ -152,8 +144,6 @@ class Occupancy:
     """Entries of a principal in a topic on a broker.
 
     Attributes:
-        broker_id: The broker.
-        topic: The topic.
         principal: Their owner, or `unknown`.
         led_pids: Entries of partitions it leads.
         held_pids: Entries of all its replicas.
@@ -208,7 +198,6 @@ class Held:
 
     Attributes:
         principal: Their owner, or `unknown`.
-        producer_ids: Distinct producer ids.
         entries: Of these on all partitions and replicas.
     """
 
@@ -244,7 +233,7 @@ def owners_of(replicas: Iterable[ReplicaProducers], bound: Mapping[int, tuple[st
     unknown = "unknown"
     principals = (unknown, *sorted({principal for principal, _ in bound.values()} - {unknown}))
     code_of = {principal: code for code, principal in enumerate(principals)}
-    told = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]
-    codes = np.fromiter((code_of[principal] for principal, _ in told), np.int32, len(told))
-    times = np.fromiter((time_ms for _, time_ms in told), np.int64, len(told))
+    found = [bound.get(producer_id, (unknown, NOT_KNOWN_MS)) for producer_id in ids.tolist()]
+    codes = np.fromiter((code_of[principal] for principal, _ in found), np.int32, len(found))
+    times = np.fromiter((time_ms for _, time_ms in found), np.int64, len(found))
     return CensusOwners(ids, codes, times, principals)

@@ -73,8 +73,6 @@ class EarlierCensus:
     """Counts of an earlier census of a broker.
 
     Attributes:
-        age_ms: Its age.
-        held_pids: Entries held then.
         open_transactions: Of these, with an open transaction.
         idle_hours: Entries by whole hours since their last batch then.
     """
@@ -116,12 +114,7 @@ def rates_of(census: Census, broker_id: int, earlier: Sequence[EarlierCensus] = 
 
 @dataclass(frozen=True)
 class _HandOuts:
-    """Producer ids that a broker holds and whose hand-out time is known, youngest first.
-
-    Attributes:
-        ages_ms: Time since hand-out.
-        entries: Entries the broker holds for each.
-    """
+    """Producer ids that a broker holds and whose hand-out time is known, youngest first."""
 
     ages_ms: Int64s
     entries: Int64s

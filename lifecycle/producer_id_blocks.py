@@ -24,9 +24,6 @@ class Block:
     """A block of producer ids allocated to a broker.
 
     Attributes:
-        first: The lowest id.
-        length: Number of ids.
-        broker_id: The broker.
         broker_epoch: Its epoch when it asked; -1 if unknown.
         allocated_at_ms: When the controller answered, ms since the epoch.
     """
@@ -55,7 +52,6 @@ class Violation:
 
     Attributes:
         promise: `no overlap`, `start >= last end` or `epoch not stale`.
-        block: The block.
         other: What it conflicts with: the end of other blocks, or a newer epoch.
     """
 
@@ -136,7 +132,6 @@ class BlockLoss:
     """A block whose broker restarted before using it up: brokers keep blocks in memory only.
 
     Attributes:
-        block: The block.
         pids: Ids that will never be handed out.
         is_exact: Whether an id of it was seen handed out; otherwise `pids` is an upper bound.
     """

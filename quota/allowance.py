@@ -1,13 +1,16 @@
 """What a quota allows: a rate, and a burst of its own if it has one."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from quota.errors import InvalidQuotaError
-from quota.limits import validate_burst, validate_rate
 
 RATE, BURST = "producer_ids_rate", "producer_ids_burst"
+
+MAX_PRODUCER_IDS_RATE = 1e12
+"""Exclusive upper bound of quotas; excludes infinity."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,18 @@ class Allowance:
     producer_ids_burst: float | None = None
 
     def __post_init__(self) -> None:
-        validate_rate(self.producer_ids_rate)
-        validate_burst(self.producer_ids_burst, self.producer_ids_rate)
+        if not _is_in_range(self.producer_ids_rate):
+            msg = (
+                f"producer_ids_rate={self.producer_ids_rate} is not a quota: "
+                f"it must be a number above 0 and below {MAX_PRODUCER_IDS_RATE:g}; to lift a quota, delete it"
+            )
+            raise InvalidQuotaError(msg)
+        if not (self.producer_ids_burst is None or _is_in_range(self.producer_ids_burst)):
+            msg = (
+                f"producer_ids_burst={self.producer_ids_burst} is no burst: it must be a number above 0 and below "
+                f"{MAX_PRODUCER_IDS_RATE:g}; to go back to the default burst, delete producer_ids_burst"
+            )
+            raise InvalidQuotaError(msg)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Allowance":
@@ -37,15 +50,9 @@ class Allowance:
         Raises:
             InvalidQuotaError: If a number is out of range or no number, or there is no rate.
         """
-        for name in (RATE, BURST):
-            value = row.get(name)
-            if isinstance(value, bool) or not (value is None or hasattr(value, "__float__")):
-                msg = f"{name} {value!r} is not a number"
-                raise InvalidQuotaError(msg)
-        rate, burst = (_float(row.get(name)) for name in (RATE, BURST))
+        rate, burst = (_number(name, row.get(name)) for name in (RATE, BURST))
         if rate is None:
-            validate_burst(burst, None)
-            msg = f"there is no {RATE}"
+            msg = f"there is no {RATE}" if burst is None else f"{BURST}={burst} has no {RATE}: set both"
             raise InvalidQuotaError(msg)
         return cls(rate, burst)
 
@@ -60,8 +67,17 @@ class Allowance:
         return f"{self.producer_ids_rate:.15g}{burst}"
 
 
-def _float(value: Any) -> float | None:
+def _is_in_range(number: float) -> bool:
+    return math.isfinite(number) and 0 < number < MAX_PRODUCER_IDS_RATE
+
+
+def _number(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        msg = f"{name} {value!r} is not a number"
+        raise InvalidQuotaError(msg)
     try:
-        return None if value is None else float(value)
+        return float(value)
     except OverflowError:
         return float("inf")

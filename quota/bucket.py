@@ -100,7 +100,7 @@ class TokenBucket:
         return min(units, terms.burst_units)
 
     def grow(self, old: BucketTerms, new: BucketTerms) -> bool:
-        """Add what a burst gained, if it did: who raises a burst wants it now, not after the hours that it fills in."""
+        """Add what a larger burst gained at once, not over the hours that a refill takes; return whether it grew."""
         gained = max(0, new.burst_units - old.burst_units)
         self.units += gained
         return gained > 0

@@ -67,7 +67,7 @@ def decision_id(
 ) -> str:
     """Return the id of a decision. Independent of batches: a replay gives the same id.
 
-    A quota that is removed and set again may begin a second episode in the same millisecond: its time tells them apart.
+    A quota that is removed and set again may begin a second episode in the same millisecond: its time is in the id.
 
     Examples:
         >>> decision_id("User:alice", None, 0, 0, "THROTTLE") == decision_id("User:alice", 1, 0, 0, "THROTTLE")

@@ -23,7 +23,7 @@ class Episode(msgspec.Struct, array_like=True):
         refused: Distinct PIDs refused so far (an estimate, hence a float).
         sample_pids: The first few of them.
         client_ids: Refused PIDs per client id.
-        addresses: Refused PIDs per known address. The last field: an episode that an earlier version stored has none.
+        addresses: Refused PIDs per known address.
     """
 
     start_ms: int
@@ -39,7 +39,7 @@ class Episode(msgspec.Struct, array_like=True):
 
     @classmethod
     def begin(cls, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> "Episode":
-        """Open an episode at the first refused PID; arguments as of `renew`."""
+        """Open an episode at the first refused PID; see `renew` for the arguments."""
         episode = cls(now_ms, now_ms, tick, now_ms, 0)
         episode._hold(recovers_ms, config.min_throttle_seconds)
         return episode
@@ -52,23 +52,16 @@ class Episode(msgspec.Struct, array_like=True):
         """Return whether a PID refused in this tick renews the throttle: at most once per `min_throttle_seconds`."""
         return tick - self.decided_tick >= timeline.ticks_in(config.min_throttle_seconds * 1000)
 
-    def renew(self, now_ms: int, tick: int, recovers_ms: int, config: QuotaConfig) -> None:
-        """Renew the throttle.
+    def renew(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
+        """Renew the throttle, or shorten it to when the bucket recovers under a raised quota.
 
         Args:
             now_ms: When it is decided, in milliseconds since the epoch.
             tick: The tick of that.
             recovers_ms: When the bucket is no longer exhausted. It stays the same moment however much later somebody
                 asks, so a renewal never moves the end back.
-            config: Settings of the rules.
+            min_throttle_seconds: Shortest time that the throttle holds.
         """
-        self._decide(now_ms, tick, recovers_ms, config.min_throttle_seconds)
-
-    def shorten(self, now_ms: int, tick: int, recovers_ms: int) -> None:
-        """Shorten the throttle to when the bucket recovers under a raised quota; arguments as of `renew`."""
-        self._decide(now_ms, tick, recovers_ms, 0)
-
-    def _decide(self, now_ms: int, tick: int, recovers_ms: int, min_throttle_seconds: float) -> None:
         self.renewal += 1
         self.decided_at_ms, self.decided_tick = now_ms, tick
         self._hold(recovers_ms, min_throttle_seconds)

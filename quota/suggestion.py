@@ -45,7 +45,6 @@ class Excess:
     """What lies beyond a quota in past windows.
 
     Attributes:
-        windows: How many there were.
         windows_over: Those with more new PIDs than the quota.
         pids_over: New PIDs beyond it, in all of them.
     """

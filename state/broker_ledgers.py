@@ -28,7 +28,7 @@ class BrokerLedgers:
     """
 
     def __init__(self, principal: str, deployment: Deployment, content: bytes | None = None) -> None:
-        """Open the ledgers; arguments and errors as of `Ledger`."""
+        """Open the ledgers; see `Ledger`."""
         self._principal = principal
         self._deployment = deployment
         stored = decode_brokers(content) if content else BrokersState()
@@ -69,19 +69,19 @@ class BrokerLedgers:
         return self._joined(outcomes)
 
     def expires_ms(self) -> int:
-        """Return when the last of the ledgers expires; as `Ledger.expires_ms`."""
+        """Return when the last of the ledgers expires."""
         return max([self._learn_until_ms, *(ledger.expires_ms() for ledger in self._ledgers.values())])
 
     def expire(self) -> Outcome:
-        """Report each broker for the last time; as `Ledger.expire`."""
+        """Report each broker for the last time."""
         return self._joined([self._ledgers[broker_id].expire() for broker_id in sorted(self._ledgers)])
 
     def throttled_until_ms(self) -> int:
-        """Return when the last throttle ends; as `Ledger.throttled_until_ms`."""
+        """Return when the last throttle ends, in milliseconds since the epoch; 0 without one."""
         return max((ledger.throttled_until_ms() for ledger in self._ledgers.values()), default=0)
 
     def change_quota(self, limit: Limit, at_ms: int) -> Outcome | None:
-        """Put a changed quota in force on the brokers with a throttle; as `Ledger.change_quota`."""
+        """Put a changed quota in force on the brokers with a throttle; None if nothing changes."""
         batches = self._reached_by(limit, at_ms)
         return self._joined([batches[broker_id].end() for broker_id in sorted(batches)]) if batches else None
 

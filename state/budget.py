@@ -82,16 +82,12 @@ class Budget:
         """Return whether an unseen PID would get no token at a tick."""
         return self._terms is not None and self._at(self._terms, tick).units < 0
 
-    def throttle_time_ms(self, tick: int) -> int:
-        """Return the milliseconds from a tick until the bucket is no longer exhausted."""
-        return self._at(self._terms, tick).throttle_time_ms(self._terms) if self._terms else 0
-
     def recovers_ms(self, tick: int) -> int:
         """Return when the bucket is no longer exhausted, in ms since the epoch; not before the start of a tick.
 
         As long as no token is taken and the quota stays, it is the same moment from any tick before it.
         """
-        return self._timeline.tick_start_ms(tick) + self.throttle_time_ms(tick)
+        return self._timeline.tick_start_ms(tick) + self.tokens_and_throttle_ms(tick)[1]
 
     def full_ms(self) -> int:
         """Return the time from which on the bucket is full, in milliseconds since the epoch."""

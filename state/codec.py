@@ -8,10 +8,9 @@ import zlib
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import astuple, replace
 
 from quota.episode import Episode
-from quota.limits import QuotaSource
+from quota.limits import UNLIMITED, Limit
 from quota.rate import SampledRate
 from state.errors import LedgerCodecError
 from state.quantum import Quantum
@@ -20,7 +19,7 @@ from state.window import IntervalCounts, QuantumCounts
 
 MAGIC = b"PQL"
 BROKERS_MAGIC = b"PQB"
-VERSION = 2
+VERSION = 3
 _HEADER_BYTES = len(MAGIC) + 1 + 4
 _VERSION_BYTE = bytes([VERSION])
 
@@ -33,13 +32,9 @@ class LedgerState(msgspec.Struct, array_like=True):
         interval: Counts of the metrics interval.
         learn_until_ms: End of a learning time of this ledger's own, after its predecessor was lost.
         bucket: `TokenBucket.to_parts`; None until a quota first applied.
-        rate: The sampled rate.
-        quanta: The layered filter.
         counts: Counts of the live quanta.
         episode: The throttle in force.
-        episode_refused: The PIDs refused in it.
-        limit: Rate, source and time of the `Limit` last in force; None before the first event.
-        burst: Its `producer_ids_burst`.
+        limit: The quota last in force.
     """
 
     clock_tick: int = -1
@@ -51,8 +46,7 @@ class LedgerState(msgspec.Struct, array_like=True):
     counts: list[QuantumCounts] = msgspec.field(default_factory=list)
     episode: Episode | None = None
     episode_refused: DistinctPids = msgspec.field(default_factory=DistinctPids)
-    limit: tuple[float | None, QuotaSource, int | None] | None = None
-    burst: float | None = None
+    limit: Limit = UNLIMITED
 
 
 class BrokersState(msgspec.Struct, array_like=True):
@@ -81,9 +75,6 @@ def encode(state: LedgerState) -> bytes:
         >>> decode(encode(LedgerState(clock_tick=7))).clock_tick
         7
     """
-    if state.episode and not state.episode.addresses:
-        # It has the bytes that versions without addresses stored: an upgrade changes no ledger, and so makes no row.
-        state = replace(state, episode=astuple(state.episode)[:-1])
     return _wrap(MAGIC, _encoder.encode(state))
 
 

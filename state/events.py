@@ -42,7 +42,6 @@ class Deployment:
         config: The settings of the rules.
         salt: Secret that PIDs are hashed with (`state.hashing`), 0 to 2**63 - 1.
         learn_until_ms: Until this event time unseen PIDs are stored without charge: they may be old.
-        scope: What a budget is for.
         learn_from_ms: When the learning time began: PIDs that no broker held at or after this time are charged.
     """
 
@@ -80,10 +79,9 @@ class Events(msgspec.Struct, frozen=True):
     Attributes:
         pids: Producer ids, 0 or above.
         timestamps_ms: Broker times in milliseconds since the epoch.
-        clients: Who sent them.
-        kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or as `not_held_at` has it.
+        kinds: How each is counted: `CHARGED`, `CORRECTION`, `LEARNING` or a value of `not_held_at`.
         broker_ids: Brokers that the events come from; empty in scope `cluster`.
-        hashes: Of the PIDs, as of `state.hashing.hash_pids`; empty to have them made.
+        hashes: Of the PIDs, by `state.hashing.hash_pids`; empty to have them made.
     """
 
     pids: list[int]

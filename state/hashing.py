@@ -15,7 +15,7 @@ _FIRST_FACTOR = 0xBF58476D1CE4E5B9
 _SECOND_FACTOR = 0x94D049BB133111EB
 
 _MIN_VECTOR = 48
-"""From this many PIDs on, numpy's fixed cost is less than what it saves."""
+"""From this many PIDs on, numpy is faster."""
 
 
 def hash_pid(pid: int, salt: int) -> int:

@@ -16,7 +16,7 @@ class Journal:
     Attributes:
         principal: KafkaPrincipal the ledger belongs to.
         broker_id: Broker that the budget is for, None if it is for the cluster.
-        memory: What the ledger remembers: decisions and rows are of what it holds at the moment.
+        memory: What the ledger remembers: decisions and rows describe its current content.
         decisions: In the order they were taken.
         metrics: One row per interval with changes.
         late_pids: Late events since the last row.
@@ -28,10 +28,6 @@ class Journal:
     decisions: list[Decision] = field(default_factory=list)
     metrics: list[MetricsRow] = field(default_factory=list)
     late_pids: int = 0
-
-    def count_late(self) -> None:
-        """Count a late event."""
-        self.late_pids += 1
 
     def decide(self, action: Action, reason: Reason, episode: Episode) -> None:
         """Add a decision about an episode, as of its `decided_at`; a RELEASE as of its `throttled_until`."""

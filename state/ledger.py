@@ -1,6 +1,6 @@
 """The ledger of one principal: applies the rules of KIP-936 to its produce events, in offset order.
 
-Changes are not tracked. A batch ends with the bytes to store; comparing them with the previous ones tells whether to
+Changes are not tracked. A batch ends with the bytes to store; comparing them with the previous ones shows whether to
 write the ledger and whether a metrics row is due.
 """
 
@@ -49,7 +49,7 @@ class Ledger:
 
     @cached_property
     def _memory(self) -> Memory:
-        """The ledger's parts, built when a look at what is stored does not suffice."""
+        """The ledger's parts, built unless a quick check of the stored state suffices."""
         self._stored, content = None, self._stored
         return Memory(self._deployment, self._state, content)
 
@@ -63,7 +63,7 @@ class Ledger:
         state.learn_until_ms = max(state.learn_until_ms, until_ms)
 
     def expires_ms(self) -> int:
-        """Return when the ledger expires; as `Memory.expires_ms`."""
+        """Return the event time from which on this ledger affects no later event, in ms since the epoch."""
         return self._memory.expires_ms()
 
     def expire(self) -> Outcome:

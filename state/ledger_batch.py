@@ -112,7 +112,7 @@ class LedgerBatch:
         if limit == before:
             return
         has_news = memory.to_bytes() != memory.reported
-        memory.limit = limit
+        memory.put_in_force(limit)
         if not limit.counts_as(before):
             has_grown = self._budget.apply(limit, tick)
             if before.producer_ids_rate is None:
@@ -182,7 +182,7 @@ class LedgerBatch:
 
     def _observe_late(self, pid_hash: int, tick: int) -> None:
         """Apply an event older than the clock by more than the grace: store its PID without charge."""
-        self._journal.count_late()
+        self._journal.late_pids += 1
         quantum = self._timeline.quantum(tick)
         if not self._seen.is_live(quantum):
             return

@@ -1,6 +1,6 @@
 """The decoded state of one ledger."""
 
-from quota.limits import UNLIMITED, shared_limit
+from quota.limits import Limit
 from quota.rate import SampledRate
 from state.budget import Budget
 from state.codec import LedgerState, encode
@@ -15,10 +15,7 @@ class Memory:
     Attributes:
         deployment: What all ledgers share.
         state: What is stored; `to_bytes` brings it up to date with the other parts.
-        seen: The layered filter.
-        budget: The token bucket.
         window: Counts of the live quanta.
-        limit: The quota in force.
         reported: The ledger as of its last metrics row; None before the first.
     """
 
@@ -30,18 +27,24 @@ class Memory:
         self.seen = LayeredBloomFilter(config, timeline.quantum(max(0, self.state.clock_tick)), self.state.quanta)
         self.budget = Budget(config, timeline, self.state.bucket)
         self.window = WindowCounts(self.state.counts, config)
-        self.limit = shared_limit(*self.state.limit, self.state.burst) if self.state.limit else UNLIMITED
         self.reported = content
         self.budget.apply(self.limit)
+
+    @property
+    def limit(self) -> Limit:
+        """The quota in force."""
+        return self.state.limit
+
+    def put_in_force(self, limit: Limit) -> None:
+        """Set the quota in force, with the types that are read back: the same ledger has the same bytes."""
+        numbers = (limit.producer_ids_rate, limit.producer_ids_burst)
+        rate, burst = (None if each is None else float(each) for each in numbers)
+        self.state.limit = Limit(rate, limit.source, limit.updated_at_ms, burst)
 
     def to_bytes(self) -> bytes:
         """Return the ledger as it is stored."""
         self.state.quanta = self.seen.state()
         self.state.bucket = self.budget.parts()
-        rate, burst = self.limit.producer_ids_rate, self.limit.producer_ids_burst
-        # As it is read back: the same ledger has the same bytes.
-        self.state.limit = (None if rate is None else float(rate), self.limit.source, self.limit.updated_at_ms)
-        self.state.burst = None if burst is None else float(burst)
         return encode(self.state)
 
     def expires_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""The look before a ledger is built: most principals send the same PIDs all the time, and nothing changes."""
+"""The quick check before a ledger is built: most principals send the same PIDs all the time, and nothing changes."""
 
 from quota.config import TICKS_PER_QUANTUM
 from quota.limits import Limit
@@ -12,7 +12,7 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
 
     It does if the quota is the one in force, no throttle is, all events fall into the ledger's interval and quantum or
     are behind it but not late, and the current quantum holds all their PIDs (`state.ledger_batch` then does nothing
-    for any of them). False if it takes more than a look to tell.
+    for any of them). False if a quick check can't show it.
 
     Args:
         state: The ledger, as it was stored.
@@ -20,8 +20,7 @@ def changes_nothing(state: LedgerState, events: Events, limit: Limit, deployment
         limit: The quota in force.
         deployment: What all ledgers share.
     """
-    in_force = (limit.producer_ids_rate, limit.source, limit.updated_at_ms)
-    if state.episode or state.limit != in_force or state.burst != limit.producer_ids_burst:
+    if state.episode or state.limit != limit:
         return False
     timeline, current = deployment.timeline, state.clock_tick // TICKS_PER_QUANTUM
     newest_tick = timeline.tick(max(events.timestamps_ms))

@@ -26,7 +26,6 @@ class Layer(msgspec.Struct, array_like=True, dict=True):
 
     Attributes:
         capacity: How many PIDs it has room for.
-        entries: How many it holds.
         bits: Of the filter; empty while the open filter holds more.
     """
 
@@ -66,7 +65,6 @@ class Quantum(msgspec.Struct, array_like=True):
     """The layers written to during one quantum, as they are stored.
 
     Attributes:
-        number: Of the quantum.
         renewed: How many of its entries were written again in a later quantum.
         renewals: How many of its entries come from an earlier one.
         layers: Oldest first.

@@ -50,7 +50,7 @@ class Refusals:
             self._state.episode_refused = DistinctPids()
             self.count_anew()
         elif is_due := episode.renewal_is_due(tick, self._config, self._timeline):
-            episode.renew(event.now_ms, tick, recovers_ms, self._config)
+            episode.renew(event.now_ms, tick, recovers_ms, self._config.min_throttle_seconds)
         self.add_again(event.pid, event.pid_hash, event.client)
         if is_due:
             self._journal.decide("THROTTLE", "over_quota", episode)
@@ -92,7 +92,7 @@ class Refusals:
         now_ms = max(now_ms, episode.decided_at_ms)
         if max(now_ms, recovers_ms) >= episode.throttled_until_ms:
             return
-        episode.shorten(now_ms, tick, recovers_ms)
+        episode.renew(now_ms, tick, recovers_ms, 0)
         # A huge quota recovers within the tick, but tokens come with the next one: release, do not throttle again.
         if self._budget.is_exhausted(tick):
             self._journal.decide("THROTTLE", "quota_changed", episode)

@@ -40,7 +40,7 @@ class Uncharged:
         # Late PIDs are bounded by the cap alone: the quanta they are renewed from may have expired.
         may_renew = quantum < current or self._seen.may_renew(quantum)
         if may_renew and not self._seen.renew(pid_hash, source, quantum, self._max_bytes()):
-            # Known for now. The end of the quantum tells whether these are more than false positives.
+            # Known for now. The end of the quantum shows whether these are more than false positives.
             self._window.of(current).unrenewed.add(pid_hash)
 
     def _max_bytes(self) -> int:

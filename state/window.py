@@ -13,8 +13,6 @@ class QuantumCounts(msgspec.Struct, array_like=True):
     """Counts of one quantum.
 
     Attributes:
-        quantum: Number of the quantum.
-        admitted: New PIDs admitted.
         throttled_ticks: Ticks in which a PID was refused.
         throttle_ms_sum: Sum of their throttle times in milliseconds.
         last_throttled_tick: The latest of them.
@@ -40,14 +38,12 @@ class QuantumCounts(msgspec.Struct, array_like=True):
         self.is_excusable = not has_quota and (self.is_excusable or not self.saturated)
         self.saturated = True
 
-    def count_throttle(self, tick: int, throttle_time_ms: int) -> bool:
+    def count_throttle(self, tick: int, throttle_time_ms: int) -> None:
         """Count a tick in which a PID was refused, once: its throttle time does not change within the tick."""
-        if tick <= self.last_throttled_tick:
-            return False
-        self.last_throttled_tick = tick
-        self.throttled_ticks += 1
-        self.throttle_ms_sum += throttle_time_ms
-        return True
+        if tick > self.last_throttled_tick:
+            self.last_throttled_tick = tick
+            self.throttled_ticks += 1
+            self.throttle_ms_sum += throttle_time_ms
 
 
 class IntervalCounts(msgspec.Struct, array_like=True):
@@ -56,7 +52,6 @@ class IntervalCounts(msgspec.Struct, array_like=True):
     Attributes:
         number: Of the interval; -1 before the first event.
         admitted: New PIDs admitted in it.
-        refused: The PIDs refused in it.
     """
 
     number: int = -1

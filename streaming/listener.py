@@ -14,8 +14,6 @@ class Progress:
     """Progress of a micro-batch, as reported by Spark.
 
     Attributes:
-        query: Name of the query.
-        batch_id: Number of the micro-batch.
         batch_seconds: From its trigger until its offsets were committed.
         records: Read from the source.
         records_behind: Records in the source after this batch.
@@ -66,22 +64,22 @@ class ProgressListener(StreamingQueryListener):
         self._names.pop(str(event.id), None)
 
 
-def progress_of(told: Mapping[str, Any]) -> Progress:
+def progress_of(report: Mapping[str, Any]) -> Progress:
     """Parse Spark's JSON of a batch.
 
     Examples:
         >>> source = {"endOffset": {"t": {"0": 4}}, "latestOffset": {"t": {"0": 9}}}
-        >>> told = {"name": "q", "batchId": 1, "durationMs": {"triggerExecution": 1500}, "sources": [source]}
-        >>> progress_of(told).records_behind
+        >>> report = {"name": "q", "batchId": 1, "durationMs": {"triggerExecution": 1500}, "sources": [source]}
+        >>> progress_of(report).records_behind
         5
     """
-    states = told.get("stateOperators") or []
+    states = report.get("stateOperators") or []
     return Progress(
-        query=told.get("name") or "",
-        batch_id=told["batchId"],
-        batch_seconds=(told.get("durationMs") or {}).get("triggerExecution", 0) / 1000,
-        records=told.get("numInputRows", 0),
-        records_behind=sum(_behind(source) for source in told.get("sources") or []),
+        query=report.get("name") or "",
+        batch_id=report["batchId"],
+        batch_seconds=(report.get("durationMs") or {}).get("triggerExecution", 0) / 1000,
+        records=report.get("numInputRows", 0),
+        records_behind=sum(_behind(source) for source in report.get("sources") or []),
         state_rows=sum(state["numRowsTotal"] for state in states),
         state_bytes=sum(state["memoryUsedBytes"] for state in states),
     )

@@ -14,16 +14,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from quota.config import QuotaConfig
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment, Scope
-from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.tasks import TaskBatch
+from streaming.checkpoint.commit_metadata import EARLIEST
 from streaming.checkpoint.data_loss import Extent, LossDetector, load_loss_record
-from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity
-from streaming.checkpoint.recovery import EARLIEST, open_identity
-from streaming.checkpoint.tasks import TaskBatch
+from streaming.checkpoint.identity import CheckpointOptions, StreamIdentity, open_identity
 from streaming.commit.deltalake_sink import DeltalakeSink
 from streaming.commit.sinks import BatchSummary, Commit, DeltaSink, TableSink
 from streaming.databricks import is_local
 from streaming.decode.checks import Contract
 from streaming.decode.forwarded import WorkerMemory
+from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.failures import with_short_errors
 from streaming.operator.ledger_operator import STATE_SCHEMA, Operator
@@ -54,7 +55,6 @@ class StreamOptions:
         topic: Topic of produce events.
         kafka_options: Options of Spark's Kafka source, `kafka.bootstrap.servers` among them.
         tables: Folder of path tables, or `catalog.schema`.
-        checkpoint: Folder of the checkpoint.
         trigger: Interval such as '5 seconds', or `available-now`: read what is there, then end.
         learn_until_ms: At the first start only: until this event time only PIDs that a tap knows to be new are charged.
         learn_from_ms: Its begin; 0 if the topic still has all its records (see `state.events.Deployment`).
@@ -193,9 +193,8 @@ def pre_aggregate_records(records: DataFrame, options: StreamOptions) -> DataFra
     """Decode the records and pre-aggregate them: one row per principal and task."""
     contract = Contract(options.max_clock_skew_ms, needs_broker=options.scope == "broker")
     pre_aggregate = PreAggregate(
-        options.config.quantum_ms,
         contract,
-        late_grace_ms=round(options.config.late_grace_seconds * 1000),
+        Packing(options.config.quantum_ms, round(options.config.late_grace_seconds * 1000), contract.needs_broker),
         topic=options.topic,
         max_principals=options.max_principals,
         batch=TaskBatch(options.checkpoint),

@@ -145,7 +145,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 def silence_the_jvms_end() -> None:
-    """Keep Spark and py4j from printing a trace when the JVM ends: our last line says the same."""
+    """Keep Spark and py4j from printing a trace when the JVM ends: our last line has the same information."""
     # Their names differ between Spark 4.0 and 4.2.
     members = vars(accumulators).values()
     servers: list[Any] = [each for each in members if isinstance(each, type) and issubclass(each, BaseServer)]
@@ -164,7 +164,7 @@ def _log_settings() -> str:
 
 
 def _cores(session: SparkSession) -> int:
-    """Return how many tasks Spark runs at a time: into so many parts it splits what it makes itself."""
+    """Return how many tasks Spark runs at a time: it splits a range into as many parts."""
     (plan,) = session.sql("EXPLAIN SELECT * FROM range(1)").collect()
     splits = re.search(r"splits=(\d+)", plan[0])
     return int(splits[1]) if splits else _MIN_PARTITIONS

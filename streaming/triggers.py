@@ -1,6 +1,6 @@
 """Trigger intervals, and the default maximum of records in a micro-batch.
 
-The memory of a batch goes by its events, and a record may hold a thousand.
+The memory of a batch depends on its events, and a record may hold a thousand.
 """
 
 import re

@@ -35,7 +35,6 @@ class BrokerLine(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
     Attributes:
         number: of the line in its run, from 1.
         timestamp_ms: the broker's clock, ms since the epoch.
-        broker_id: node id of the broker.
     """
 
     number: _Number
@@ -51,10 +50,6 @@ class BatchLine(BrokerLine, frozen=True, gc=False, tag="batch"):
 
     Attributes:
         principal: of the request, such as `User:alice`.
-        producer_id: of the batch.
-        producer_epoch: of the batch.
-        topic: that it was appended to.
-        partition: that it was appended to.
         address: of the client, such as `10.0.0.7`.
         client_id: free text of the client.
         transactional_id: of the request; free text of the client.
@@ -76,8 +71,6 @@ class InitLine(BrokerLine, frozen=True, gc=False, tag="init"):
     """An answer to INIT_PRODUCER_ID, with its request.
 
     Attributes:
-        principal: that asked.
-        address: of the client.
         error: `NONE`, or the name of Kafka's error.
         client_id: free text of the client, cut as in `BatchLine`.
         transactional_id: likewise; None for a merely idempotent producer.
@@ -104,8 +97,6 @@ class ClassState(BrokerLine, frozen=True, gc=False):
     Attributes:
         run: identifies the run of the class.
         format: version of the lines, `LINE_FORMAT`.
-        class_version: version of the jar.
-        kafka_version: of the broker.
         tick_ms: a producer id is written once per tick.
         metadata_log: folder of the broker's copy of the metadata log.
         problem: why the class can't see any batch, such as an unknown version of Kafka; None if it can.

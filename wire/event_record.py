@@ -5,6 +5,7 @@ hold both. `docs/events.md` is the contract.
 """
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -38,16 +39,16 @@ class EventGroup(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     address: str | None = None
 
 
+_shared_of = attrgetter(*EventGroup.__struct_fields__)
+"""Returns the fields of an event that a group holds."""
+
+
 class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of version 2, keyed by principal. Its place and the index of an event decide the order.
 
     Attributes:
-        version: 2.
         timestamp_ms: broker time of the first event, ms since the epoch.
-        principal: of all events.
         after_ms: of each event, ms since `timestamp_ms`; may be negative.
-        producer_ids: of each event.
-        broker_id: of all events.
         groups: what events share; empty for a single group of defaults.
         group: of each event, its index in `groups`; None for 0.
         producer_epochs: of each event; None for 0.
@@ -87,20 +88,13 @@ class EventRecord(msgspec.Struct, frozen=True, omit_defaults=True):
         for index, producer_id in enumerate(self.producer_ids):
             shared = groups[self.group[index] if self.group else 0]
             yield ProduceEvent(
-                self.timestamp_ms + self.after_ms[index],
-                self.principal,
-                producer_id,
-                self.producer_epochs[index] if self.producer_epochs else 0,
-                self.broker_id,
-                shared.topic,
-                self.partitions[index] if self.partitions else -1,
-                shared.client_id,
-                shared.transactional_id,
-                shared.correction,
-                shared.repeated,
-                shared.learning,
-                shared.asked_at_ms,
-                shared.address,
+                timestamp_ms=self.timestamp_ms + self.after_ms[index],
+                principal=self.principal,
+                producer_id=producer_id,
+                producer_epoch=self.producer_epochs[index] if self.producer_epochs else 0,
+                broker_id=self.broker_id,
+                partition=self.partitions[index] if self.partitions else -1,
+                **msgspec.structs.asdict(shared),
             )
 
 
@@ -151,7 +145,7 @@ _version_2 = msgspec.json.Decoder(EventRecord)
 
 
 def events_of(value: bytes) -> list[ProduceEvent]:
-    """Return the events of a record of either version; what it does not say is 0, empty or, of a partition, -1.
+    """Return the events of a record of either version; missing fields are 0, empty or, for a partition, -1.
 
     Raises:
         msgspec.MsgspecError: it is no such record.
@@ -203,19 +197,7 @@ def _pack(events: list[ProduceEvent]) -> Iterator[ProduceEvent | EventRecord]:
     if len(events) == 1 or not -_FIT <= min(*times, *pids) <= max(*times, *pids) < _FIT:
         yield from events
         return
-    shared = [
-        (
-            each.topic,
-            each.client_id,
-            each.transactional_id,
-            each.correction,
-            each.repeated,
-            each.learning,
-            each.asked_at_ms,
-            each.address,
-        )
-        for each in events
-    ]
+    shared = [_shared_of(each) for each in events]
     groups = {each: number for number, each in enumerate(dict.fromkeys(shared))}
     texts = sum(len(text) for each in groups for text in each if isinstance(text, str))
     if _BYTES_OF_AN_EVENT * len(events) + _BYTES_OF_A_GROUP * len(groups) + texts > MAX_RECORD_BYTES:

@@ -9,7 +9,6 @@ class FilePosition(msgspec.Struct, frozen=True, tag="file"):
     """A position in a file that may since have been renamed, compressed, or copied and truncated.
 
     Attributes:
-        inode: of the file.
         offset: in bytes, of the uncompressed file.
         head_bytes: length of the beginning hashed in `head`.
         head: hash of its beginning, which identifies the file after a rename, compression or copy.
@@ -27,7 +26,6 @@ class TopicPosition(msgspec.Struct, frozen=True, tag="topic"):
     """A position in a topic.
 
     Attributes:
-        topic: the topic.
         offsets: offset of the next record by partition.
     """
 
@@ -42,9 +40,6 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
     """A record of the topic `tap-status`, keyed by broker: a tap's state for one broker.
 
     Attributes:
-        timestamp_ms: the tap's clock.
-        broker_id: the broker.
-        host: host of the tap.
         tap_id: id of this run of the tap.
         source: `file`, `topic` or `poll`.
         counters: see `broker.tap.tap_counters`; those of the source and bad lines are of the whole tap.
@@ -56,8 +51,8 @@ class TapHeartbeat(msgspec.Struct, frozen=True):
         cluster_brokers: ids of all brokers of the cluster, with a tap or without.
         bad_samples: beginnings of the last bad lines.
         problem: why the broker's producers are not seen, although its tap reads on; None if they are.
-        class_version: of the class in the broker; None before it has told.
-        kafka_version: of the broker; None before the class has told.
+        class_version: of the class in the broker; None before its first line.
+        kafka_version: of the broker; None before the first line of the class.
     """
 
     timestamp_ms: int

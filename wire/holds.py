@@ -24,7 +24,6 @@ class HoldBinding:
     """A hold on a user.
 
     Attributes:
-        user: Its bare name.
         until_ms: When it ends, in milliseconds since the epoch.
         lease_id: Of the lease that set it; None for one that was set by hand.
     """

@@ -1,7 +1,7 @@
 """What streams request of all taps: records of the topic `pid-quota-requests`, keyed by stream.
 
-A stream learns anew when it forgot producer ids: records were lost, or a ledger. Taps can tell it which ids are new, so
-it requests of them to ask the brokers.
+A stream learns anew when it forgot producer ids: records were lost, or a ledger. Taps can find out which ids are new,
+so the stream asks them to query the brokers.
 """
 
 import msgspec
@@ -12,7 +12,6 @@ class LearningRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         learns_from_ms: when it began to learn, in ms since the epoch: ids that no broker held then or later are new.
-        learns_until_ms: when it ends.
     """
 
     learns_from_ms: int

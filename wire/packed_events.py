@@ -35,10 +35,6 @@ class PackedEvents(msgspec.Struct, array_like=True, tag=0):
     brokers: bytes
     client_names: list[tuple[str, str]]
 
-    def newest_ms(self) -> int:
-        """Return the greatest timestamp, in milliseconds since the epoch."""
-        return max(memoryview(self.timestamps_ms).cast("q"))
-
 
 class PackedQuarantine(msgspec.Struct, array_like=True, tag=1):
     """Bad records, which bypass the quota rules."""

@@ -9,11 +9,6 @@ class ProduceEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     Attributes:
         timestamp_ms: broker time at which the batch was appended, ms since the epoch.
         principal: such as `User:alice`, or `unknown`.
-        producer_id: of the batch.
-        producer_epoch: of the batch.
-        broker_id: of the broker that appended it.
-        topic: that it was appended to.
-        partition: that it was appended to.
         client_id: free text of the client.
         transactional_id: free text of the client.
         correction: late owner of an id sent as `unknown` before; adds the id uncharged.
@@ -49,8 +44,6 @@ class ProducerInit(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     Attributes:
         timestamp_ms: when it was answered.
-        broker_id: of the broker that answered.
-        principal: that asked.
         client_id: free text of the client.
         client_host: address that it asked from.
         transactional_id: free text of the client, None for a merely idempotent producer.
@@ -85,9 +78,6 @@ class ProducerIdBlock(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         timestamp_ms: when the controller allocated it.
-        broker_id: of the broker that asked.
-        broker_epoch: of that broker.
-        first_producer_id: of the block.
         length: producer ids in the block.
     """
 

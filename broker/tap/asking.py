@@ -18,7 +18,6 @@ from broker.tap.answer_file import load_answers, save_answers
 from broker.tap.broker_watch import BrokerWatch
 from broker.tap.known_ids import KnownIdAnswers, KnownIds, Watched
 from broker.tap.once import Once
-from quota.words import plural
 
 _RETRY_S = 30.0
 _REQUESTED_EVERY_S = 60.0
@@ -189,8 +188,8 @@ class Asking:
             if self._is_requested:
                 self._requested = (answer, *self._requested)[:_MAX_REQUESTED]
                 self._request_at = now_s + _REQUESTED_EVERY_S
-            were = f"{plural(len(answer), 'producer id')} {'was' if len(answer) == 1 else 'were'}"
-            text = f"{were} there before; from now on all others count"
+            ids = "producer id was" if len(answer) == 1 else "producer ids were"
+            text = f"{len(answer):,} {ids} there before; from now on all others count"
             if self._is_requested:
                 text = f"a stream learns anew; {text}"
             if self._file is not None:

@@ -7,7 +7,6 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from broker.errors import TapDeliveryError
 from broker.tap.gathered_events import GatheredEvents
-from quota.words import plural
 from wire.event_record import EventRecord
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit, Record
 from wire.topics import PRODUCER_ID_BLOCKS, PRODUCER_INITS, TAP_STATUS
@@ -126,9 +125,9 @@ class TapOutput:
 
     def undelivered(self, left: int) -> TapDeliveryError:
         """The error to raise if the tap stops with that many records undelivered."""
-        was = "was" if left == 1 else "were"
+        records = "record was" if left == 1 else "records were"
         return TapDeliveryError(
-            f"{plural(left, 'record')} {was} not delivered to {self._servers} before the tap stopped: "
+            f"{left:,} {records} not delivered to {self._servers} before the tap stopped: "
             f"check the brokers and start the tap again, which resends them"
         )
 

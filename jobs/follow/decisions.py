@@ -8,11 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from jobs.follow.lines import FollowOption, PrincipalOption, SinceOption, emit, full_name, start, until_interrupted
-from jobs.human import human, time_of
+from jobs.human import human, plural, time_of
 from jobs.tables.sql_command import TablesOption
 from jobs.tables_out import JsonOption
 from jobs.terminal import one_line
-from quota.words import plural
 from tables.delta import is_catalog
 from tables.errors import TablesError
 from tables.query.new_rows import new_rows

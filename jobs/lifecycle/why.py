@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import WhyError
-from jobs.human import size, time_of
+from jobs.human import counted, plural, size, time_of
 from jobs.kafka_options import SERVERS, KafkaConfigFile
 from jobs.lifecycle.similar_names import similar
 from jobs.progress import progress_bar
@@ -23,7 +23,6 @@ from lifecycle.churn import HARMLESS, Churn, diagnosis_text, what_decides
 from lifecycle.churn_evidence import MIN_NEW_PIDS
 from lifecycle.churn_fixes import FIXES
 from lifecycle.producer_lives import Lives
-from quota.words import counted, plural
 from tables.query.addresses import asked_from, refused_from
 from tables.query.churn_clients import DiagnosedClient, clients_of
 from tables.query.held_entries import held_entries

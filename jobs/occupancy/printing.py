@@ -8,13 +8,12 @@ from typing import Any
 from rich.console import Console
 
 from broker.occupancy.census_report import BrokerOutlook, CensusReport, Forecast, WhatIf
-from jobs.human import size
+from jobs.human import plural, size
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
 from lifecycle.failover import Failover
 from lifecycle.occupancy import Census
 from lifecycle.occupancy_rate import IDLE
-from quota.words import plural
 from tables.times import to_time
 
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))

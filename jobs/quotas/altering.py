@@ -6,8 +6,8 @@ from datetime import datetime
 from jobs.errors import QuotaCommandError
 from quota.allowance import BURST, RATE, Allowance
 from tables.errors import NoSuchQuotaError
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_force, set_quota
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quota
 
 
 def add(tables: str, entity_name: str | None, text: str, now: datetime, who: str) -> Allowance:

@@ -1,14 +1,12 @@
 """What a file of quotas would change in the table."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.quotas.file import QuotaLine
+from jobs.human import plural
 from quota.allowance import Allowance
-from quota.words import plural
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import entity_words
+from tables.quotas.quota_entry import QuotaEntry, entity_words
 
 _SIGNS = {"add": "+", "change": "~", "remove": "-"}
 
@@ -62,7 +60,7 @@ class Plan:
     kept: int
 
     @classmethod
-    def of(cls, entries: Iterable[QuotaEntry], wanted: Sequence[QuotaLine], *, prune: bool) -> "Plan":
+    def of(cls, entries: Iterable[QuotaEntry], wanted: Mapping[str | None, Allowance], *, prune: bool) -> "Plan":
         """Compare the table with a file.
 
         Args:
@@ -71,11 +69,10 @@ class Plan:
             prune: Whether to remove the quotas that the file lacks.
         """
         before = {entry.entity_name: entry.allowance for entry in entries}
-        after = {line.entity_name: line.allowance for line in wanted}
-        names = sorted({**before, **after} if prune else after, key=lambda name: (name is not None, name or ""))
-        every = [Change(name, before.get(name), after.get(name)) for name in names]
+        names = sorted({**before, **wanted} if prune else wanted, key=lambda name: (name is not None, name or ""))
+        every = [Change(name, before.get(name), wanted.get(name)) for name in names]
         changes = tuple(change for change in every if change.before != change.after)
-        return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - after.keys()))
+        return cls(changes, len(every) - len(changes), 0 if prune else len(before.keys() - wanted.keys()))
 
     def record(self) -> dict[str, Any]:
         """Return it in the types of JSON."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from jobs.errors import QuotaCommandError
+from jobs.human import plural
 from jobs.quotas import altering
 from jobs.quotas.changes import Plan
 from jobs.quotas.file import read_quotas, write_quotas
@@ -18,10 +19,9 @@ from jobs.tables_out import CsvOption, Form, JsonOption, form, show
 from jobs.terminal import one_line, output, printable
 from jobs.text_tables import TextTable
 from quota.allowance import BURST, RATE, Allowance
-from quota.words import plural
 from tables.catalog.answer import Answer
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import entity_words, set_quotas, validated_quotas
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_table import set_quotas, validated_quotas
 
 WOULD_CHANGE = 3
 """Exit code of a dry run that would change something."""

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,8 @@ _DEFAULT_NAMES = (None, "", _DEFAULT)
 _SUFFIXES = (".csv", ".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True)
-class QuotaLine:
-    """A quota in a file; `entity_name` None is the default."""
-
-    entity_name: str | None
-    allowance: Allowance
-
-
-def read_quotas(file: Path) -> list[QuotaLine]:
-    """Read and validate a file of quotas.
+def read_quotas(file: Path) -> dict[str | None, Allowance]:
+    """Read and validate a file of quotas, by bare user name; None is the default.
 
     Args:
         file: `.csv` with the columns `entity_name`, `producer_ids_rate` and, if any quota has one,
@@ -50,17 +41,17 @@ def read_quotas(file: Path) -> list[QuotaLine]:
     if file.suffix not in _SUFFIXES:
         msg = f"--import {file} has no known file type. Name it .csv, .yaml or .json"
         raise QuotaCommandError(msg)
-    lines: dict[str | None, QuotaLine] = {}
+    quotas: dict[str | None, Allowance] = {}
     for place, entry in (_parse_csv if file.suffix == ".csv" else _parse_yaml)(file, text):
-        line = _line(file, place, entry)
-        if line.entity_name in lines:
-            msg = f"--import {file}, {place}: {line.entity_name or 'the default'} appears twice. Keep one of them"
+        entity_name, allowance = _quota(file, place, entry)
+        if entity_name in quotas:
+            msg = f"--import {file}, {place}: {entity_name or 'the default'} appears twice. Keep one of them"
             raise QuotaCommandError(msg)
-        lines[line.entity_name] = line
-    if not lines:
+        quotas[entity_name] = allowance
+    if not quotas:
         msg = f"--import {file} holds no quota. Give each as {_NAME} and {RATE}"
         raise QuotaCommandError(msg)
-    return list(lines.values())
+    return quotas
 
 
 def write_quotas(file: Path, entries: Iterable[QuotaEntry]) -> None:
@@ -138,7 +129,7 @@ def _parse_yaml(file: Path, text: str) -> list[tuple[str, dict[Any, Any]]]:
     return [(f"entry {number}", entry) for number, entry in enumerate(content, start=1)]
 
 
-def _line(file: Path, place: str, entry: dict[Any, Any]) -> QuotaLine:
+def _quota(file: Path, place: str, entry: dict[Any, Any]) -> tuple[str | None, Allowance]:
     unknown = set(entry) - {_NAME, RATE, BURST, *_ALSO}
     name = entry.get(_NAME)
     wrong: object = None
@@ -149,7 +140,7 @@ def _line(file: Path, place: str, entry: dict[Any, Any]) -> QuotaLine:
     else:
         try:
             numbers = {key: _number(entry.get(key)) for key in (RATE, BURST)}
-            return QuotaLine(None if name in _DEFAULT_NAMES else name, Allowance.of(numbers))
+            return None if name in _DEFAULT_NAMES else name, Allowance.of(numbers)
         except (ValueError, InvalidQuotaError) as error:
             wrong = error
     msg = f"--import {file}, {place}: {wrong}. Nothing was set; correct it and import the file again"

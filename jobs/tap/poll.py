@@ -13,11 +13,11 @@ from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
 from broker.tap.producer_poll import LedProducers, ProducerPoll
+from jobs.human import plural
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.stopping import stopped_by_signals
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
-from quota.words import plural
 from wire.topics import PRODUCE_EVENTS
 
 _REASONS = {

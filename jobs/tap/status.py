@@ -11,11 +11,11 @@ import typer
 from broker.errors import TopicMissingError
 from broker.kafka.config import KafkaConfig
 from broker.tap.tap_status import WatchedBroker, WatchState, judge, read_heartbeats, running_brokers
+from jobs.human import plural
 from jobs.kafka_options import BootstrapServers, KafkaConfigFile
 from jobs.tables_out import JsonOption
 from jobs.terminal import output, printable
 from jobs.text_tables import TextTable
-from quota.words import plural
 
 STALE_SECONDS = 60.0
 """Six missed heartbeats."""

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from jobs.human import counted, plural
 from jobs.terminal import printable
 from jobs.text_tables import TextTable
-from quota.words import counted, plural
 from tables.query.freshness import Freshness
 from tables.query.top_rows import Detail, TopRow
 

@@ -16,9 +16,8 @@ from starlette.responses import Response
 from jobs.web import history_pages, quota_pages
 from jobs.web.editing import user_fault
 from jobs.web.pages import SPANS_HOURS, ConsoleData
-from quota.allowance import Allowance
+from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
-from quota.limits import validate_burst
 
 _ANSWERS = 64
 
@@ -45,8 +44,7 @@ def _what_if(data: ConsoleData, now: datetime, query: Mapping[str, str]) -> dict
         raise HTTPException(400, fault)
     rate, burst = (_pids(which, query.get(which, "")) for which in ("rate", "burst"))
     try:
-        validate_burst(burst, rate)
-        allowance = None if rate is None else Allowance(rate, burst)
+        allowance = None if rate is burst is None else Allowance.of({RATE: rate, BURST: burst})
     except InvalidQuotaError as error:
         raise HTTPException(400, str(error)) from error
     return quota_pages.what_if(data, now, name, allowance)

@@ -23,8 +23,8 @@ from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
 from quota.principals import MAX_PRINCIPAL_BYTES
 from tables.errors import TableNotFoundError
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_table import delete_quota, entity_words, quotas_in_force, set_quotas
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_table import delete_quota, quotas_in_force, set_quotas
 
 _MAX_BYTES = 64 * 1024
 _MAX_CHANGES = 100

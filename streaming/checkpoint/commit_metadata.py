@@ -1,11 +1,12 @@
 """Metadata in each commit of the stream to a table: the stream, the batch, and the offsets that it read.
 
-If the checkpoint is lost, the tables still tell what was reported and where a new stream has to start reading.
+If the checkpoint is lost, the tables still hold what was reported and where a new stream has to start reading.
 """
 
 import msgspec
 from pyspark.sql import SparkSession
 
+from streaming.checkpoint.spark_files import as_spark_json
 from streaming.errors import StreamIdTakenError
 from tables.delta import is_catalog, open_table, table_path
 
@@ -15,6 +16,9 @@ _LOOK_BACK = (20, 5000)
 _Commit = tuple[str, int]
 """A commit's `userMetadata` and its time in milliseconds since the epoch."""
 
+EARLIEST = "earliest"
+"""Spark's name for the offset of the oldest record."""
+
 WRITE_ORDER = ("throttle_decisions", "producer_id_metrics", "quarantined_events")
 """Decisions first: the enforcer acts on them."""
 
@@ -23,8 +27,6 @@ class CommitMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a commit records of its batch, in Delta's `userMetadata`.
 
     Attributes:
-        stream_id: Names the checkpoint.
-        batch_id: The batch.
         tables: All tables that the batch writes to.
         starts: Next offset of the batch before, by topic and partition.
         ends: The batch's own.
@@ -58,7 +60,7 @@ def require_own(spark: SparkSession, tables: str, table: str, own: CommitMetadat
     """
     there = newest_metadata(spark, tables, table)
     if there is None or there.stream_id != own.stream_id or there.batch_id < own.batch_id:
-        # The log no longer tells.
+        # The log no longer has it.
         return
     if there.batch_id > own.batch_id:
         differs = f"batch {there.batch_id}, while this stream writes batch {own.batch_id}"
@@ -102,6 +104,29 @@ def newest_metadata(spark: SparkSession, tables: str, table: str) -> CommitMetad
         if len(commits) < limit:
             break
     return None
+
+
+def resume_offsets(commits: list[CommitMetadata]) -> str:
+    """Return the offsets from which a new stream resumes where the rows of the newest stream end.
+
+    If that stream died between two tables, its last batch is read again: duplicate rows rather than missing ones.
+
+    Args:
+        commits: Metadata of the newest commit of each table.
+
+    Examples:
+        >>> decided = CommitMetadata("s", 7, ("throttle_decisions",), {"t": {0: 5}}, {"t": {0: 9}})
+        >>> resume_offsets([decided, CommitMetadata("s", 3, ("producer_id_metrics",), {"t": {0: 1}}, {"t": {0: 2}})])
+        '{"t": {"0": 9}}'
+        >>> resume_offsets([])
+        'earliest'
+    """
+    newest = max(commits, key=lambda commit: (commit.committed_ms, commit.batch_id), default=None)
+    if newest is None or not newest.ends:
+        return EARLIEST
+    there = [commit for commit in commits if (commit.stream_id, commit.batch_id) == (newest.stream_id, newest.batch_id)]
+    offsets = newest.ends if len(there) >= len(newest.tables) else newest.starts
+    return as_spark_json(offsets) if offsets else EARLIEST
 
 
 def holds_rows(spark: SparkSession, tables: str, table: str) -> bool:

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from streaming.checkpoint.own_files import read_json, write_json
 from streaming.checkpoint.spark_files import START_ANEW, batch_offsets, parse_offsets
-from streaming.errors import CheckpointDamagedError, DataLossError
+from streaming.errors import DataLossError
 
 LOSS_FILE = "pid-quota-losses.json"
 
@@ -38,10 +39,8 @@ class Loss(msgspec.Struct, frozen=True):
 
     Attributes:
         batch_id: The batch in which they should have been read.
-        partition: Their partition.
         first: Offset of the first of them.
         end: Offset after the last of them; -1 if that is not known.
-        reason: What happened.
     """
 
     batch_id: int
@@ -71,13 +70,9 @@ def load_loss_record(checkpoint: str) -> LossRecord:
     Raises:
         CheckpointDamagedError: If it can't be read.
     """
-    file = Path(checkpoint) / LOSS_FILE
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=LossRecord) if file.exists() else LossRecord()
-    except (OSError, msgspec.MsgspecError) as error:
-        # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
-        msg = f"{file} can't be read ({error}): {START_ANEW}, which learns for a window"
-        raise CheckpointDamagedError(msg) from error
+    # Never "delete it": that would end a learning time that runs, and charge old PIDs as new ones.
+    remedy = f"{START_ANEW}, which learns for a window"
+    return read_json(Path(checkpoint) / LOSS_FILE, LossRecord, remedy) or LossRecord()
 
 
 def restart_after_losses(checkpoint: str, run: Callable[[], None]) -> None:
@@ -104,8 +99,6 @@ class LossDetector:
     """Compares the offsets of batches with what the topic still holds.
 
     Attributes:
-        checkpoint: Folder of the checkpoint.
-        topic: Name of the topic.
         window_ms: How long the stream learns after a loss.
         starting_offsets: Where the first batch starts, as Spark's option `startingOffsets`.
         extent: Asks the brokers what the topic holds now.
@@ -163,10 +156,7 @@ class LossDetector:
         ]
 
     def _save(self, record: LossRecord) -> None:
-        file = Path(self.checkpoint) / LOSS_FILE
-        temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
-        temporary.replace(file)
+        write_json(Path(self.checkpoint) / LOSS_FILE, record)
 
 
 @dataclass(frozen=True)

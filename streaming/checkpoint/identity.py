@@ -1,23 +1,36 @@
-"""The identity of a stream, fixed at its first start and kept in its checkpoint: id, salt, learning time, settings."""
+"""The identity of a stream, fixed at its first start and kept in its checkpoint: id, salt, learning time, settings.
 
-import json
+Before a stream starts, its checkpoint and its tables are compared. Tables recognise a repeated batch by stream id and
+batch number. With a checkpoint that has lost batches, new rows would be dropped as repeats; with a new one, old rows
+would be written again.
+"""
+
 import secrets
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from pyspark.sql import SparkSession
 
 from quota.config import QuotaConfig
 from state.events import Scope
-from streaming.checkpoint.spark_files import START_ANEW
-from streaming.errors import CheckpointDamagedError, CheckpointError
+from streaming.checkpoint.commit_metadata import (
+    EARLIEST,
+    WRITE_ORDER,
+    CommitMetadata,
+    holds_rows,
+    newest_metadata,
+    resume_offsets,
+)
+from streaming.checkpoint.own_files import read_json, unusable, write_json
+from streaming.checkpoint.spark_files import START_ANEW, newest_batch
+from streaming.errors import CheckpointError
 
 IDENTITY_FILE = "pid-quota.json"
-_FROZEN = ("window_seconds", "layer_count", "window_num")
 DEFAULT_STATE_BUCKETS = 24
 """For a new checkpoint: few cost little, and Spark spreads these evenly over two and four state partitions."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StreamIdentity:
     """What identifies a stream, for as long as its checkpoint exists.
 
@@ -25,57 +38,26 @@ class StreamIdentity:
         stream_id: Names the checkpoint in every Delta commit: batch numbers restart with a new checkpoint.
         salt: See `state.events.Deployment`.
         learn_until_ms: See `state.events.Deployment`.
+        learn_from_ms: See `state.events.Deployment`.
         window_seconds: Like the next three, a setting that the state depends on.
         layer_count: As above.
         window_num: As above.
         scope: As above.
+        state_buckets: See `streaming.operator.ledger_group`.
         starting_offsets: Where the stream starts reading, as Spark's option `startingOffsets`; empty until that is
             decided.
-        state_buckets: See `streaming.operator.ledger_group`.
-        learn_from_ms: See `state.events.Deployment`.
     """
 
     stream_id: str
     salt: int
     learn_until_ms: int
+    learn_from_ms: int
     window_seconds: int
     layer_count: int
     window_num: int
     scope: Scope
+    state_buckets: int
     starting_offsets: str = ""
-    state_buckets: int = 0
-    learn_from_ms: int = 0
-
-
-def existing(checkpoint: str) -> StreamIdentity | None:
-    """Return the identity kept in a checkpoint folder, or None if there is none yet.
-
-    Raises:
-        CheckpointDamagedError: If it is damaged.
-        CheckpointError: If it can't be read.
-    """
-    file = Path(checkpoint) / IDENTITY_FILE
-    try:
-        return StreamIdentity(**json.loads(file.read_text())) if file.exists() else None
-    except (ValueError, TypeError) as error:
-        msg = f"{file} is damaged ({error}): {START_ANEW}"
-        raise CheckpointDamagedError(msg) from error
-    except OSError as error:
-        raise _unusable(checkpoint, error) from error
-
-
-def save(checkpoint: str, identity: StreamIdentity, starting_offsets: str) -> StreamIdentity:
-    """Store where a stream starts reading, and return its identity with that.
-
-    Raises:
-        CheckpointError: If it can't be written.
-    """
-    identity = replace(identity, starting_offsets=starting_offsets)
-    try:
-        _write(Path(checkpoint) / IDENTITY_FILE, identity)
-    except OSError as error:
-        raise _unusable(checkpoint, error) from error
-    return identity
 
 
 @dataclass(frozen=True)
@@ -85,7 +67,6 @@ class CheckpointOptions:
     Attributes:
         checkpoint: A folder that is a path here, as local disks and Databricks volumes are.
         config: Settings of the rules; those that the state depends on are stored.
-        scope: What a budget is for.
         learn_until_ms: End of the learning time if this is the first start.
         state_buckets: Number of state buckets; None for the stored one, or `DEFAULT_STATE_BUCKETS` if new.
         learn_from_ms: Begin of that learning time.
@@ -99,59 +80,111 @@ class CheckpointOptions:
     learn_from_ms: int = 0
 
 
+def open_identity(
+    spark: SparkSession, tables: str, options: CheckpointOptions, *, new_checkpoint: bool
+) -> StreamIdentity:
+    """Return the identity of a stream after checking that its checkpoint and tables match.
+
+    Args:
+        spark: For tables in a catalog.
+        tables: Folder of path tables, or `catalog.schema`.
+        options: Of the checkpoint.
+        new_checkpoint: Whether a stream may start on tables that hold rows of an earlier one. It then resumes where
+            those rows end.
+
+    Raises:
+        CheckpointError: If rows would be lost or written twice.
+    """
+    checkpoint = options.checkpoint
+    begun = newest_batch(checkpoint)
+    commits = {table: newest_metadata(spark, tables, table) for table in WRITE_ORDER}
+    identity = _existing(checkpoint)
+    if identity is not None:
+        _require_not_behind(identity, begun, commits, checkpoint)
+    starting = EARLIEST
+    if begun is None and not (identity and identity.starting_offsets):
+        earlier = [table for table, commit in commits.items() if commit or holds_rows(spark, tables, table)]
+        if earlier and not new_checkpoint:
+            msg = (
+                f"checkpoint {checkpoint} is new, but {earlier[0]} in {tables} holds rows of an earlier stream: give "
+                f"that stream's --checkpoint, or other --tables, or --new-checkpoint to go on from where its rows end"
+            )
+            raise CheckpointError(msg)
+        starting = resume_offsets([commit for commit in commits.values() if commit])
+    identity = load_or_create(options)
+    if not identity.starting_offsets:
+        identity = replace(identity, starting_offsets=starting)
+        write_json(Path(checkpoint) / IDENTITY_FILE, identity)
+    return identity
+
+
 def load_or_create(options: CheckpointOptions) -> StreamIdentity:
     """Return the identity kept in a checkpoint folder; create it at the first start.
 
     Raises:
         CheckpointError: If the folder can't be used, or belongs to a stream of other settings.
     """
-    checkpoint, state_buckets = options.checkpoint, options.state_buckets
-    file = Path(checkpoint) / IDENTITY_FILE
-    frozen: dict[str, Any] = {name: getattr(options.config, name) for name in _FROZEN}
-    frozen |= {"scope": options.scope}
+    checkpoint = options.checkpoint
     if "://" in checkpoint:
         msg = f"checkpoint {checkpoint} is not a folder path: give a local folder or one below /Volumes"
         raise CheckpointError(msg)
+    kept = _existing(checkpoint)
+    if kept is not None:
+        return _require_same_settings(kept, options)
     try:
-        kept = existing(checkpoint)
-        if kept is not None:
-            asked = kept.state_buckets if state_buckets is None else state_buckets
-            return _checked(kept, file, frozen | {"state_buckets": asked})
-        if (file.parent / "metadata").exists():
-            msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
-            raise CheckpointError(msg)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        buckets = DEFAULT_STATE_BUCKETS if state_buckets is None else state_buckets
-        identity = StreamIdentity(
-            secrets.token_hex(8),
-            secrets.randbits(63),
-            options.learn_until_ms,
-            **frozen,
-            state_buckets=buckets,
-            learn_from_ms=options.learn_from_ms,
-        )
-        _write(file, identity)
+        has_begun = (Path(checkpoint) / "metadata").exists()
     except OSError as error:
-        raise _unusable(checkpoint, error) from error
-    return identity
-
-
-def _write(file: Path, identity: StreamIdentity) -> None:
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(identity), indent=2) + "\n")
-    temporary.rename(file)
-
-
-def _unusable(checkpoint: str, error: Exception) -> CheckpointError:
-    return CheckpointError(
-        f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
+        raise unusable(Path(checkpoint), error) from error
+    if has_begun:
+        msg = f"checkpoint {checkpoint} has no {IDENTITY_FILE}: restore it from a backup, or start a new checkpoint"
+        raise CheckpointError(msg)
+    identity = StreamIdentity(
+        stream_id=secrets.token_hex(8),
+        salt=secrets.randbits(63),
+        learn_until_ms=options.learn_until_ms,
+        learn_from_ms=options.learn_from_ms,
+        window_seconds=options.config.window_seconds,
+        layer_count=options.config.layer_count,
+        window_num=options.config.window_num,
+        scope=options.scope,
+        state_buckets=DEFAULT_STATE_BUCKETS if options.state_buckets is None else options.state_buckets,
     )
-
-
-def _checked(identity: StreamIdentity, file: Path, frozen: dict[str, Any]) -> StreamIdentity:
-    for name, asked in frozen.items():
-        kept = getattr(identity, name)
-        if kept != asked:
-            msg = f"{file} was made with {name}={kept}, now {asked} is asked for: keep {kept} or use a new checkpoint"
-            raise CheckpointError(msg)
+    write_json(Path(checkpoint) / IDENTITY_FILE, identity)
     return identity
+
+
+def _existing(checkpoint: str) -> StreamIdentity | None:
+    return read_json(Path(checkpoint) / IDENTITY_FILE, StreamIdentity, START_ANEW)
+
+
+def _require_same_settings(kept: StreamIdentity, options: CheckpointOptions) -> StreamIdentity:
+    config = options.config
+    asked = {
+        "window_seconds": config.window_seconds,
+        "layer_count": config.layer_count,
+        "window_num": config.window_num,
+        "scope": options.scope,
+        "state_buckets": kept.state_buckets if options.state_buckets is None else options.state_buckets,
+    }
+    for name, value in asked.items():
+        before = getattr(kept, name)
+        if before != value:
+            msg = (
+                f"{Path(options.checkpoint) / IDENTITY_FILE} was made with {name}={before}, now {value} is asked for: "
+                f"keep {before} or use a new checkpoint"
+            )
+            raise CheckpointError(msg)
+    return kept
+
+
+def _require_not_behind(
+    identity: StreamIdentity, begun: int | None, commits: dict[str, CommitMetadata | None], checkpoint: str
+) -> None:
+    for table, commit in commits.items():
+        if commit and commit.stream_id == identity.stream_id and (begun is None or commit.batch_id > begun):
+            msg = (
+                f"checkpoint {checkpoint} knows {'no batch' if begun is None else f'batches up to {begun}'}, but "
+                f"{table} already holds batch {commit.batch_id} of this stream, and new rows would be taken for old "
+                f"ones: restore the newer checkpoint, or give an empty folder as --checkpoint and --new-checkpoint"
+            )
+            raise CheckpointError(msg)

@@ -4,11 +4,11 @@ A table that was deleted or recreated would look like one without quotas: thrott
 that has run before refuses it. Needs no Spark.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from streaming.checkpoint.own_files import read_json, write_json
 from streaming.checkpoint.spark_files import newest_batch
 from streaming.errors import CheckpointError
 from tables.delta import open_table
@@ -61,12 +61,8 @@ def load_table_ids(checkpoint: str) -> dict[str, str]:
     Raises:
         CheckpointError: If they can't be read.
     """
-    file = Path(checkpoint) / IDS_FILE
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
-    except (OSError, ValueError, TypeError) as error:
-        msg = f"{file} can't be read ({error}): restore it, or delete it if the tables are surely those of this stream"
-        raise CheckpointError(msg) from error
+    remedy = "restore it, or delete it if the tables are surely those of this stream"
+    return read_json(Path(checkpoint) / IDS_FILE, dict[str, str], remedy) or {}
 
 
 def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
@@ -75,17 +71,8 @@ def save_table_ids(checkpoint: str, ids: Mapping[str, str]) -> None:
     Raises:
         CheckpointError: If they can't be written.
     """
-    file = Path(checkpoint) / IDS_FILE
-    try:
-        if load_table_ids(checkpoint) == ids:
-            return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(dict(ids), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(file)
-    except OSError as error:
-        msg = f"checkpoint folder {checkpoint} can't be used ({error}): give a folder that this user can write to"
-        raise CheckpointError(msg) from error
+    if load_table_ids(checkpoint) != ids:
+        write_json(Path(checkpoint) / IDS_FILE, dict(ids))
 
 
 def path_ids(tables: str) -> dict[str, str]:

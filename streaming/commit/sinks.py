@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from streaming.checkpoint.batch_quotas import BatchQuotas
+from streaming.batch.batch_quotas import BatchQuotas
+from streaming.batch.event_times import MAX_EVENT_TIME, update_event_times
+from streaming.batch.tracked_principals import update_tracked_principals
 from streaming.checkpoint.commit_metadata import WRITE_ORDER, CommitMetadata, require_own
 from streaming.checkpoint.data_loss import LossDetector
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, update_event_times
 from streaming.checkpoint.spark_files import batch_offsets
-from streaming.checkpoint.tracked_principals import update_tracked_principals
 from streaming.operator.rows import LEARNS_FROM, by_kind, table_rows, unpack_rows
 from tables.commits import retry_conflicts
 from tables.delta import is_catalog, table_path
@@ -59,11 +59,7 @@ class DeltaSink:
     def append(
         self, spark: SparkSession, rows: pa.Table, table: str, batch_id: int, metadata: CommitMetadata | None = None
     ) -> None:
-        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`.
-
-        Raises:
-            StreamIdTakenError: If another stream has written the batch.
-        """
+        """Append the rows of a batch, idempotent by Delta's `txnAppId` and `txnVersion`; see `TableSink`."""
         writer = (
             spark.createDataFrame(rows)
             .coalesce(1)
@@ -77,7 +73,7 @@ class DeltaSink:
         place = table_path(self.tables, table)
         retry_conflicts(lambda: writer.saveAsTable(place) if is_catalog(self.tables) else writer.save(place))
         if metadata is not None:
-            # Delta does not tell whether it has skipped the rows.
+            # Delta does not report whether it has skipped the rows.
             require_own(spark, self.tables, table, metadata)
 
 
@@ -86,7 +82,6 @@ class BatchSummary:
     """A committed batch, for observers of the stream.
 
     Attributes:
-        batch_id: Its number.
         rows: Bodies of its rows, times in milliseconds, by table.
         commit_seconds: Time that writing the tables took.
     """
@@ -142,9 +137,9 @@ class Commit:
             rows = table_rows(bodies[table], table, batch_id)
             self.sink.append(output.sparkSession, rows, table, batch_id, metadata)
         if self.observer:
-            said = {table: bodies[table] for table in tables}
-            self.observer(BatchSummary(batch_id, said, time.monotonic() - begin_s))
-        # Step 6. Note who is tracked now, and how far event time has come. Spark then commits the offsets: until then a
+            written = {table: bodies[table] for table in tables}
+            self.observer(BatchSummary(batch_id, written, time.monotonic() - begin_s))
+        # Step 6. Store the tracked principals and the event times. Spark then commits the offsets: until then a
         # crash repeats steps 1 to 6.
         if self.checkpoint:
             update_tracked_principals(self.checkpoint, batch_id, bodies)

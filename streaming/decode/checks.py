@@ -83,7 +83,7 @@ def _checks(events: Exploded, contract: Contract, clock_ms: int) -> list[tuple[n
 
 
 def _principals(encoded: pa.DictionaryArray) -> list[tuple[np.ndarray, str]]:
-    """Return masks of the records whose principal is none."""
+    """Return masks of the records with an invalid principal."""
     names = encoded.dictionary
     checks = [
         (pc.invert(pc.match_substring_regex(names, _PRINCIPAL)), "principal is not Type:name"),

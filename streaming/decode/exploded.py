@@ -49,8 +49,6 @@ class Exploded:
         counts: Events of each record.
         groups: A row per combination of fields that events share: `GROUP_FIELDS`.
         group: Of each event, in order of records and indexes, its row in `groups`.
-        timestamps_ms: Of each event.
-        producer_ids: Of each event.
     """
 
     records: pa.Table

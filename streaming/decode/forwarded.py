@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from pyspark import TaskContext
 
-from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.batch.batch_quotas import quota_files
 
 _MAX_PIDS = 500_000
 """Per worker; beyond it the memory is cleared: a flood has no repeats, and must not exhaust the worker."""
@@ -28,7 +27,6 @@ class Attempt:
 
     Attributes:
         run_id: Run of the streaming query; changes with each start.
-        batch_id: The micro-batch.
         attempt_id: The attempt, unique in the application.
         quotas_id: Batch whose quotas file is in force: under other quotas a refused PID may be admitted.
     """
@@ -45,8 +43,6 @@ class EventColumns:
 
     Attributes:
         owner: Principals, as indexes into a list of names.
-        pid: Producer ids.
-        tick: Ticks of their timestamps.
         how: Kind and broker in one number: a repeat has the same.
     """
 
@@ -68,7 +64,6 @@ class ForwardedTick:
     """What was forwarded of a principal's newest tick: PIDs whose next event of the same kind changes nothing.
 
     Attributes:
-        tick: The principal's time.
         pids: How each PID was last counted.
     """
 
@@ -211,18 +206,6 @@ _of_this_worker = Forwarded()
 
 
 @dataclass(frozen=True)
-class AttemptMemory:
-    """The memory of a worker, for the attempt of a task that runs in it."""
-
-    worker: Forwarded
-    attempt: Attempt
-
-    def of(self, topic: str, partition: int, first: int, last: int) -> PartitionMemory:
-        """Return what may be relied on when the attempt reads the offsets `first` to `last` of a partition."""
-        return self.worker.of(self.attempt, topic, partition, first, last)
-
-
-@dataclass(frozen=True)
 class WorkerMemory:
     """The memory of the worker that a task runs in. Travels to the workers.
 
@@ -232,12 +215,33 @@ class WorkerMemory:
 
     checkpoint: str
 
-    def open(self) -> AttemptMemory | None:
-        """Return the memory for the running task; None outside a streaming query."""
+    def recall(self, topic: str, partitions: np.ndarray, offsets: np.ndarray) -> dict[int, PartitionMemory]:
+        """Return what may be relied on when the running task reads a block, by partition; none outside a query.
+
+        Args:
+            topic: Topic of the block.
+            partitions: Partition of each record.
+            offsets: Offset of each record.
+        """
+        attempt = self.attempt()
+        found: dict[int, PartitionMemory] = {}
+        if attempt is None:
+            return found
+        for partition in np.unique(partitions).tolist():
+            here = offsets[partitions == partition]
+            found[partition] = self.forwarded().of(attempt, topic, partition, int(here.min()), int(here.max()))
+        return found
+
+    def forwarded(self) -> Forwarded:
+        """Return what this worker has forwarded."""
+        return _of_this_worker
+
+    def attempt(self) -> Attempt | None:
+        """Return the running attempt; None outside a streaming query."""
         context = TaskContext.get()
         batch_id = context.getLocalProperty("streaming.sql.batchId") if context else None
         run_id = context.getLocalProperty("spark.jobGroup.id") if context else None
         if context is None or batch_id is None or run_id is None:
             return None
-        quotas_id = BatchFiles(self.checkpoint, QUOTAS_FOLDER).newest(int(batch_id))
-        return AttemptMemory(_of_this_worker, Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0))
+        quotas_id = quota_files(self.checkpoint).newest(int(batch_id))
+        return Attempt(run_id, int(batch_id), context.taskAttemptId(), quotas_id or 0)

@@ -7,10 +7,10 @@ must not exhaust. Principals with a quota of their own are exempt.
 import zlib
 from collections.abc import Sequence
 
+from quota.limits import Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_ENTRIES, OVERFLOW_PRINCIPALS
-from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.tasks import TaskBatch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals
+from streaming.batch.tasks import TaskBatch
+from streaming.batch.tracked_principals import TrackedPrincipals
 
 NO_QUOTAS = Quotas()
 
@@ -48,7 +48,7 @@ class Gate:
         """Return the overflow entry of each principal that is not to be tracked; others are left out.
 
         Args:
-            principals: Distinct, in the order of their first events: who comes first is tracked.
+            principals: Distinct, in the order of their first events: the first ones are tracked.
         """
         unseen = [principal for principal in principals if principal not in self._passed]
         if len(unseen) <= self._unchecked:

@@ -1,38 +1,25 @@
 """Pre-aggregates events before the shuffle: one row per principal and task, without repeats.
 
-The operator behind the shuffle costs per principal and batch, not per event. Repeats of a PID within a tick change
-nothing (see `state.ledger_batch`) and are dropped, also those of earlier batches that the worker remembers (see
-`streaming.decode.forwarded`).
+The operator behind the shuffle costs per principal and batch, not per event.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from quota.config import TICKS_PER_QUANTUM
-from quota.decision import OTHER_CLIENTS, Client
-from state.events import CHARGED, CORRECTION, LEARNING, not_held_at
-from streaming.checkpoint.tasks import TaskBatch, freeze_gc
+from streaming.batch.tasks import TaskBatch, freeze_gc
 from streaming.decode.checks import Contract
-from streaming.decode.exploded import Exploded, column
-from streaming.decode.forwarded import AttemptMemory, EventColumns, PartitionMemory, WorkerMemory, repeats_in_block
+from streaming.decode.forwarded import WorkerMemory
 from streaming.decode.overflow import Gate
+from streaming.decode.packing import Packing
 from streaming.decode.quarantine import Sampler
 from streaming.decode.records import blocks, decode
-from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
+from wire.packed_events import PackedQuarantine, Quarantined, pack
 
 BLOCK_BYTES = 16 * 1024 * 1024
 QUARANTINE_KEY = "quarantine/"
-"""Prefix of the keys of quarantined records, to spread them over the tasks. The packed row tells what it is."""
-NOTHING_REMEMBERED: Mapping[int, PartitionMemory] = {}
-_BROKERS, _KINDS = 1 << 32, 1 << 31
-"""Above every broker id and kind: both are encoded in one number."""
-_LONG_BYTES = 8
-MAX_CLIENT_CHARS = 256
-"""Longer client ids and addresses count as `other`: the state stores them, and Kafka allows client ids of 32 kB."""
+"""Prefix of the keys of quarantined records, to spread them over the tasks. The packed row has a tag of its own."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +27,16 @@ class PreAggregate:
     """The function of `mapInArrow`: decodes and pre-aggregates the Kafka records of one task.
 
     Attributes:
-        quantum_ms: Length of a quantum in milliseconds.
-        contract: What events must satisfy; if it needs brokers, events are pre-aggregated per broker.
-        late_grace_ms: Events older than their principal's time by more than this are late.
+        contract: What events must satisfy.
+        packing: Packs those that do.
         topic: Where the records come from.
         max_principals: Most principals tracked one by one; see `streaming.decode.overflow`.
-        batch: What the task knows of its batch.
+        batch: Metadata of the task's batch.
         memory: What its worker remembers of earlier batches.
     """
 
-    quantum_ms: int
     contract: Contract
-    late_grace_ms: int
+    packing: Packing
     topic: str
     max_principals: int
     batch: TaskBatch
@@ -68,13 +53,14 @@ class PreAggregate:
         """
         freeze_gc()
         gate, begin_ms = Gate.of(self.batch, self.max_principals), self.batch.begin_ms()
-        sampler, remembered = Sampler(), self.memory.open()
+        sampler = Sampler()
         for each in blocks(batches, BLOCK_BYTES):
             # Added here, the topic costs nothing per record on the way into Python.
             block = each.append_column("topic", pa.repeat(self.topic, len(each)))
             decoded = decode(block, self.contract, begin_ms)
-            memories = _recalled(self.topic, block, remembered) if remembered else {}
-            rows = list(self.events(decoded.events, memories))
+            partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
+            memories = self.memory.recall(self.topic, partitions, offsets)
+            rows = list(self.packing.rows(decoded.events, memories))
             beyond = gate.keys(list(dict.fromkeys(principal for principal, _ in rows)))
             for principal in beyond:
                 # Its PIDs went to an overflow entry: its own ledger will not know them once it is tracked.
@@ -85,68 +71,6 @@ class PreAggregate:
                 sampler.sample(decoded.quarantined),
             )
         yield from _batch([], sampler.left_out())
-
-    def events(
-        self, events: Exploded, memories: Mapping[int, PartitionMemory] = NOTHING_REMEMBERED
-    ) -> Iterator[tuple[str, bytes]]:
-        """Yield principal and `PackedEvents` for each principal and partition of a block.
-
-        Args:
-            events: Events of the block.
-            memories: What is remembered of earlier batches, by partition.
-        """
-        partitions = column(events.records, "partition").to_numpy()
-        offsets, owners = column(events.records, "offset").to_numpy(), _codes(events.records, "principal")
-        # Sorted once, by record: of each principal in order, and the order of an event in its record stays.
-        order = np.lexsort((offsets, owners, partitions))
-        for rows in np.split(order, np.flatnonzero(np.diff(partitions[order])) + 1):
-            if len(rows):
-                partition = int(partitions[rows[0]])
-                yield from self._partition(events.take(rows), partition, memories.get(partition))
-
-    def _partition(
-        self, events: Exploded, partition: int, memory: PartitionMemory | None
-    ) -> Iterator[tuple[str, bytes]]:
-        records, record, pid = events.records, events.record(), events.producer_ids
-        names = column(records, "principal").dictionary.to_pylist()
-        client_names, clients = _clients(events.groups)
-        per_broker = self.contract.needs_broker
-        counted, owner = _kinds(events.groups)[events.group], _codes(records, "principal")[record]
-        how = counted
-        if per_broker:
-            brokers = column(records, "broker_id").to_numpy().astype(np.int64)[record]
-            how = counted * _BROKERS + brokers
-        seen = EventColumns(owner, pid, ticks_of(events.timestamps_ms, self.quantum_ms), how)
-        late_ticks = max(1, self.late_grace_ms * TICKS_PER_QUANTUM // self.quantum_ms)
-        kept = np.flatnonzero(pid >= 0)
-        kept = kept[~repeats_in_block(seen.take(kept), late_ticks)]
-        if memory is not None and len(kept):
-            kept = kept[~memory.repeats(names, seen.take(kept), late_ticks)]
-        if not len(kept):
-            return
-        owner = owner[kept]
-        offset = column(records, "offset").to_numpy()[record[kept]]
-        local, clients_of = _local_codes(owner, clients[events.group[kept]])
-        columns = [each.tobytes() for each in (offset, pid[kept], events.timestamps_ms[kept], local, counted[kept])]
-        columns.append(brokers[kept].tobytes() if per_broker else b"")
-        starts = np.flatnonzero(np.diff(owner, prepend=-1)).tolist()
-        owners = owner[starts].tolist()
-        for begin, end, code, own_clients in zip(starts, [*starts[1:], len(kept)], owners, clients_of, strict=True):
-            own = slice(begin * _LONG_BYTES, end * _LONG_BYTES)
-            own_names = [client_names[client] for client in own_clients]
-            offsets, pids, times, codes, kinds, of_brokers = (each[own] for each in columns)
-            events_of_one = PackedEvents(partition, offsets, pids, times, codes, kinds, of_brokers, own_names)
-            yield names[code], pack(events_of_one)
-
-
-def _recalled(topic: str, block: pa.Table, remembered: AttemptMemory) -> dict[int, PartitionMemory]:
-    """Return the memory of each partition of a block."""
-    found = {}
-    partitions, offsets = (block[name].to_numpy() for name in ("partition", "offset"))
-    for partition in np.unique(partitions).tolist():
-        here = offsets[partitions == partition]
-        found[partition] = remembered.of(topic, partition, int(here.min()), int(here.max()))
-    return found
 
 
 def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Iterator[pa.RecordBatch]:
@@ -160,68 +84,3 @@ def _batch(rows: list[tuple[str, bytes]], quarantined: list[Quarantined]) -> Ite
         yield pa.record_batch(
             [pa.array(principals, pa.string()), pa.array(packed, pa.binary())], ["principal", "packed"]
         )
-
-
-def _codes(records: pa.Table, name: str) -> np.ndarray:
-    """Return the codes of a dictionary-encoded column."""
-    codes: np.ndarray = column(records, name).indices.to_numpy()
-    return codes
-
-
-def _clients(groups: pa.Table) -> tuple[list[Client], np.ndarray]:
-    """Return clients as decisions name them, and the code of each group's."""
-    client_ids, of_ids = _encoded(column(groups, "client_id"))
-    given = column(groups, "address")
-    if given.null_count == len(given):
-        return [(client_id, "") for client_id in client_ids], of_ids
-    addresses, of_addresses = _encoded(given)
-    # Pairs as numbers, so that a client has one code however many events it has, and no others are made.
-    pairs = pa.array(of_ids.astype(np.int64) * len(addresses) + of_addresses).dictionary_encode()
-    named = (divmod(pair, len(addresses)) for pair in pairs.dictionary.to_pylist())
-    return [(client_ids[client_id], addresses[address]) for client_id, address in named], pairs.indices.to_numpy()
-
-
-def _encoded(texts: pa.Array) -> tuple[list[str], np.ndarray]:
-    """Return distinct texts as decisions name them, and the code of each row's; null counts as empty."""
-    encoded = texts.fill_null("").dictionary_encode()
-    named = (text if len(text) <= MAX_CLIENT_CHARS else OTHER_CLIENTS for text in encoded.dictionary.to_pylist())
-    return list(named), encoded.indices.to_numpy()
-
-
-def _local_codes(owner: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, list[list[int]]]:
-    """Count the clients of each owner on their own: each event's number among them, and the owners' clients.
-
-    Args:
-        owner: Owners of events, ascending; at least one.
-        client: Their clients' codes.
-    """
-    base = int(client.max()) + 1
-    of_events = owner.astype(np.int64) * base + client
-    # Events of one client come in runs, one a record at least.
-    runs = np.flatnonzero(np.diff(of_events, prepend=-1))
-    pairs, number = np.unique(of_events[runs], return_inverse=True)
-    owners, clients = np.divmod(pairs, base)
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    first = np.repeat(starts, np.diff(starts, append=len(pairs)))
-    local = np.repeat(number - first[number], np.diff(runs, append=len(owner)))
-    codes, begins = clients.tolist(), starts.tolist()
-    return local, [codes[begin:end] for begin, end in zip(begins, [*begins[1:], len(codes)], strict=True)]
-
-
-def _kinds(groups: pa.Table) -> np.ndarray:
-    """Return how the events of each group are counted; see `state.events.Events.kinds`."""
-    correction, learning = (groups[name].fill_null(False).to_numpy() for name in ("correction", "learning"))
-    asked = groups["asked_at_ms"]
-    otherwise: Any = CHARGED
-    if asked.null_count < len(asked):
-        not_held = not_held_at(asked.fill_null(0).to_numpy())
-        otherwise = np.where((not_held > LEARNING) & (not_held < _KINDS), not_held, CHARGED)
-    kinds: np.ndarray = np.select([correction, learning], [CORRECTION, LEARNING], otherwise).astype(np.int64)
-    return kinds
-
-
-def ticks_of(timestamps_ms: np.ndarray, quantum_ms: int) -> np.ndarray:
-    """Return the tick of each timestamp, as `quota.timeline.Timeline.tick` does for one."""
-    quantum, rest = np.divmod(timestamps_ms, quantum_ms)
-    ticks: np.ndarray = quantum * TICKS_PER_QUANTUM + rest * TICKS_PER_QUANTUM // quantum_ms
-    return ticks

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from state.errors import LedgerCodecError
-from streaming.checkpoint.event_times import EventTimes
+from streaming.batch.event_times import EventTimes
 
 _MAGIC = b"PQG\x02"
 _NEXT_BATCH_MS = 1
@@ -22,7 +22,6 @@ class StoredLedger(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         forget_ms: Event time of its partition at which it is evicted, in milliseconds since the epoch.
         partition: Topic partition of its newest event.
-        content: The ledger's bytes.
         throttled_until_ms: When its throttle ends, in milliseconds since the epoch; 0 without one.
     """
 
@@ -101,7 +100,7 @@ class LedgerGroup:
 
         The timeout is set in such calls only: setting it in others would rewrite every group in every batch. But one
         that has fired must be set again, or it fires in each batch: that of a group with a throttle does, so that a
-        changed quota reaches principals who are silent.
+        changed quota reaches silent principals.
 
         Args:
             times: Maximum event time of each partition.
@@ -119,11 +118,6 @@ class LedgerGroup:
             held.forget_ms - times.max_event_time_ms.get(held.partition, held.forget_ms) for held in ledgers.values()
         )
         self._state.setTimeoutDuration(_NEXT_BATCH_MS if is_throttled else max(left_ms, look_again_ms))
-
-
-def ledgers_in(stored: bytes) -> dict[str, bytes]:
-    """Return the ledgers of a stored group by principal; errors as of `LedgerGroup`."""
-    return {principal: held.content for principal, held in _read(stored).ledgers.items()}
 
 
 def _read(stored: bytes) -> _Content:

@@ -15,9 +15,9 @@ from state.broker_ledgers import BrokerLedgers
 from state.errors import LedgerCodecError
 from state.events import Deployment, Events, Outcome
 from state.ledger import Ledger
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
-from streaming.checkpoint.tasks import TaskBatch, freeze_gc
-from streaming.checkpoint.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.tasks import TaskBatch, freeze_gc
+from streaming.batch.tracked_principals import FORGOTTEN, OVERFLOWED, TRACKED, code_of
 from streaming.operator.group_events import Arrived, arrived
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.rows import LEARNS_FROM, Rows, pack
@@ -62,7 +62,7 @@ class Operator:
         for principal in sorted(found):
             output += self._apply(principal, found[principal], group)
         for principal, held in group.throttled(found).items():
-            output += self._tell_silent(principal, held, group)
+            output += self._change_quota_of_silent(principal, held, group)
         for principal in group.expired(times, found):
             output += self._forget(principal, group)
         output += _max_event_times(found, times, self.deployment.config.quantum_ms)
@@ -97,7 +97,7 @@ class Operator:
         group.put(principal, self._stored(ledger, own.partition(), outcome))
         return output + table_bodies(outcome)
 
-    def _tell_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
+    def _change_quota_of_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
         """Put a changed quota in force for a throttled principal without events, and return the rows of that."""
         now_ms = self._now_ms()
         if held.throttled_until_ms <= now_ms:
@@ -153,7 +153,7 @@ class Operator:
         """Make a new ledger learn if its PIDs may have been in use before without being remembered.
 
         Returns:
-            From when on, if the taps have not been told yet.
+            A note for the driver if the taps have not been asked yet.
         """
         if group.learn_until_ms:
             ledger.learn_again(group.learn_until_ms)

@@ -15,7 +15,7 @@ OUTPUT_SCHEMA = "packed BINARY"
 
 Row = tuple[str, Any]
 """A table's name and its row, times still in milliseconds; or a note for the driver: a kind of
-`streaming.checkpoint.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.checkpoint.event_times`
+`streaming.batch.tracked_principals.NOTES` with a number, or `MAX_EVENT_TIME` of `streaming.batch.event_times`
 with a partition and its time, or `LEARNS_FROM` with a time.
 
 Rows are dicts, or structs that unpack as dicts.

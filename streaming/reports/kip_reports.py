@@ -21,7 +21,6 @@ def block_rows(records: DataFrame) -> pa.Table:
     """
     return (
         _parsed(records, ID_BLOCK_COLUMNS)
-        # Taps of earlier versions also wrote errors, without a block.
         .where("broker_id IS NOT NULL AND first_producer_id IS NOT NULL AND length > 0")
         .selectExpr(
             "broker_id",
@@ -35,7 +34,7 @@ def block_rows(records: DataFrame) -> pa.Table:
 
 
 def init_rows(records: DataFrame) -> pa.Table:
-    """Return rows of `producer_inits`, as `block_rows` does from records of the topic `producer-inits`."""
+    """Return rows of `producer_inits`, but for `batch_id`, from records of the topic `producer-inits`."""
     return (
         _parsed(records, INIT_COLUMNS)
         .where("principal IS NOT NULL AND error IS NOT NULL AND result_producer_id IS NOT NULL")

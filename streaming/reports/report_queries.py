@@ -14,9 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming.checkpoint.commit_metadata import CommitMetadata, newest_metadata
+from streaming.checkpoint.commit_metadata import CommitMetadata, newest_metadata, resume_offsets
 from streaming.checkpoint.identity import load_or_create
-from streaming.checkpoint.recovery import resume_offsets
 from streaming.checkpoint.spark_files import batch_offsets, newest_batch
 from streaming.commit.sinks import TableSink
 from streaming.failures import with_short_errors
@@ -32,12 +31,11 @@ class Report:
     """One topic of the taps and its table.
 
     Attributes:
-        topic: Where taps write.
         table: Where the rows go.
         folder: Of its checkpoint, below the stream's.
         trigger_ms: Interval of its micro-batches.
         rows: Turns records into rows, but for `batch_id`.
-        tell: Called with the rows of a batch, to log what the operator should know.
+        log: Called with the rows of a batch, to log what the operator should know.
     """
 
     topic: str
@@ -45,7 +43,7 @@ class Report:
     folder: str
     trigger_ms: int
     rows: Callable[[DataFrame], pa.Table]
-    tell: Callable[[pa.Table], None] = lambda _: None
+    log: Callable[[pa.Table], None] = lambda _: None
 
 
 REPORTS: Mapping[str, Report] = MappingProxyType(
@@ -67,7 +65,7 @@ def start_reports(spark: SparkSession, options: StreamOptions, topics: Collectio
     """Start the queries of the existing topics, beside the stream with the same options.
 
     Raises:
-        CheckpointError: As of `streaming.pipeline.start`.
+        CheckpointError: If a checkpoint can't be used.
     """
     stream_id = load_or_create(options.of_checkpoint).stream_id
     return [_start(spark, options, REPORTS[topic], stream_id) for topic in REPORTS if topic in topics]
@@ -131,7 +129,7 @@ class CommitReport:
         """
         rows, table = self.report.rows(records), self.report.table
         if rows.num_rows:
-            self.report.tell(rows)
+            self.report.log(rows)
             # Not by Spark: it would compile the batch's number into its code, anew each time.
             rows = rows.append_column("batch_id", pa.repeat(pa.scalar(batch_id), rows.num_rows)).cast(row_schema(table))
             metadata = self._metadata(batch_id)

@@ -25,21 +25,21 @@ class UnseenBrokers:
     """Logs each broker whose producers no tap sees, once per reason, and when it is seen again."""
 
     def __init__(self) -> None:
-        self._told: dict[int, str] = {}
+        self._reasons: dict[int, str] = {}
 
     def __call__(self, rows: pa.Table) -> None:
         """Note new rows of `tap_status`."""
         for row in rows.to_pylist():
             broker_id, reason = row["broker_id"], _why_unseen(row)
-            if reason and self._told.get(broker_id) != reason:
+            if reason and self._reasons.get(broker_id) != reason:
                 _log.warning(
                     "broker %d is not seen, so nobody is throttled for what producers do there: %s "
                     "(see `pid-quota tap status`)",
                     broker_id,
                     reason,
                 )
-                self._told[broker_id] = reason
-            elif not reason and self._told.pop(broker_id, ""):
+                self._reasons[broker_id] = reason
+            elif not reason and self._reasons.pop(broker_id, ""):
                 _log.warning("broker %d is seen again", broker_id)
 
 

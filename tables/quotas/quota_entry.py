@@ -25,7 +25,9 @@ class QuotaEntry:
     producer_ids_burst: float | None = None
 
     @classmethod
-    def of(cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str) -> "QuotaEntry":
+    def of(
+        cls, entity_name: str | None, allowance: Allowance, updated_at: datetime, updated_by: str | None
+    ) -> "QuotaEntry":
         """Return the entry of an allowance."""
         return cls(entity_name, allowance.producer_ids_rate, updated_at, updated_by, allowance.producer_ids_burst)
 
@@ -37,3 +39,13 @@ class QuotaEntry:
             InvalidQuotaError: If they are out of range.
         """
         return Allowance(self.producer_ids_rate, self.producer_ids_burst)
+
+
+def entity_words(entity_name: str | None) -> str:
+    """Return an entity in words.
+
+    Examples:
+        >>> entity_words("alice"), entity_words(None)
+        ("user 'alice'", 'the default')
+    """
+    return "the default" if entity_name is None else f"user {entity_name!r}"

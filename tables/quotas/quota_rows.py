@@ -1,70 +1,57 @@
 """Validates rows of `producer_id_quotas`, which anybody may write, and picks those in force."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from quota.allowance import BURST, RATE, Allowance
 from quota.errors import InvalidQuotaError
+from tables.quotas.quota_entry import QuotaEntry, entity_words
 
 COLUMNS = ("entity_type", "entity_name", RATE, BURST, "updated_at")
-"""Columns that rows in force are judged by; tables of an earlier version lack `producer_ids_burst`."""
+"""Columns that rows in force are picked by."""
 
-_MAX_SAID = 10
+_MAX_FAULTS = 10
 
 
-@dataclass(frozen=True)
-class ValidatedQuotas:
-    """The outcome of validating rows.
+def entries_in_force(rows: Iterable[Mapping[str, Any]]) -> tuple[list[QuotaEntry], list[str]]:
+    """Return the newest valid row of each user and of the default, and what is wrong with other rows.
 
-    Attributes:
-        holding: The row in force of each entity, by name; None is the default.
-        faults: What is wrong with other rows, one sentence each.
+    Returns:
+        The quotas, and the first faults, one sentence each, with a line that counts the rest.
     """
-
-    holding: dict[str | None, Mapping[str, Any]]
-    faults: tuple[str, ...]
-
-    def said(self) -> list[str]:
-        """Return the first faults, and a line that counts the rest."""
-        more = len(self.faults) - _MAX_SAID
-        return [*self.faults[:_MAX_SAID], *([f"{more} more rows of quotas like these"] if more > 0 else [])]
-
-
-def judge(rows: Iterable[Mapping[str, Any]]) -> ValidatedQuotas:
-    """Pick the rows in force: the newest valid one of each user and of the default."""
-    holding: dict[str | None, Mapping[str, Any]] = {}
+    in_force: dict[str | None, QuotaEntry] = {}
     counts: dict[str | None, int] = {}
     faults = []
     for row in rows:
-        fault = _fault(row)
-        if fault:
-            faults.append(f"a row of quotas does not hold: {fault}")
+        try:
+            entry = _validated(row)
+        except InvalidQuotaError as error:
+            faults.append(f"a row of quotas does not hold: {error}")
             continue
-        name = row["entity_name"]
+        name = entry.entity_name
         counts[name] = counts.get(name, 0) + 1
-        if name not in holding or holding[name]["updated_at"] <= row["updated_at"]:
-            holding[name] = row
+        if name not in in_force or in_force[name].updated_at <= entry.updated_at:
+            in_force[name] = entry
     for name, count in counts.items():
         if count > 1:
-            newest = Allowance.of(holding[name])
-            faults.append(f"{_words(name)} has {count} rows of quotas: the newest holds, {newest} per window")
-    return ValidatedQuotas(holding, tuple(sorted(faults)))
+            newest = in_force[name].allowance
+            faults.append(f"{entity_words(name)} has {count} rows of quotas: the newest holds, {newest} per window")
+    more = len(faults) - _MAX_FAULTS
+    rest = [f"{more} more rows of quotas like these"] if more > 0 else []
+    return list(in_force.values()), [*sorted(faults)[:_MAX_FAULTS], *rest]
 
 
-def _fault(row: Mapping[str, Any]) -> str:
-    name = row["entity_name"]
+def _validated(row: Mapping[str, Any]) -> QuotaEntry:
+    name, updated_at = row["entity_name"], row["updated_at"]
     if row["entity_type"] != "user":
-        return f"its entity_type is {row['entity_type']!r}, and only 'user' is known"
-    if not isinstance(row["updated_at"], datetime):
-        return f"that of {_words(name)} has no updated_at"
+        msg = f"its entity_type is {row['entity_type']!r}, and only 'user' is known"
+        raise InvalidQuotaError(msg)
+    if not isinstance(updated_at, datetime):
+        msg = f"that of {entity_words(name)} has no updated_at"
+        raise InvalidQuotaError(msg)
     try:
-        Allowance.of(row)
+        return QuotaEntry.of(name, Allowance.of(row), updated_at, row.get("updated_by"))
     except InvalidQuotaError as error:
-        return f"{_words(name)}: {error}"
-    return ""
-
-
-def _words(name: str | None) -> str:
-    return "the default" if name is None else f"user {name!r}"
+        msg = f"{entity_words(name)}: {error}"
+        raise InvalidQuotaError(msg) from error

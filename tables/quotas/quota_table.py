@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from quota.allowance import Allowance
 from tables.catalog import engines
 from tables.commits import leaving_old_log, retry_conflicts
 from tables.delta import create_missing, is_catalog, open_table, row_schema, table_path
 from tables.errors import NoSuchQuotaError, TableError, first_line
 from tables.quotas import quota_catalog
-from tables.quotas.quota_entry import QuotaEntry
-from tables.quotas.quota_rows import judge
+from tables.quotas.quota_entry import QuotaEntry, entity_words
+from tables.quotas.quota_rows import entries_in_force
 
 if TYPE_CHECKING:
     from deltalake.table import TableMerger
@@ -87,12 +86,8 @@ def quotas_in_force(tables: str) -> list[QuotaEntry]:
 
 def validated_quotas(tables: str) -> tuple[list[QuotaEntry], list[str]]:
     """Return the quotas in force, and what is wrong with invalid rows; raises as `quotas_in_force`."""
-    judged = judge(_rows(tables))
-    entries = [
-        QuotaEntry.of(row["entity_name"], Allowance.of(row), row["updated_at"], row["updated_by"])
-        for row in judged.holding.values()
-    ]
-    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), judged.said()
+    entries, faults = entries_in_force(_rows(tables))
+    return sorted(entries, key=lambda entry: (entry.entity_name is not None, entry.entity_name or "")), faults
 
 
 def _rows(tables: str) -> list[dict[str, Any]]:
@@ -105,16 +100,6 @@ def _rows(tables: str) -> list[dict[str, Any]]:
     found = QueryBuilder().register(_TABLE, open_table(tables, _TABLE)).execute(_ALL)
     rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
     return rows
-
-
-def entity_words(entity_name: str | None) -> str:
-    """Return an entity in words.
-
-    Examples:
-        >>> entity_words("alice"), entity_words(None)
-        ("user 'alice'", 'the default')
-    """
-    return "the default" if entity_name is None else f"user {entity_name!r}"
 
 
 def _merge(tables: str, entities: Sequence[Mapping[str, Any]], clauses: "Callable[[TableMerger], TableMerger]") -> None:

@@ -12,7 +12,7 @@ LOG_RETENTION_PROPERTY = "delta.logRetentionDuration"
 LOG_RETENTION = "interval 6 hours"
 """Of path tables: Spark lists the log in every batch, and a stream adds some thousand files an hour."""
 _MAX_RATE = 1_000_000_000_000
-"""`quota.limits.MAX_PRODUCER_IDS_RATE` as an SQL literal; NaN and infinity fail `<`."""
+"""`quota.allowance.MAX_PRODUCER_IDS_RATE` as an SQL literal; NaN and infinity fail `<`."""
 
 
 @dataclass(frozen=True)

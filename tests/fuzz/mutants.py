@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from msgspec import structs
 from typing_extensions import override
 
 import state.journal as journal_module
@@ -31,8 +32,8 @@ from state.ledger_batch import LedgerBatch
 from state.memory import Memory
 from state.refusals import Refusals
 from state.uncharged import Uncharged
-from streaming.checkpoint.event_times import EventTimes
-from streaming.decode import preaggregate
+from streaming.batch.event_times import EventTimes
+from streaming.decode import packing, preaggregate
 from streaming.decode.forwarded import Forwarded, ForwardedTick, PartitionMemory
 from streaming.operator import group_events
 from streaming.operator.ledger_group import LedgerGroup
@@ -150,8 +151,8 @@ def memory_outlives_a_change_of_quotas() -> Any:
 
 
 def a_learning_mark_is_ignored() -> Any:
-    kinds = vars(preaggregate)["_kinds"]
-    return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
+    kinds = vars(packing)["_kinds"]
+    return patch.object(packing, "_kinds", lambda events: np.where(kinds(events) == LEARNING, 0, kinds(events)))
 
 
 def what_no_broker_held_is_learned() -> Any:
@@ -188,8 +189,8 @@ def a_refusal_of_one_kind_refuses_all_kinds_of_its_tick() -> Any:
 
 
 def a_correction_is_charged() -> Any:
-    kinds = vars(preaggregate)["_kinds"]
-    return patch.object(preaggregate, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
+    kinds = vars(packing)["_kinds"]
+    return patch.object(packing, "_kinds", lambda events: np.where(kinds(events) == CORRECTION, 0, kinds(events)))
 
 
 def a_release_comes_a_tick_early() -> Any:
@@ -234,7 +235,7 @@ def repeats_of_another_tick_are_dropped_in_a_block() -> Any:
     def coarser(seen: Any, late_ticks: int) -> Any:
         return repeats(forwarded_module.EventColumns(seen.owner, seen.pid, seen.tick // 2 * 2, seen.how), late_ticks)
 
-    return patch.object(preaggregate, "repeats_in_block", coarser)
+    return patch.object(packing, "repeats_in_block", coarser)
 
 
 def a_raised_quota_leaves_the_throttle_in_force() -> Any:
@@ -246,14 +247,14 @@ def any_other_quota_ends_a_throttle_sooner() -> Any:
 
 
 def a_client_id_has_one_address() -> Any:
-    clients = vars(preaggregate)["_clients"]
+    clients = vars(packing)["_clients"]
 
     def merged(groups: Any) -> Any:
         named, codes = clients(groups)
         address_of = dict(named)
         return [(client_id, address_of[client_id]) for client_id, _ in named], codes
 
-    return patch.object(preaggregate, "_clients", merged)
+    return patch.object(packing, "_clients", merged)
 
 
 def a_throttle_is_measured_from_its_event() -> Any:
@@ -327,7 +328,7 @@ def a_raised_rate_brings_tokens_too() -> Any:
     apply = Budget.apply
 
     def generous(self: Budget, limit: Limit, tick: int = 0) -> bool:
-        named = replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
+        named = structs.replace(limit, producer_ids_burst=limit.producer_ids_burst or _default_burst(self, limit))
         return apply(self, named, tick)
 
     return patch.object(Budget, "apply", generous)
@@ -343,7 +344,7 @@ def a_burst_is_forgotten_with_the_batch() -> Any:
 
     def forgetful(self: Memory) -> bytes:
         stored = decode(to_bytes(self))
-        stored.burst = None
+        stored.limit = structs.replace(stored.limit, producer_ids_burst=None)
         return encode(stored)
 
     return patch.object(Memory, "to_bytes", forgetful)

@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 
 from quota.config import QuotaConfig
+from quota.limits import UNLIMITED, Limit, Quotas
 from quota.principals import NEVER_ENFORCED
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.decode import preaggregate
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.ledger_group import LedgerGroup, StoredLedger
@@ -71,8 +71,8 @@ class World:
         self.clock_ms += max(2, batch.clock_ms)
         self.began_ms = max(self.began_ms, batch.began_ms)
         if batch.quotas is not None:
-            found = {name: quota(entry, batch_id) for name, entry in batch.quotas.items()}
-            default = found.pop("", None)
+            found = {name: limit(name, entry, batch_id) for name, entry in batch.quotas.items()}
+            default = found.pop("", UNLIMITED)
             self.quotas = Quotas(found, default)
             self.quotas_id = batch_id
         if batch.trouble == "restart" or batch.loses:
@@ -154,7 +154,7 @@ class World:
         self, worker: Forwarded, attempt: Attempt, part: list[tuple[int, Written]], in_blocks: bool
     ) -> Iterator[pa.RecordBatch]:
         begin_ms = max(record.record_ms for _, record in part)
-        memory = KnownMemory(worker=worker, attempt=attempt)
+        memory = KnownMemory(worker=worker, running=attempt)
         pre_aggregate = pre_aggregate_of(self.deployment, batch=KnownBatch(began_ms=begin_ms), memory=memory)
         size = 3 if in_blocks else len(part)
         batches = [records(part[begin : begin + size]) for begin in range(0, len(part), size)]
@@ -201,9 +201,9 @@ class World:
         return said
 
 
-def quota(entry: QuotaEntry, batch_id: int) -> Quota:
+def limit(name: str, entry: QuotaEntry, batch_id: int) -> Limit:
     rate, burst = rate_and_burst(entry)
-    return Quota(rate, batch_id, burst)
+    return Limit(rate, "user" if name else "default", batch_id, burst)
 
 
 def deployment(history: History) -> Deployment:

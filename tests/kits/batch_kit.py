@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, field
 
+from quota.limits import Quotas
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.event_times import EventTimes
-from streaming.checkpoint.tasks import TaskBatch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals
+from streaming.batch.event_times import EventTimes
+from streaming.batch.tasks import TaskBatch
+from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.checks import Contract
-from streaming.decode.forwarded import Attempt, AttemptMemory, Forwarded, WorkerMemory
+from streaming.decode.forwarded import Attempt, Forwarded, WorkerMemory
+from streaming.decode.packing import Packing
 from streaming.decode.preaggregate import PreAggregate
 from streaming.operator.ledger_operator import Operator
 
@@ -43,10 +44,13 @@ class KnownMemory(WorkerMemory):
 
     checkpoint: str = ""
     worker: Forwarded = field(default_factory=Forwarded)
-    attempt: Attempt | None = None
+    running: Attempt | None = None
 
-    def open(self) -> AttemptMemory | None:
-        return AttemptMemory(self.worker, self.attempt) if self.attempt else None
+    def forwarded(self) -> Forwarded:
+        return self.worker
+
+    def attempt(self) -> Attempt | None:
+        return self.running
 
 
 BATCH, NO_MEMORY = KnownBatch(), KnownMemory()
@@ -61,10 +65,8 @@ def pre_aggregate_of(
     max_clock_skew_ms: int = 300_000,
 ) -> PreAggregate:
     contract = Contract(max_clock_skew_ms, needs_broker=deployment.scope == "broker")
-    late_grace_ms = deployment.late_grace_ms
-    return PreAggregate(
-        deployment.config.quantum_ms, contract, late_grace_ms, "produce-events", max_principals, batch, memory
-    )
+    packing = Packing(deployment.config.quantum_ms, deployment.late_grace_ms, contract.needs_broker)
+    return PreAggregate(contract, packing, "produce-events", max_principals, batch, memory)
 
 
 def operator_of(

@@ -106,9 +106,18 @@ class Stream:
         """Make the tables with a default quota, and an identity like that of every other stream of these tests."""
         create_missing(self.tables)
         set_quota(self.tables, 20)
-        frozen = {name: getattr(CONFIG, name) for name in ("window_seconds", "layer_count", "window_num")}
-        identity = StreamIdentity("fault", 7, 0, **frozen, scope="cluster", starting_offsets="earliest")
-        identity = replace(identity, state_buckets=self.state_buckets)
+        identity = StreamIdentity(
+            stream_id="fault",
+            salt=7,
+            learn_until_ms=0,
+            learn_from_ms=0,
+            window_seconds=CONFIG.window_seconds,
+            layer_count=CONFIG.layer_count,
+            window_num=CONFIG.window_num,
+            scope="cluster",
+            state_buckets=self.state_buckets,
+            starting_offsets="earliest",
+        )
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         (self.checkpoint / IDENTITY_FILE).write_text(json.dumps(asdict(identity)))
         return self

@@ -1,5 +1,11 @@
 """What the pre-aggregation packed, taken out again."""
 
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from state.events import Events
+from streaming.operator.group_events import arrived
 from wire.packed_events import PackedEvents, unpack
 
 
@@ -7,3 +13,9 @@ def unpacked(packed: bytes) -> PackedEvents:
     found = unpack(packed)
     assert isinstance(found, PackedEvents)
     return found
+
+
+def in_order(parts: Iterable[PackedEvents]) -> Events:
+    """Return the events of one principal, without the hashes of their PIDs."""
+    found = arrived([("", part) for part in parts], 0)[""].events
+    return replace(found, hashes=[])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
-from streaming.operator.ledger_group import ledgers_in
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,10 @@ def stored_ledgers(session: SparkSession, checkpoint: Path) -> dict[str, bytes]:
     stored = session.read.format("statestore").load(str(checkpoint))
     value = cast("StructType", stored.schema["value"].dataType)
     ledger = next(name for name in value.names if name == "groupState")
-    groups = [ledgers_in(bytes(row[0])) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
-    return {principal: content for group in groups for principal, content in group.items()}
+    groups = [bytes(row[0]) for row in stored.selectExpr(f"value.{ledger}.*").collect()]
+    # A group is four bytes that name its form, then MessagePack: by principal a list with the ledger's bytes.
+    decoded = [msgspec.msgpack.decode(group[4:])[0] for group in groups]
+    return {principal: held[2] for group in decoded for principal, held in group.items()}
 
 
 def _views(session: SparkSession) -> set[str]:

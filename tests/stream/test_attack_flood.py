@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quota.principals import OVERFLOW_PRINCIPALS
-from streaming.checkpoint.tracked_principals import FOLDER, tracked_principals_before
+from streaming.batch.tracked_principals import FOLDER, tracked_principals_before
 from tests.kits.attack_kit import OTHERS, LimitedStream, event, others
 
 BATCHES = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from streaming.checkpoint.tasks import freeze_gc
+from streaming.batch.tasks import freeze_gc
 
 
 def test_a_worker_s_modules_are_kept_from_the_collector_and_what_comes_later_is_not(spark: SparkSession) -> None:

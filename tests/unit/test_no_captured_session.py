@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from broker.kafka.offsets import ExtentReader
 from quota.config import QuotaConfig
 from state.events import Deployment
-from streaming.checkpoint.tasks import TaskBatch
+from streaming.batch.tasks import TaskBatch
 from streaming.commit.sinks import Commit, DeltaSink
 from streaming.decode.forwarded import WorkerMemory
 from streaming.pipeline import StreamOptions, loss_detector, quotas_of

@@ -1,7 +1,6 @@
 """`pid-quota sql` over real Delta tables: answers, JSON, and everything that it refuses."""
 
 import json
-import tarfile
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -9,8 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from tables.delta import TABLES, create_missing, table_path
-from tables.query.views import views
+from tables.delta import create_missing, table_path
 from tests.kits.command_kit import PidQuota
 from tests.kits.kip_kit import init
 from tests.unit.jobs.table_rows import NOON, append, decision, metrics, tap_report
@@ -202,18 +200,6 @@ def test_it_takes_one_query_or_one_view_that_exists(
     code, _, err = pid_quota("sql", "--tables", tmp_path, *arguments)
     assert code == 2
     assert said in err
-
-
-@pytest.mark.parametrize("view", sorted(views()))
-def test_each_view_reads_tables_of_an_earlier_version(pid_quota: PidQuota, tmp_path: Path, view: str) -> None:
-    with tarfile.open(Path(__file__).parents[2] / "golden" / "golden-0.1.0-state-1.tar.gz") as content:
-        content.extractall(tmp_path, filter="data")
-    # Its columns are of then, and tables that came later are not there.
-    create = [name for name in TABLES if not (tmp_path / "tables" / name).exists()]
-    for name in create:
-        append(tmp_path / "tables", name)
-    code, _, err = pid_quota("sql", "--tables", tmp_path / "tables", "--json", f"TABLE {view}")
-    assert (code, err) == (0, "")
 
 
 @pytest.mark.parametrize("comment", ["-- c\n", "--c\n", "--\n", "-- a\n-- b = 1\n", "/* c */"])

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from quota.limits import MAX_PRODUCER_IDS_RATE
+from quota.allowance import MAX_PRODUCER_IDS_RATE
 from tables.delta import TABLES, create_missing, is_catalog, open_table, spark_ddl, table_path
 from tables.errors import TableError, TableNotFoundError, TableVersionError
 from tables.quotas.quota_entry import QuotaEntry

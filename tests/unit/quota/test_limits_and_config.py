@@ -1,23 +1,15 @@
 import pytest
 
+from quota.allowance import Allowance
 from quota.config import QuotaConfig
 from quota.errors import InvalidConfigError, InvalidPrincipalError, InvalidQuotaError
-from quota.limits import UNLIMITED, Limit, resolve
 from quota.principals import entity_name
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 1e12])
 def test_a_rate_that_cannot_be_a_quota_is_refused_with_its_value(rate: float) -> None:
     with pytest.raises(InvalidQuotaError, match=f"producer_ids_rate={rate} is not a quota"):
-        Limit(rate, "user")
-
-
-def test_user_quota_goes_before_default_and_default_before_none() -> None:
-    user, default = Limit(5.0, "user"), Limit(7.0, "default")
-
-    assert resolve(user, default) is user
-    assert resolve(None, default) is default
-    assert resolve(None, None) is UNLIMITED
+        Allowance(rate)
 
 
 def test_a_window_that_cannot_be_cut_into_whole_quanta_is_refused() -> None:

@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quota.config import QuotaConfig
+from quota.limits import Limit, Quotas
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
 from streaming.operator.ledger_group import LedgerGroup
 from streaming.operator.rows import Rows, unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
@@ -20,7 +20,7 @@ from tests.kits.group_state_kit import State
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
-QUOTAS = Quotas(default=Quota(4.0, NOW_MS))
+QUOTAS = Quotas(default=Limit(4.0, "default", NOW_MS))
 
 BATCHES = st.lists(
     st.tuples(
@@ -47,7 +47,7 @@ def frame(events: list[tuple[str, int]], at_ms: int) -> pd.DataFrame:
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).events(exploded(table)), strict=True)
+    principals, packed = zip(*pre_aggregate_of(DEPLOYMENT).packing.rows(exploded(table)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 

@@ -15,9 +15,9 @@ from state.broker_ledgers import BrokerLedgers
 from state.events import Deployment, Scope
 from streaming.decode.checks import Contract
 from streaming.decode.records import decode
-from streaming.operator.group_events import in_order
 from tests.kits.batch_kit import pre_aggregate_of
 from tests.kits.exploded_kit import table_of
+from tests.kits.packed_kit import in_order
 from wire.event_record import EventRecord, pack_events
 from wire.packed_events import PackedEvents, unpack
 from wire.records import ProduceEvent

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quota.config import TICKS_PER_QUANTUM, QuotaConfig
-from quota.limits import Limit
+from quota.limits import Limit, Quotas
 from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events, MetricsRow
 from state.ledger import Ledger
-from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
+from streaming.batch.batch_quotas import quota_files
 from streaming.decode import forwarded
 from streaming.decode.forwarded import (
     Attempt,
@@ -28,10 +27,9 @@ from streaming.decode.forwarded import (
     WorkerMemory,
     repeats_in_block,
 )
-from streaming.operator.group_events import in_order
 from tests.kits.batch_kit import pre_aggregate_of
 from tests.kits.exploded_kit import exploded
-from tests.kits.packed_kit import unpacked
+from tests.kits.packed_kit import in_order, unpacked
 
 if TYPE_CHECKING:
     from quota.decision import Decision
@@ -115,7 +113,7 @@ class Fed:
 
 def pre_aggregated(events: pa.Table, memory: PartitionMemory | None) -> Events | None:
     memories = {} if memory is None else {0: memory}
-    packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(events), memories)]
+    packed = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(events), memories)]
     return in_order([unpacked(each) for each in packed]) if packed else None
 
 
@@ -156,7 +154,8 @@ def left_out(batches: list[list[Event]], deployment: Deployment = DEPLOYMENT) ->
     for batch_id, events in enumerate(batches):
         last = offset + len(events) - 1
         memory = worker.of(Attempt("run", batch_id, batch_id), "t", 0, offset, last)
-        packed = [packed for _, packed in pre_aggregate.events(exploded(table(events, at_ms, offset)), {0: memory})]
+        rows = pre_aggregate.packing.rows(exploded(table(events, at_ms, offset)), {0: memory})
+        packed = [packed for _, packed in rows]
         first = list(in_order([unpacked(each) for each in packed]).pids[:1]) if packed else []
         at_ms, offset = at_ms + sum(step_ms for _, step_ms, _ in events), last + 1
     return first != [batches[-1][0][0]]
@@ -278,19 +277,16 @@ def test_a_repeat_is_left_out_only_by_the_worker_that_read_the_batch_before_in_t
 def test_an_attempt_is_known_by_its_batch_and_the_quotas_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(5).parent.mkdir()
     for batch_id in (5, 8):
-        BatchFiles(str(tmp_path), QUOTAS_FOLDER).path(batch_id).touch()
+        quota_files(str(tmp_path)).write(batch_id, Quotas())
     properties = {"streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
     context = SimpleNamespace(getLocalProperty=properties.get, taskAttemptId=lambda: 3)
     monkeypatch.setattr(forwarded, "TaskContext", SimpleNamespace(get=lambda: context))
 
-    memory = WorkerMemory(str(tmp_path)).open()
-    assert memory is not None
-    assert memory.attempt == Attempt("run", 7, 3, quotas_id=5)
+    assert WorkerMemory(str(tmp_path)).attempt() == Attempt("run", 7, 3, quotas_id=5)
 
     del properties["streaming.sql.batchId"]
-    assert WorkerMemory(str(tmp_path)).open() is None
+    assert WorkerMemory(str(tmp_path)).attempt() is None
 
 
 def test_the_later_blocks_of_an_attempt_go_on_from_its_earlier_ones() -> None:

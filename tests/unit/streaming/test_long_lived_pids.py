@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from quota.limits import Limit, Quotas
 from state.events import Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.operator.rows import unpack_rows
 from tests.kits.batch_kit import KnownBatch, operator_of, pre_aggregate_of
@@ -28,7 +28,7 @@ class Stream:
 
     def __init__(self, quota: float, learn_ms: int = 0) -> None:
         deployment = Deployment(salt=9, learn_until_ms=START_MS + learn_ms)
-        quotas = Quotas(default=Quota(quota, 0))
+        quotas = Quotas(default=Limit(quota, "default", 0))
         self.pre_aggregate = pre_aggregate_of(deployment)
         self.operator = operator_of(deployment, KnownBatch(in_force=quotas))
         self.worker, self.state, self.offset, self.batch = Forwarded(), State(), 0, 0
@@ -51,7 +51,7 @@ class Stream:
             }
         )
         memory = self.worker.of(Attempt("run", self.batch, self.batch), "t", 0, self.offset, last)
-        rows = list(self.pre_aggregate.events(exploded(events), {0: memory}))
+        rows = list(self.pre_aggregate.packing.rows(exploded(events), {0: memory}))
         self.offset, self.batch = last + 1, self.batch + 1
         if not rows:
             return

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from quota.config import QuotaConfig
+from quota.limits import Limit, Quotas
 from state.events import CHARGED, Deployment
-from streaming.checkpoint.batch_quotas import Quota, Quotas
-from streaming.checkpoint.event_times import MAX_EVENT_TIME, EventTimes
-from streaming.checkpoint.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
+from streaming.batch.event_times import MAX_EVENT_TIME, EventTimes
+from streaming.batch.tracked_principals import FORGOTTEN, NOTES, OVERFLOWED, TRACKED, TrackedPrincipals, code_of
 from streaming.operator.group_events import arrived
-from streaming.operator.ledger_group import LedgerGroup, StoredLedger, ledgers_in
+from streaming.operator.ledger_group import LedgerGroup, StoredLedger
 from streaming.operator.ledger_operator import OVERFLOW_BYTES
 from streaming.operator.rows import LEARNS_FROM, unpack_rows
 from tables.schema.specs import TABLES
@@ -26,7 +26,7 @@ from wire.packed_events import PackedEvents, PackedQuarantine, Quarantined, pack
 NOW_MS = 1_790_000_000_000
 DEPLOYMENT = Deployment(QuotaConfig(), salt=5)
 EMPTY = TrackedPrincipals()
-QUOTAS = Quotas({"a": Quota(10.0, NOW_MS), "super": Quota(10.0, NOW_MS)})
+QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "super": Limit(10.0, "user", NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
 NOTHING = EventTimes()
@@ -63,7 +63,7 @@ def frame(
             "offset": pa.array(range(size), pa.int64()),
         }
     )
-    principals, packed = zip(*PRE_AGGREGATE.events(exploded(events)), strict=True)
+    principals, packed = zip(*PRE_AGGREGATE.packing.rows(exploded(events)), strict=True)
     return pd.DataFrame({"principal": principals, "packed": packed})
 
 
@@ -130,10 +130,16 @@ def test_a_state_that_cannot_be_read_is_quarantined_and_its_principals_learn_ins
     assert [kind for kind, _ in later] == ["producer_id_metrics"]
 
 
-def test_whoever_lost_a_ledger_says_from_when_it_learns() -> None:
-    group = LedgerGroup(damaged := State())
-    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
+def with_damaged_ledger(forget_ms: int) -> State:
+    """A group with one ledger, which can't be read."""
+    group = LedgerGroup(state := State())
+    group.put("User:a", StoredLedger(forget_ms, 0, b"PQL\x01 of an earlier version"))
     group.store(NOTHING, 1000)
+    return state
+
+
+def test_whoever_lost_a_ledger_says_from_when_it_learns() -> None:
+    damaged = with_damaged_ledger(NOW_MS + WINDOW_MS)
 
     of_ledger, of_group = (say(state, frame([1, 2], at_ms=700)) for state in (damaged, State(b"damaged")))
 
@@ -142,9 +148,7 @@ def test_whoever_lost_a_ledger_says_from_when_it_learns() -> None:
 
 
 def test_a_ledger_that_cannot_be_read_is_quarantined_alone() -> None:
-    group = LedgerGroup(damaged := State())
-    group.put("User:a", StoredLedger(NOW_MS + WINDOW_MS, 0, b"PQL\x01 of an earlier version"))
-    group.store(NOTHING, 1000)
+    damaged = with_damaged_ledger(NOW_MS + WINDOW_MS)
 
     rows = run(damaged, frame(list(range(500))))
 
@@ -216,9 +220,7 @@ def test_a_ledger_is_not_forgotten_in_the_batch_that_brings_events_of_it_however
 
 
 def test_a_silent_ledger_that_cannot_be_read_is_no_longer_tracked_either() -> None:
-    group = LedgerGroup(damaged := State())
-    group.put("User:a", StoredLedger(NOW_MS, 0, b"PQL\x01 of an earlier version"))
-    group.store(NOTHING, 1000)
+    damaged = with_damaged_ledger(NOW_MS)
 
     said = say(damaged.times_out(), nothing(), times=come(QUANTUM_MS))
 
@@ -304,11 +306,12 @@ def test_a_repeated_batch_says_the_same_in_whatever_order_its_pre_aggregates_com
 def test_a_ledger_whose_events_may_still_come_is_kept_and_asked_again() -> None:
     silent = State()
     run(silent, frame(list(range(50))))
+    held = LedgerGroup(silent.next_call()).get("User:a")
 
     timed_out = silent.times_out()
 
     assert run(timed_out, nothing(), come(10 * WINDOW_MS)) == []
-    assert ledgers_in(timed_out.stored or b"") == ledgers_in(silent.stored or b"")
+    assert [LedgerGroup(each.next_call()).get("User:a") for each in (timed_out, silent)] == [held, held]
     assert timed_out.timeout_ms is not None
 
 
@@ -331,7 +334,7 @@ def test_a_throttled_group_is_called_in_each_batch_without_being_rewritten_until
 def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> None:
     state = State()
     (_, throttle), _ = run(state, frame(list(range(50))))
-    raised = KnownBatch("", Quotas({"a": Quota(100.0, NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
+    raised = KnownBatch("", Quotas({"a": Limit(100.0, "user", NOW_MS)}), EMPTY, come(0), NOW_MS + 60_000)
 
     calls = []
     for number in (1, 2):

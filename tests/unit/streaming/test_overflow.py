@@ -4,16 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quota.limits import Quotas
 from quota.principals import NEVER_ENFORCED, OVERFLOW_PRINCIPALS
-from streaming.checkpoint.batch_files import BatchFiles
-from streaming.checkpoint.batch_quotas import FOLDER as QUOTAS_FOLDER
-from streaming.checkpoint.batch_quotas import Quotas
-from streaming.checkpoint.tasks import TaskBatch
-from streaming.checkpoint.tracked_principals import (
+from streaming.batch.batch_quotas import quota_files
+from streaming.batch.tasks import TaskBatch
+from streaming.batch.tracked_principals import (
     FOLDER,
     TrackedPrincipals,
     code_of,
-    save_tracked_principals,
+    tracked_files,
     tracked_principals_before,
 )
 from streaming.decode.overflow import Gate, overflow_key
@@ -65,7 +64,7 @@ def test_room_is_shared_out_evenly_to_the_partitions_of_the_batch(tmp_path: Path
     offsets = tmp_path / "offsets"
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"produce-events":{"0":5,"1":5,"2":5}}')
-    BatchFiles(str(tmp_path), QUOTAS_FOLDER).write(0, Quotas())
+    quota_files(str(tmp_path)).write(0, Quotas())
     gate = Gate.of(TaskBatch(str(tmp_path)), 30)
 
     assert len(gate.keys([f"User:{number}" for number in range(25)])) == 15
@@ -80,24 +79,24 @@ def test_who_is_tracked_adds_and_drops_principals_and_keeps_the_newest_overflow(
 
 def test_a_repeated_batch_finds_who_was_tracked_the_first_time(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    save_tracked_principals(folder, 3, tracked_of("User:a"))
-    save_tracked_principals(folder, 5, tracked_of("User:a", "User:b"))
+    tracked_files(folder).write(3, tracked_of("User:a"))
+    tracked_files(folder).write(5, tracked_of("User:a", "User:b"))
 
     assert [len(tracked_principals_before(folder, batch)) for batch in (3, 4, 5, 6, 900)] == [0, 1, 1, 2, 2]
 
-    save_tracked_principals(folder, 5, tracked_of("User:a", "User:b", "User:c"))
+    tracked_files(folder).write(5, tracked_of("User:a", "User:b", "User:c"))
     assert len(tracked_principals_before(folder, 6)) == 3
 
 
 def test_only_the_files_that_a_batch_may_need_are_kept(tmp_path: Path) -> None:
     for batch in range(10):
-        save_tracked_principals(str(tmp_path), batch, tracked_of(f"User:{batch}"))
+        tracked_files(str(tmp_path)).write(batch, tracked_of(f"User:{batch}"))
 
     assert sorted(file.name for file in (tmp_path / FOLDER).iterdir()) == ["8.msgpack", "9.msgpack"]
 
 
 def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
-    save_tracked_principals(str(tmp_path), 3, tracked_of("User:a"))
+    tracked_files(str(tmp_path)).write(3, tracked_of("User:a"))
     (tmp_path / FOLDER / "3.msgpack").write_bytes(b"\xc1")
 
     with pytest.raises(CheckpointError, match=r"3\.msgpack can't be read .* restore it from a backup"):

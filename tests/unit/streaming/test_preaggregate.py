@@ -16,11 +16,10 @@ from state.events import CHARGED, CORRECTION, LEARNING, Deployment, Events
 from state.ledger import Ledger
 from streaming.decode.forwarded import Attempt, Forwarded
 from streaming.decode.overflow import overflow_key
-from streaming.decode.preaggregate import ticks_of
-from streaming.operator.group_events import in_order
+from streaming.decode.packing import ticks_of
 from tests.kits.batch_kit import KnownBatch, KnownMemory, pre_aggregate_of
 from tests.kits.exploded_kit import exploded
-from tests.kits.packed_kit import unpacked
+from tests.kits.packed_kit import in_order, unpacked
 from wire.packed_events import PackedEvents, PackedQuarantine, unpack
 
 NOW_MS = 1_790_000_000_000
@@ -71,7 +70,7 @@ def table(rows: list[Row], order: list[int] | None = None) -> pa.Table:
 def test_when_brokers_were_asked_counts_in_seconds_that_fit_beside_a_broker(asked_at_ms: int | None, kind: int) -> None:
     rows = table([("User:a", 1, 0, CHARGED)]).set_column(7, "asked_at_ms", pa.array([asked_at_ms], pa.int64()))
 
-    (packed,) = [packed for _, packed in PRE_AGGREGATE.events(exploded(rows))]
+    (packed,) = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(rows))]
 
     assert events_of(packed).kinds == [kind]
 
@@ -98,7 +97,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
     order = list(range(len(rows)))
     random.shuffle(order)
 
-    packed = dict(PRE_AGGREGATE.events(exploded(table(rows, order))))
+    packed = dict(PRE_AGGREGATE.packing.rows(exploded(table(rows, order))))
 
     for principal in {row[0] for row in rows if row[1] >= 0}:
         mine = [(*row, number) for number, row in enumerate(rows) if row[0] == principal and row[1] >= 0]
@@ -114,7 +113,7 @@ def test_a_tallied_block_leaves_the_same_ledger_bytes_as_every_single_event(
 def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
     rows = [("User:a", 7, n * 10, CHARGED) for n in range(500)]
 
-    ((_, packed),) = PRE_AGGREGATE.events(exploded(table(rows)))
+    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(table(rows)))
 
     assert events_of(packed).pids == [7]
 
@@ -122,7 +121,7 @@ def test_repeats_of_a_pid_within_a_tick_are_left_out() -> None:
 def test_pre_aggregates_of_several_partitions_are_joined_in_partition_and_offset_order() -> None:
     first = table([("User:a", 1, 0, CHARGED), ("User:a", 2, 0, CHARGED)])
     second = table([("User:a", 3, 0, CHARGED)]).set_column(8, "partition", pa.array([1], pa.int32()))
-    packed = [packed for _, packed in PRE_AGGREGATE.events(exploded(pa.concat_tables([second, first])))]
+    packed = [packed for _, packed in PRE_AGGREGATE.packing.rows(exploded(pa.concat_tables([second, first])))]
 
     joined = events_of(*reversed(packed))
     assert joined.pids == [1, 2, 3]
@@ -168,7 +167,7 @@ def test_per_broker_pre_aggregates_and_any_cut_leave_the_same_ledgers_as_every_s
 
     per_broker = pre_aggregate_of(deployment)
     with_brokers = table(rows).append_column("broker_id", pa.array(brokers, pa.int32()))
-    ((_, packed),) = per_broker.events(exploded(with_brokers))
+    ((_, packed),) = per_broker.packing.rows(exploded(with_brokers))
 
     whole = after(single(0, len(rows)))
     assert after(events_of(packed)) == whole
@@ -182,7 +181,7 @@ def test_a_client_id_or_an_address_that_is_too_long_to_be_kept_counts_as_other()
     rows = rows.set_column(3, "client_id", pa.array(["x" * 30_000, "y" * 256]))
     rows = rows.set_column(4, "address", pa.array(["1" * 256, "2" * 257]))
 
-    ((_, packed),) = PRE_AGGREGATE.events(exploded(rows))
+    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(rows))
 
     assert events_of(packed).clients == [("other", "1" * 256), ("y" * 256, "other")]
 
@@ -198,7 +197,7 @@ def test_each_event_keeps_its_client_id_and_its_address_and_a_client_is_named_on
     for at, name in ((3, "client_id"), (4, "address")):
         rows = rows.set_column(at, name, pa.array([client[at - 3] for client in clients], pa.string()))
 
-    ((_, packed),) = PRE_AGGREGATE.events(exploded(rows))
+    ((_, packed),) = PRE_AGGREGATE.packing.rows(exploded(rows))
 
     named = [(client_id or "", address or "") for client_id, address in clients]
     assert events_of(packed).clients == named
@@ -218,7 +217,7 @@ def test_a_principal_that_was_keyed_to_an_overflow_entry_is_not_taken_for_forwar
         task = replace(
             PRE_AGGREGATE,
             max_principals=room,
-            memory=KnownMemory(worker=worker, attempt=attempt),
+            memory=KnownMemory(worker=worker, running=attempt),
         )
         keys.append(
             [key for batch in task(iter([record("User:b", batch_id)])) for key in batch["principal"].to_pylist()]

@@ -1,6 +1,7 @@
 """The quotas of a batch: which hold, and how the tasks come to know them."""
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from quota.limits import UNLIMITED
-from streaming.checkpoint import batch_quotas, tasks
-from streaming.checkpoint.batch_quotas import FOLDER, BatchQuotas, Quota, Quotas, newest, read_quotas
-from streaming.checkpoint.tasks import TaskBatch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals
+from quota.limits import UNLIMITED, Limit, Quotas
+from streaming.batch import batch_quotas, tasks
+from streaming.batch.batch_quotas import FOLDER, BatchQuotas, quotas_in_force, read_quotas
+from streaming.batch.tasks import TaskBatch
+from streaming.batch.tracked_principals import TrackedPrincipals
 from streaming.decode.overflow import Gate, overflow_key
 from streaming.errors import CheckpointError
 from tables.errors import TableNotFoundError
-from tables.quotas.quota_rows import judge
+from tables.quotas.quota_rows import entries_in_force
 
 ROWS = st.lists(
     st.tuples(st.sampled_from([None, "alice", "bob", "a:b"]), st.floats(0.5, 1e6), st.integers(0, 50)), max_size=12
@@ -51,11 +52,15 @@ def row(name: str | None, rate: object, at_ms: int, **more: object) -> dict[str,
     return {"entity_type": "user", "entity_name": name, "producer_ids_rate": rate, "updated_at": at} | more
 
 
+def in_force(rows: Iterable[dict[str, object]]) -> Quotas:
+    return quotas_in_force(entries_in_force(rows)[0])
+
+
 @given(rows=ROWS, principal=st.sampled_from(["User:alice", "User:bob", "User:a:b", "User:none", "unknown"]))
 def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
     rows: list[tuple[str | None, float, int]], principal: str
 ) -> None:
-    limit = newest(row(*each) for each in rows).limit(principal)
+    limit = in_force(row(*each) for each in rows).limit(principal)
 
     own = [(at_ms, rate) for name, rate, at_ms in rows if name == principal.removeprefix("User:")]
     default = [(at_ms, rate) for name, rate, at_ms in rows if name is None]
@@ -82,29 +87,32 @@ def test_the_newest_row_of_the_user_holds_else_that_of_the_default_else_none(
 def test_a_row_that_can_be_no_quota_is_passed_over_and_said(bad: dict[str, object]) -> None:
     rows = [row("alice", 100.0, 5) | bad, row("alice", 7.0, 1)]
 
-    assert newest(rows).limit("User:alice").producer_ids_rate == 7.0
-    (fault,) = judge(rows).said()
+    assert in_force(rows).limit("User:alice").producer_ids_rate == 7.0
+    (fault,) = entries_in_force(rows)[1]
     assert fault.startswith("a row of quotas does not hold: ")
 
 
 def test_a_burst_comes_with_its_rate_and_a_row_without_the_column_has_none() -> None:
-    quotas = newest([row("alice", 10.0, 5, producer_ids_burst=600), row("bob", 7.0, 1)])
+    quotas = in_force([row("alice", 10.0, 5, producer_ids_burst=600), row("bob", 7.0, 1)])
 
     assert [quotas.limit(name).producer_ids_burst for name in ("User:alice", "User:bob")] == [600.0, None]
 
 
-def test_rows_that_can_be_no_quotas_are_said_once_and_not_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_that_can_be_no_quotas_are_logged_once_and_not_one_by_one(
+    caplog: pytest.LogCaptureFixture, spark: Mock
+) -> None:
     rows = [row(f"u{number}", -5.0, 1) for number in range(40)]
+    spark.read.table().select().toArrow().to_pylist.return_value = rows
     with caplog.at_level(logging.WARNING, "streaming"):
         for _ in range(3):
-            newest(rows)
+            read_quotas(spark, "main.pid_quota")
     assert len(caplog.messages) == 11
     assert caplog.messages[-1] == "30 more rows of quotas like these"
 
 
 def test_of_duplicates_it_is_said_which_holds() -> None:
     rows = [row("alice", 100.0, 5), row("alice", 7.0, 1), row(None, 1.0, 1), row(None, 2.0, 2)]
-    assert judge(rows).said() == [
+    assert entries_in_force(rows)[1] == [
         "the default has 2 rows of quotas: the newest holds, 2 per window",
         "user 'alice' has 2 rows of quotas: the newest holds, 100 per window",
     ]
@@ -119,7 +127,7 @@ def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
     folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for batch_id, rate in ((3, 1.0), (4, 1.0), (5, 2.0), (6, 9.0)):
-        said.quotas = Quotas(default=Quota(rate, 0))
+        said.quotas = Quotas(default=Limit(rate, "default", 0))
         folder.publish(spark, batch_id)
 
     found = {}
@@ -130,11 +138,11 @@ def test_the_tasks_of_a_batch_find_what_the_driver_read_for_it(
     assert sorted(file.name for file in Path(folder.checkpoint, FOLDER).iterdir()) == ["5.msgpack", "6.msgpack"]
 
 
-def test_a_batch_that_is_repeated_goes_by_the_quotas_of_then(
+def test_a_batch_that_is_repeated_goes_by_the_quotas_in_force_then(
     folder: BatchQuotas, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for attempt_id, rate in enumerate((1.0, 2.0)):
-        said.quotas = Quotas(default=Quota(rate, 0))
+        said.quotas = Quotas(default=Limit(rate, "default", 0))
         folder.publish(spark, 3)
         in_attempt(monkeypatch, 3, attempt_id)
         assert TaskBatch(folder.checkpoint).quotas().limit("User:a").producer_ids_rate == rate
@@ -149,6 +157,6 @@ def test_a_worker_that_does_not_see_the_checkpoint_ends_the_batch_instead_of_enf
 
 
 def test_principals_with_a_quota_of_their_own_pass_a_gate_without_room() -> None:
-    gate = Gate(TrackedPrincipals(), 0, Quotas({"own": Quota(5.0, 0)}, Quota(1.0, 0)))
+    gate = Gate(TrackedPrincipals(), 0, Quotas({"own": Limit(5.0, "user")}, Limit(1.0, "default")))
 
     assert gate.keys(["User:own", "User:other"]) == {"User:other": overflow_key("User:other")}

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from streaming.checkpoint import tasks
-from streaming.checkpoint.tasks import batch_of_task
+from streaming.batch import tasks
+from streaming.batch.tasks import batch_of_task
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Records are written by one side and read by another: both must mean the same fields."""
 
 import re
-from array import array
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -15,7 +14,6 @@ from wire.columns import HEARTBEAT_COLUMNS, ID_BLOCK_COLUMNS, INIT_COLUMNS
 from wire.event_record import EventGroup, EventRecord
 from wire.heartbeat import TapHeartbeat
 from wire.holds import HOLD_AUTHORIZER, HOLD_PREFIX, MAX_HOLD_MS, HoldBinding, hold_binding
-from wire.packed_events import PackedEvents
 from wire.records import ProduceEvent, ProducerIdBlock, ProducerInit
 from wire.topics import OWN_TOPICS
 
@@ -122,8 +120,3 @@ def test_the_class_leaves_out_the_topics_that_the_project_writes() -> None:
     (listed,) = re.findall(r"OWN_TOPICS = List\.of\(([^)]*)\);", source_of("pidquota.Settings"))
 
     assert set(re.findall(r'"([\w-]+)"', listed)) == OWN_TOPICS
-
-
-def test_the_newest_of_packed_events_need_not_be_the_last() -> None:
-    times = array("q", [5, 9, 7]).tobytes()
-    assert PackedEvents(0, times, times, times, times, times, b"", []).newest_ms() == 9

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from streaming.checkpoint.batch_files import BatchFiles
+from streaming.batch.batch_files import BatchFiles
 
 TRACKED = "tracked"
 FORGOTTEN = "forgotten"
@@ -58,9 +58,10 @@ class TrackedPrincipals(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.codes, np.int64)
 
 
-def _files(checkpoint: str) -> BatchFiles:
+def tracked_files(checkpoint: str) -> BatchFiles[TrackedPrincipals]:
+    """Return the files with the principals tracked after each batch."""
     # A principal that is left out of the list, yet has a ledger, would go to an overflow entry once the list is full.
-    return BatchFiles(checkpoint, FOLDER, is_made_again=False)
+    return BatchFiles(checkpoint, FOLDER, TrackedPrincipals, is_made_again=False)
 
 
 def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipals:
@@ -69,14 +70,8 @@ def tracked_principals_before(checkpoint: str, batch_id: int) -> TrackedPrincipa
     Raises:
         CheckpointError: If it can't be read.
     """
-    files = _files(checkpoint)
-    number = files.newest(batch_id - 1)
-    return TrackedPrincipals() if number is None else files.read(number, TrackedPrincipals)
-
-
-def save_tracked_principals(checkpoint: str, batch_id: int, tracked_principals: TrackedPrincipals) -> None:
-    """Write the file of a batch, and delete those that no batch needs any more."""
-    _files(checkpoint).write(batch_id, tracked_principals)
+    found = tracked_files(checkpoint).read(batch_id - 1)
+    return TrackedPrincipals() if found is None else found
 
 
 def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str, Sequence[int]]) -> None:
@@ -95,4 +90,4 @@ def update_tracked_principals(checkpoint: str, batch_id: int, notes: Mapping[str
         _log.warning("batch %d: more principals than --max-principals, see overflow-NN in the metrics", batch_id)
     after = before.changed(tracked, forgotten, max(overflowed, default=0))
     if after != before:
-        save_tracked_principals(checkpoint, batch_id, after)
+        tracked_files(checkpoint).write(batch_id, after)

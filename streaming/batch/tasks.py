@@ -1,4 +1,4 @@
-"""What a task knows of the micro-batch it belongs to: the driver's files in the checkpoint, read by the worker."""
+"""Metadata of the micro-batch that a task belongs to. A worker reads it from the driver's files in the checkpoint."""
 
 import gc
 import sys
@@ -7,10 +7,11 @@ from functools import cached_property, lru_cache
 
 from pyspark import TaskContext
 
-from streaming.checkpoint.batch_quotas import Quotas, quotas_at
-from streaming.checkpoint.event_times import EventTimes, event_times_before
+from quota.limits import Quotas
+from streaming.batch.batch_quotas import quotas_at
+from streaming.batch.event_times import EventTimes, event_times_before
+from streaming.batch.tracked_principals import TrackedPrincipals, tracked_principals_before
 from streaming.checkpoint.spark_files import batch_begin_ms, batch_offsets, newest_batch
-from streaming.checkpoint.tracked_principals import TrackedPrincipals, tracked_principals_before
 
 
 def batch_of_task(checkpoint: str) -> int:
@@ -20,8 +21,8 @@ def batch_of_task(checkpoint: str) -> int:
     checkpoint runs one batch at a time.
     """
     task = TaskContext.get()
-    told = task and task.getLocalProperty("streaming.sql.batchId")
-    return int(told) if told else newest_batch(checkpoint) or 0
+    batch_id = task and task.getLocalProperty("streaming.sql.batchId")
+    return int(batch_id) if batch_id else newest_batch(checkpoint) or 0
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,11 @@ class TaskBatch:
         return self._files().quotas
 
     def tracked_principals(self) -> TrackedPrincipals:
-        """Return the principals tracked before the batch; errors as of `tracked_principals_before`."""
+        """Return the principals tracked before the batch."""
         return self._files().tracked_principals
 
     def event_times(self) -> EventTimes:
-        """Return how far event time had come before the batch; errors as of `event_times_before`."""
+        """Return the maximum event times before the batch."""
         return self._files().event_times
 
     def _files(self) -> "_Files":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streaming.checkpoint.batch_files import BatchFiles
+from streaming.batch.batch_files import BatchFiles
 
 MAX_EVENT_TIME = "max_event_time"
 """Kind of the operator's rows with a partition and the start of its newest quantum."""
@@ -26,10 +26,6 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
 
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
-    def of(self, partition: int) -> int:
-        """Return a partition's maximum event time; 0 if nothing of it was committed."""
-        return self.max_event_time_ms.get(partition, 0)
-
     def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
         """Return the times after a batch with these newest quanta, by partition.
 
@@ -39,7 +35,7 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
         """
         times = dict(self.max_event_time_ms)
         for partition, max_event_time_ms in latest:
-            times[partition] = max(max_event_time_ms, self.of(partition), times.get(partition, 0))
+            times[partition] = max(max_event_time_ms, times.get(partition, 0))
         return EventTimes(times)
 
 
@@ -49,9 +45,7 @@ def event_times_before(checkpoint: str, batch_id: int) -> EventTimes:
     Raises:
         CheckpointError: If they can't be read.
     """
-    files = BatchFiles(checkpoint, FOLDER)
-    number = files.newest(batch_id - 1)
-    return EventTimes() if number is None else files.read(number, EventTimes)
+    return _files(checkpoint).read(batch_id - 1) or EventTimes()
 
 
 def update_event_times(checkpoint: str, batch_id: int, latest: Sequence[tuple[int, int]]) -> None:
@@ -59,4 +53,8 @@ def update_event_times(checkpoint: str, batch_id: int, latest: Sequence[tuple[in
     before = event_times_before(checkpoint, batch_id)
     after = before.after(latest)
     if after != before:
-        BatchFiles(checkpoint, FOLDER).write(batch_id, after)
+        _files(checkpoint).write(batch_id, after)
+
+
+def _files(checkpoint: str) -> BatchFiles[EventTimes]:
+    return BatchFiles(checkpoint, FOLDER, EventTimes)

@@ -7,10 +7,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from streaming.checkpoint.own_files import write_atomically
 from streaming.checkpoint.spark_files import START_ANEW
 from streaming.errors import CheckpointError
 
@@ -20,58 +21,57 @@ _Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
-class BatchFiles:
-    """The files of one kind.
+class BatchFiles(Generic[_Content]):
+    """The files with one type of content.
 
     Attributes:
-        checkpoint: Its folder.
-        kind: Name of the folder in it.
-        is_made_again: Whether the next batch makes again what a file held.
+        name: Name of the files' folder in it.
+        content: Type of what a file holds.
+        is_made_again: Whether the next batch writes the content again if a file is deleted.
     """
 
     checkpoint: str
-    kind: str
+    name: str
+    content: type[_Content]
     is_made_again: bool = True
 
     @property
     def folder(self) -> Path:
         """The folder of the files."""
-        return Path(self.checkpoint, self.kind)
-
-    def path(self, batch_id: int) -> Path:
-        """Return the file of a batch."""
-        return self.folder / f"{batch_id}.msgpack"
+        return Path(self.checkpoint, self.name)
 
     def newest(self, batch_id: int) -> int | None:
         """Return the newest batch up to this one that has a file, None if none has."""
         return max((each for each in self._numbers() if each <= batch_id), default=None)
 
-    def read(self, batch_id: int, kind: type[_Content]) -> _Content:
-        """Return what the file of a batch holds.
+    def read(self, batch_id: int) -> _Content | None:
+        """Return the content of the newest file up to a batch; None if there is none.
 
         Raises:
-            CheckpointError: If it can't be read.
+            CheckpointError: If the file can't be read.
         """
-        file = self.path(batch_id)
+        number = self.newest(batch_id)
+        if number is None:
+            return None
+        file = self._path(number)
         try:
             # A repeated batch rewrites its file: the modification time is part of the cache key.
-            key: Any = kind
-            content: _Content = _decoded(file, file.stat().st_mtime_ns, key)
+            kind: Any = self.content
+            content: _Content = _decoded(file, file.stat().st_mtime_ns, kind)
         except (OSError, msgspec.MsgspecError) as error:
             remedy = "delete it, and start the stream again" if self.is_made_again else START_ANEW
             msg = f"{file} can't be read ({error}): {remedy}"
             raise CheckpointError(msg) from error
         return content
 
-    def write(self, batch_id: int, content: object) -> None:
+    def write(self, batch_id: int, content: _Content) -> None:
         """Write the file of a batch."""
-        file = self.path(batch_id)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_suffix(".tmp")
-        temporary.write_bytes(msgspec.msgpack.encode(content))
-        temporary.replace(file)
+        write_atomically(self._path(batch_id), msgspec.msgpack.encode(content))
         for number in sorted(each for each in self._numbers() if each <= batch_id)[:-_KEPT]:
-            self.path(number).unlink(missing_ok=True)
+            self._path(number).unlink(missing_ok=True)
+
+    def _path(self, batch_id: int) -> Path:
+        return self.folder / f"{batch_id}.msgpack"
 
     def _numbers(self) -> list[int]:
         try:

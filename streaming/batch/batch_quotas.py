@@ -1,0 +1,121 @@
+"""The quotas in force for a batch: the driver reads them when the batch begins, tasks read them from the checkpoint.
+
+A join with the quota table would cost each batch half a second of planning and small jobs, and each principal three
+more columns through pandas.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from quota.limits import UNLIMITED, Limit, Quotas
+from streaming.batch.batch_files import BatchFiles
+from streaming.checkpoint.table_ids import load_table_ids, other_table
+from streaming.checkpoint.table_rows import native_dataset
+from streaming.databricks import is_local
+from streaming.errors import CheckpointError
+from tables.delta import is_catalog, open_table, table_path
+from tables.quotas.quota_rows import COLUMNS, entries_in_force
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from tables.quotas.quota_entry import QuotaEntry
+
+FOLDER = "pid-quota-quotas"
+TABLE = "producer_id_quotas"
+
+_log = logging.getLogger(__name__)
+
+
+def quotas_in_force(entries: Iterable[QuotaEntry]) -> Quotas:
+    """Return quotas in force as tasks look them up."""
+    users: dict[str, Limit] = {}
+    default = UNLIMITED
+    for entry in entries:
+        updated_at_ms = int(entry.updated_at.timestamp() * 1000)
+        if entry.entity_name is None:
+            default = Limit(entry.producer_ids_rate, "default", updated_at_ms, entry.producer_ids_burst)
+        else:
+            users[entry.entity_name] = Limit(entry.producer_ids_rate, "user", updated_at_ms, entry.producer_ids_burst)
+    return Quotas(users, default)
+
+
+def read_quotas(spark: SparkSession, tables: str, table_id: str | None = None) -> Quotas:
+    """Read the quotas in force.
+
+    Args:
+        spark: For tables that are not in a local folder.
+        tables: Folder of path tables, or `catalog.schema`.
+        table_id: Id of the table that the stream started with, if known.
+
+    Raises:
+        TableError: If the table can't be read.
+        CheckpointError: If it is another table: quotas would silently be gone.
+    """
+    if is_local(tables):
+        table = open_table(tables, TABLE)
+        found_id = str(table.metadata().id)
+        if table_id not in (None, found_id):
+            raise other_table(tables, TABLE, found_id, str(table_id))
+        found = native_dataset(table, tables, TABLE).to_table(columns=list(COLUMNS))
+    else:
+        place = table_path(tables, TABLE)
+        rows = spark.read.table(place) if is_catalog(tables) else spark.read.format("delta").load(place)
+        found = rows.select(*COLUMNS).toArrow()
+    entries, faults = entries_in_force(found.to_pylist())
+    for fault in faults:
+        _log_once(fault)
+    return quotas_in_force(entries)
+
+
+@lru_cache(maxsize=1024)
+def _log_once(fault: str) -> None:
+    _log.warning("%s", fault)
+
+
+@dataclass(frozen=True)
+class BatchQuotas:
+    """Writes the quotas of each batch to the checkpoint, on the driver; tasks read them by `TaskBatch.quotas`.
+
+    Attributes:
+        tables: Folder of path tables, or `catalog.schema`.
+    """
+
+    checkpoint: str
+    tables: str
+
+    def publish(self, spark: SparkSession, batch_id: int) -> None:
+        """Read the quotas for a batch, and write them to the checkpoint if they have changed.
+
+        Raises:
+            TableError: If they can't be read.
+        """
+        quotas = read_quotas(spark, self.tables, load_table_ids(self.checkpoint).get(TABLE))
+        files = quota_files(self.checkpoint)
+        if files.read(batch_id) != quotas:
+            files.write(batch_id, quotas)
+
+
+def quota_files(checkpoint: str) -> BatchFiles[Quotas]:
+    """Return the files with the quotas of each batch."""
+    return BatchFiles(checkpoint, FOLDER, Quotas)
+
+
+def quotas_at(checkpoint: str, batch_id: int) -> Quotas:
+    """Return the quotas that hold for a batch.
+
+    Raises:
+        CheckpointError: If they are not there, or can't be read.
+    """
+    files = quota_files(checkpoint)
+    found = files.read(batch_id)
+    if found is None:
+        msg = f"no quotas of a batch in {files.folder}: the workers must see the checkpoint's folder as the driver does"
+        raise CheckpointError(msg)
+    return found
