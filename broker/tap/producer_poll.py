@@ -20,7 +20,14 @@ from broker.errors import BrokerUnreachableError, TapDeliveryError
 from broker.kafka.acls import Acls
 from broker.kafka.config import KafkaConfig
 from broker.kafka.errors import reason_of
-from broker.kafka.producers import NO_LEADER, PartitionProducers, ProducersAdmin, TopicPartition, ask_producers
+from broker.kafka.producers import (
+    NO_LEADER,
+    REQUESTS_PER_SECOND,
+    PartitionProducers,
+    ProducersAdmin,
+    TopicPartition,
+    ask_producers,
+)
 from broker.kafka.topics import require_topic
 from broker.tap.gathered_events import GatheredEvents
 from broker.tap.poll_placing import PollOwners, PollPlacement
@@ -124,6 +131,7 @@ class ProducerPoll:
         report: called with the counts of each round.
         report_placement: called with how many have an owner in each round, if ACLs tell owners.
         topic: for the events.
+        requests_per_second: rate limit over all brokers.
         clock: seconds since the epoch, for the time of events.
     """
 
@@ -136,6 +144,7 @@ class ProducerPoll:
         report: Callable[[Sequence[LedProducers]], None] = lambda _: None,
         report_placement: Callable[[PollPlacement], None] = lambda _: None,
         topic: str = PRODUCE_EVENTS,
+        requests_per_second: float = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._kafka = kafka
@@ -144,6 +153,7 @@ class ProducerPoll:
         self._report = report
         self._report_placement = report_placement
         self._topic = topic
+        self._requests_per_second = requests_per_second
         self._clock = clock
         self._encoder = msgspec.json.Encoder()
         self._events = GatheredEvents()
@@ -233,7 +243,7 @@ class ProducerPoll:
             return None
         self._failed(led.pop(NO_LEADER, []))
         wanted = {leader: [each for each in led[leader] if not is_own_topic(each[0])] for leader in led}
-        for answer in ask_producers(admin, wanted, stop.wait):
+        for answer in ask_producers(admin, wanted, stop.wait, self._requests_per_second):
             self.counters.requests += answer.is_sent
             self._failed([(each.topic, each.partition) for each in answer.partitions if each.problem])
             self._answer([(each.topic, each.partition) for each in answer.partitions if not each.problem])
