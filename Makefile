@@ -39,7 +39,7 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml
 	@touch $(VENV)/.local
 
 $(JARS)/.complete: jvm/ivy.xml | $(VENV)/.local
-	$(BIN)/python -m broker.jars $(JARS)
+	$(BIN)/python -m jvm $(JARS)
 
 # Without it the demo starts more slowly, so its failure is none of ours.
 $(JARS)/.classes: $(JARS)/.complete
@@ -50,9 +50,9 @@ jars: $(JARS)/.complete ## Fetch the JVM parts once (Kafka broker, Spark's Kafka
 
 # A change of jvm/ivy.xml fetches other jars than are pinned, which is refused: this pins them.
 pin-jars: $(VENV)/.local ## After a change of jvm/ivy.xml: fetch, and pin what came (compare it with the publishers')
-	-$(BIN)/python -m broker.jars $(JARS)
+	-$(BIN)/python -m jvm $(JARS)
 	cd $(JARS) && sha256sum spark/*.jar kafka/*.jar compiler/*.jar > $(CURDIR)/jvm/jars.sha256
-	$(BIN)/python -m broker.jars $(JARS)
+	$(BIN)/python -m jvm $(JARS)
 
 demo: $(VENV)/.local $(JARS)/.complete $(JARS)/.classes ## Real broker, real producers, live quota: 90 s of traffic
 	$(BIN)/pid-quota demo $(if $(SECONDS_OF_TRAFFIC),--seconds $(SECONDS_OF_TRAFFIC))
@@ -94,7 +94,7 @@ bench-guard: $(VENV)/.local $(JARS)/.complete ## Fail if the job has become slow
 	PYTHONPATH=$(CURDIR) $(BIN)/python bench/guard.py
 
 broker-jar: $(JARS)/.complete ## Build dist/pid-quota-broker.jar, which brokers load (docs/broker.md)
-	$(BIN)/python -m broker.jars.broker_jar dist/pid-quota-broker.jar $(JARS)
+	$(BIN)/python -m jvm.broker_jar dist/pid-quota-broker.jar $(JARS)
 
 wheel: $(VENV)/.dev broker-jar ## Build the wheel into dist/
 	cp dist/pid-quota-broker.jar jvm/

@@ -26,9 +26,9 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 
 from bench.kit import percentiles
-from broker.kafka.client_quotas import ClientQuotas
-from broker.kafka.hold_bindings import HoldBindings
+from broker.kafka.holds import HoldBindings
 from broker.kafka.quota_entity import QuotaEntity
+from broker.kafka.quotas import ClientQuotas
 from broker.kafka.topics import ensure_topics
 from broker.local.local_broker import LocalBroker
 from jobs.demo.processes import Child

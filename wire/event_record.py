@@ -12,7 +12,7 @@ import msgspec
 from wire.records import ProduceEvent
 
 EVENTS_VERSION = 2
-"""Written by default. Version 1 is a record per event."""
+"""Version 1 is a record per event, which other writers may use."""
 MAX_EVENTS = 1000
 """Of a record."""
 MAX_RECORD_BYTES = 100_000

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import require_topic
 from jobs.options import BootstrapServers
 from jobs.output.progress import wait

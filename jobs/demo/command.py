@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from broker.jars.jar_sets import ensure_jars
-from broker.jars.java import QUICK_JVM
 from jobs.demo.processes import ADDRESS_FILE, CHECKPOINT, Child, prepare_folder
 from jobs.errors import DemoError
 from jobs.options import JsonOption
 from jobs.output.tables_out import to_json
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import until_interrupted
+from jvm.jar_sets import ensure_jars
+from jvm.java import QUICK_JVM
 
 if TYPE_CHECKING:
     from jobs.demo.demo_console import DemoConsole

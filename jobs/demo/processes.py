@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.process import end, start_watched
 from jobs.errors import DemoError
 from jobs.output.terminal import one_line
+from jvm.process import end, start_watched
 
 if TYPE_CHECKING:
     import subprocess

@@ -15,7 +15,7 @@ from broker.enforcement.metrics import EnforcerMetrics
 from broker.enforcement.notices import Notice
 from broker.enforcement.planner import EnforcerOptions, LeverChoice
 from broker.enforcement.webhook import URL_VARIABLE, Webhook
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from jobs.enforcement.enforcing import EnforceJob, enforce_until, release_now
 from jobs.options import (
     LOOPBACK,

@@ -29,10 +29,9 @@ from broker.enforcement.store.rows import DECISIONS
 from broker.enforcement.store.tables import EnforcementTables, require_readable
 from broker.enforcement.stream_watch import StreamWatch
 from broker.errors import EnforcerLockError
-from broker.kafka.client_quotas import ClientQuotas
-from broker.kafka.cluster_addresses import OwnAddresses
-from broker.kafka.hold_bindings import HoldBindings
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
+from broker.kafka.holds import HoldBindings
+from broker.kafka.quotas import ClientQuotas
 from jobs.output.progress import progress_bar
 from jobs.output.progress import say as tell
 from tables.errors import TableError, TableVersionError
@@ -155,7 +154,7 @@ def _open(stack: ExitStack, job: EnforceJob, decisions: DecisionSource | None = 
         holds if job.apply else DryRunHolds(holds),
         holds.authorizers,
         stack.enter_context(EventAddresses(settings, lambda: time_.now_ms() / 1000)),
-        OwnAddresses(quotas.broker_hosts),
+        quotas.own_addresses,
         clocks,
         job.notify,
     )

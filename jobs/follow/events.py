@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from confluent_kafka import Message
 
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka.config import KafkaConfig
+from broker.kafka.tail import TopicReader
 from jobs.follow.lines import FollowOption, SinceOption, emit, start
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, PrincipalOption, TopicOption, full_name
 from jobs.output.human import human, time_of

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
-from broker.kafka.producers_admin import REQUESTS_PER_SECOND
+from broker.kafka.config import KafkaConfig
+from broker.kafka.producers import REQUESTS_PER_SECOND
 from broker.occupancy.census import take_census
 from broker.occupancy.census_report import make_report
 from jobs.occupancy.printing import print_report, report_dict

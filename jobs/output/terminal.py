@@ -13,12 +13,13 @@ from rich.text import Text
 
 from broker.errors import BrokerError
 from jobs.errors import JobError
+from jvm.errors import JvmError
 from quota.errors import QuotaError
 from state.errors import StateError
 from streaming.errors import StreamingError
 from tables.errors import TablesError
 
-OUR_ERRORS = (BrokerError, JobError, QuotaError, StateError, StreamingError, TablesError)
+OUR_ERRORS = (BrokerError, JobError, JvmError, QuotaError, StateError, StreamingError, TablesError)
 
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 """click's base error: typer vendors click and exports only some of its errors."""

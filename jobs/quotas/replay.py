@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from broker.errors import BrokerError
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from jobs.output.progress import ProgressReport, progress_bar
 from jobs.stream.command import stream
 from jobs.stream.stream_progress import StreamProgress

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from broker.jars.broker_jar import JAR_NAME, broker_jar
 from jobs.options import JsonOption
 from jobs.output.terminal import output, printable
+from jvm.broker_jar import JAR_NAME, broker_jar
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 

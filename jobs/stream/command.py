@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.jars.java import find_java
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.offsets import ExtentReader
 from jobs.options import (
     LOOPBACK,
@@ -18,6 +17,7 @@ from jobs.options import (
     TablesOption,
     TopicOption,
 )
+from jvm.java import find_java
 from quota.config import QuotaConfig
 from state.events import Scope
 from streaming.databricks import in_databricks, jaas_prefix, secret_lines

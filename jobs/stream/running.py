@@ -8,18 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.errors import TopicMissingError
-from broker.jars.jar_sets import jars_folder, spark_jars
-from broker.jars.java import quick_options
-from broker.kafka.events_per_record import events_per_record
-from broker.kafka.offsets import oldest_record
+from broker.kafka.offsets import events_per_record, oldest_record
 from broker.kafka.topics import require_topic
-from broker.tap.learning_requests import request_writer
 from jobs.options import LOOPBACK
 from jobs.output.progress import say
 from jobs.output.terminal import debug_wanted
 from jobs.services.metrics_server import serving
+from jobs.stream.learning_writer import request_writer
 from jobs.stream.stream_metrics import StreamMetrics
 from jobs.stream.stream_tables import prepare_tables
+from jvm.jar_sets import jars_folder, spark_jars
+from jvm.java import quick_options
 from streaming.checkpoint.data_loss import restart_after_losses
 from streaming.checkpoint.spark_files import lock_checkpoint
 from streaming.checkpoint.table_ids import save_table_ids, table_ids
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from broker.kafka.kafka_config import KafkaConfig
+    from broker.kafka.config import KafkaConfig
     from streaming.pipeline import StreamOptions
 
 _FIRST_BATCH_S = 15

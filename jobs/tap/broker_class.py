@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.broker_reporters import ReportersChange, switch_class
-from broker.kafka.cluster_admin import ClusterAdmin
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.config import KafkaConfig
+from broker.kafka.reporters import ReportersChange, switch_class
 from jobs.errors import JobError
 from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile
 from jobs.output.terminal import output, printable
@@ -48,7 +48,7 @@ def unload_class(
 
 def _switch(servers: str, config: Path | None, ids: str | None, as_json: bool, *, on: bool) -> None:
     wanted = None if ids is None else _numbers(ids)
-    with ClusterAdmin(KafkaConfig.load(servers, config).kafka_python()) as admin:
+    with KafkaAdmin(KafkaConfig.load(servers, config).kafka_python()).connect() as admin:
         changes = switch_class(admin, on=on, broker_ids=wanted)
     for change in changes:
         if as_json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.kafka.topics import ensure_topics
 from broker.log.log_topic import TopicSource
 from broker.log.sources import FileSource, Source
@@ -20,9 +20,8 @@ from jobs.output.terminal import output
 from jobs.services.metrics_server import serving
 from jobs.services.stopping import stopped_by_signals
 from jobs.tap.broker_class import load_class, unload_class
-from jobs.tap.poll import EventsVersion, poll_producers
+from jobs.tap.poll import poll_producers
 from jobs.tap.status import status
-from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
 app = typer.Typer()
@@ -47,7 +46,6 @@ def tap(
     ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(*SERVERS, help="Brokers, as host:port,host:port.")] = None,
     topic: TopicOption = PRODUCE_EVENTS,
-    events_version: EventsVersion = EVENTS_VERSION,
     kafka_config: KafkaConfigFile = None,
     position_file: Annotated[
         Path | None, typer.Option(help="File that keeps the position over restarts. [default: none]")
@@ -89,7 +87,6 @@ def tap(
         source,
         settings,
         topic=topic,
-        events_version=events_version,
         position_file=position_file,
         learn_seconds=learn_seconds,
         on_heartbeat=metrics.observe,

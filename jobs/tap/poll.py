@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from broker.kafka.kafka_config import KafkaConfig
+from broker.kafka.config import KafkaConfig
 from broker.tap.acl_owners import OwnerReason
 from broker.tap.poll_owners import OwnerPatterns
 from broker.tap.poll_placing import PollOwners, PollPlacement, Unattributed, UnattributedTopic
@@ -17,12 +17,8 @@ from jobs.options import BootstrapServers, JsonOption, KafkaConfigFile, TopicOpt
 from jobs.output.human import plural
 from jobs.output.terminal import output, printable
 from jobs.services.stopping import stopped_by_signals
-from wire.event_record import EVENTS_VERSION
 from wire.topics import PRODUCE_EVENTS
 
-EventsVersion = Annotated[
-    int, typer.Option(min=1, max=EVENTS_VERSION, help="Version of the records to write; 1 is for older consumers.")
-]
 _REASONS = {
     OwnerReason.NO_ACL: "no ACL",
     OwnerReason.EVERYBODY: "everybody may write",
@@ -46,7 +42,6 @@ def poll_producers(
         ),
     ] = False,
     topic: TopicOption = PRODUCE_EVENTS,
-    events_version: EventsVersion = EVENTS_VERSION,
     kafka_config: KafkaConfigFile = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,7 +57,6 @@ def poll_producers(
         seconds,
         owners=PollOwners(patterns, from_acls=owners_from_acls) if patterns or owners_from_acls else None,
         topic=topic,
-        events_version=events_version,
         report=lambda counts: _show(counts, as_json),
         report_placement=lambda placement: _show_placement(placement, as_json),
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.jars.broker_jar import JAR_NAME, build_broker_jar
 from jobs.output.terminal import OF_TABLES
+from jvm.broker_jar import JAR_NAME, build_broker_jar
 from tables.store.path_tables import create_missing
 from wire.broker_lines import REPORTER_CLASS
 
@@ -120,9 +120,7 @@ def test_the_wheel_holds_the_jar_for_brokers(wheel: Path, jar: Path) -> None:
 
 def test_make_puts_the_jar_beside_its_source_before_it_builds_the_wheel() -> None:
     recipe = run("make", "--dry-run", "wheel", cwd=ROOT)
-    steps = [
-        recipe.index(step) for step in ("-m broker.jars.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")
-    ]
+    steps = [recipe.index(step) for step in ("-m jvm.broker_jar dist/", f"cp dist/{JAR_NAME} jvm/", "hatchling")]
     assert steps == sorted(steps)
 
 

@@ -16,9 +16,9 @@ FOLDERS: dict[str, set[str]] = {
     "lifecycle": set(),
     "state": {"quota"},
     "tables": {"quota", "lifecycle"},
-    "broker": {"wire", "quota", "lifecycle", "tables"},
+    "broker": {"wire", "quota", "lifecycle", "tables", "jvm"},
     "streaming": {"wire", "quota", "state", "tables"},
-    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming"},
+    "jobs": {"wire", "quota", "lifecycle", "state", "tables", "broker", "streaming", "jvm"},
     "sql": set(),
     "jvm": set(),
 }
@@ -50,8 +50,7 @@ ROOMS: dict[str, set[str]] = {
         "broker.enforcement",
     },
     "broker.occupancy": {"wire", "lifecycle", "broker.kafka"},
-    "broker.jars": set(),
-    "broker.local": {"wire", "broker.jars"},
+    "broker.local": {"wire", "jvm"},
     "streaming.databricks": {"tables", "tables.store"},
     "streaming.failures": {"streaming.checkpoint"},
     "streaming.listener": set(),
@@ -112,7 +111,7 @@ COMMANDS: dict[str, set[str]] = {
     "jobs.web": {"jobs.output", "jobs.lifecycle"},
     "jobs.demo": {"jobs.cli", "jobs.output", "jobs.services", "jobs.stream", "jobs.web"},
 }
-VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace", "times")}
+VALUES = {f"broker.enforcement.{name}" for name in ("model", "notices", "pace")}
 """What levers stand on too: a room of its own, below theirs."""
 SHARED = {
     "jobs",
@@ -120,8 +119,6 @@ SHARED = {
     "jobs.options",
     "broker.errors",
     "broker.closing",
-    "broker.process",
-    "broker.watchdog",
     "streaming.errors",
 }
 # What a pure package may use: it computes, and knows neither files nor processes, networks, clocks or engines.

@@ -1,4 +1,4 @@
-"""Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m broker.jars FOLDER`.
+"""Fetches the JVM dependencies that `jvm/ivy.xml` pins, once: `python -m jvm FOLDER`.
 
 `jvm/jars.sha256` pins their digests, which are verified after fetching and before each use: a folder in the working
 directory may be anybody's. Files it does not list are on no class path. (Hashing all 68 MB takes 0.2 s.)
@@ -22,9 +22,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from broker.errors import BrokerError, JarsError, PysparkMissingError
-from broker.jars.java import find_java
-from broker.process import reading
+from jvm.errors import JarsError, JvmError, PysparkMissingError
+from jvm.java import find_java
+from jvm.process import reading
 
 _SETS = ("spark", "kafka", "compiler")
 _BLOCK = 1 << 20
@@ -95,7 +95,7 @@ def kafka_classpath(folder: Path | None = None) -> str:
 def _complete_jars(folder: Path | None, name: str) -> tuple[Path, ...]:
     folder = folder or jars_folder()
     if not _is_complete(folder):
-        msg = f"the jars in {folder} are missing or of another version: run `python -m broker.jars {folder}`"
+        msg = f"the jars in {folder} are missing or of another version: run `python -m jvm {folder}`"
         raise JarsError(msg)
     return _checked(folder, name)
 
@@ -113,7 +113,7 @@ def _checked(folder: Path, name: str) -> tuple[Path, ...]:
         if found != digest:
             msg = (
                 f"{folder / path} does not match its pinned digest (SHA-256 {found}, not {digest}): find out who put "
-                f"it there, delete {folder} and run `python -m broker.jars {folder}`"
+                f"it there, delete {folder} and run `python -m jvm {folder}`"
             )
             raise JarsError(msg)
     return tuple(folder / path for path in _pinned(name))
@@ -218,17 +218,17 @@ def _ivy_jar() -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m broker.jars FOLDER`; exit code 1 and one line on any error of ours."""
+    """Entry point of `python -m jvm FOLDER`; exit code 1 and one line on any error of ours."""
     console = Console(stderr=True)
     if len(arguments) > 1:
-        console.print("usage: python -m broker.jars [FOLDER]", markup=False)
+        console.print("usage: python -m jvm [FOLDER]", markup=False)
         return 2
     try:
         folder = Path(arguments[0]).resolve() if arguments else jars_folder()
         ensure_jars(folder, console)
         # For `make`: a stamp older than ivy.xml would rerun this target each time.
         (folder / _COMPLETE).touch()
-    except BrokerError as error:
+    except JvmError as error:
         console.print(f"pid-quota: {error}", style="red", markup=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:

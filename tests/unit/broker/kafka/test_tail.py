@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
 from broker.errors import BrokerUnreachableError
-from broker.kafka import topic_reader
-from broker.kafka.topic_reader import TopicReader
+from broker.kafka import tail
+from broker.kafka.tail import TopicReader
 
 START_MS = 1_000
 
@@ -51,7 +51,7 @@ def test_it_is_assigned_its_start_and_nothing_before(
         consumers.append(TwoPartitions(settings))
         return consumers[-1]
 
-    monkeypatch.setattr(topic_reader, "Consumer", consumer)
+    monkeypatch.setattr(tail, "Consumer", consumer)
 
     TopicReader({"bootstrap.servers": "kafka:9092"}, "events", start=start)
 

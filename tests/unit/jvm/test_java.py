@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import JavaMissingError, JavaTooOldError
-from broker.jars.java import find_java, java_version
+from jvm.errors import JavaMissingError, JavaTooOldError
+from jvm.java import find_java, java_version
 
 
 def fake_java(folder: Path, version_line: str) -> Path:

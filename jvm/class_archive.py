@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.jars.java import java_version
+from jvm.java import java_version
 
 _FOLDER = "~/.cache/pid-quota/class-archives"
 _OTHERS = 0o077

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.jars import class_archive
-from broker.jars.class_archive import ClassArchive
-from broker.jars.java import find_java
+from jvm import class_archive
+from jvm.class_archive import ClassArchive
+from jvm.java import find_java
 
 
 @pytest.fixture

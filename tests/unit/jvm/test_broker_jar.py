@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.jars.broker_jar import JAR_NAME, build_broker_jar
+from jvm.broker_jar import JAR_NAME, build_broker_jar
 from wire.broker_lines import REPORTER_CLASS
 from wire.holds import HOLD_AUTHORIZER
 

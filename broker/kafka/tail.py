@@ -8,6 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message,
 
 from broker.closing import Closing
 from broker.errors import BrokerUnreachableError, TopicMissingError
+from broker.kafka.errors import name_of, reason_of
 
 _BATCH = 10_000
 _TIMEOUT_S = 15.0
@@ -35,7 +36,7 @@ def bounds(consumer: Consumer, topic: str, partition: int, timeout_s: float) -> 
         try:
             first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout_s)
         except KafkaException as error:
-            if error.args[0].name() not in _PASSING or time.monotonic() > give_up_at:
+            if name_of(error) not in _PASSING or time.monotonic() > give_up_at:
                 raise
             time.sleep(_RETRY_S)
         else:
@@ -146,7 +147,7 @@ class TopicReader(Closing):
         return [message for message in messages if message.error() is None]
 
     def _unreadable(self, error: KafkaException) -> BrokerUnreachableError:
-        reason = error.args[0].str()
+        reason = reason_of(error)
         return BrokerUnreachableError(
             f"topic {self._topic!r} of {self._config['bootstrap.servers']} can't be read ({reason}): "
             f"check the address, the listener's security settings and READ on the topic"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.errors import ClusterRequestError
-from broker.kafka.producers_admin import (
+from broker.kafka.producers import (
     PARTITIONS_PER_REQUEST,
     ProducersAdmin,
     held_ids,
@@ -29,8 +29,7 @@ class Cluster(ProducersAdmin):
     def hidden_topic(self) -> str | None:
         return self.hidden
 
-    def partitions_by_leader(self, *, with_leaderless: bool = False) -> dict[int, list[tuple[str, int]]]:
-        assert with_leaderless
+    def partitions_by_leader(self) -> dict[int, list[tuple[str, int]]]:
         found = self.led
         if self.next_leaders:
             self.led = self.next_leaders.pop(0)

@@ -7,8 +7,8 @@ import subprocess
 from functools import lru_cache
 from pathlib import Path
 
-from broker.errors import JavaMissingError, JavaTooOldError
-from broker.process import run_to_end
+from jvm.errors import JavaMissingError, JavaTooOldError
+from jvm.process import run_to_end
 
 JAVA_MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 brokers both need Java 17."""

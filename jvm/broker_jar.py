@@ -1,4 +1,4 @@
-"""Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m broker.jars.broker_jar JAR [FOLDER_OF_JARS]`.
+"""Builds the jar that brokers load, `pid-quota-broker.jar`: `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`.
 
 The Eclipse compiler, pinned with the other jars, compiles `jvm/broker` for Java 11, which Kafka 3.7 runs on. So a JRE
 suffices, and the same source makes the same bytes. A wheel carries the jar.
@@ -14,10 +14,10 @@ from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 
-from broker.errors import BrokerError, JarsError
-from broker.jars.jar_sets import ensure_jars, jars_folder
-from broker.jars.java import find_java
-from broker.process import run_to_end
+from jvm.errors import JarsError, JvmError
+from jvm.jar_sets import ensure_jars, jars_folder
+from jvm.java import find_java
+from jvm.process import run_to_end
 
 JAR_NAME = "pid-quota-broker.jar"
 
@@ -112,10 +112,10 @@ def _compile(command: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry point of `python -m broker.jars.broker_jar JAR [FOLDER_OF_JARS]`."""
+    """Entry point of `python -m jvm.broker_jar JAR [FOLDER_OF_JARS]`."""
     try:
         print(build_broker_jar(*map(Path, arguments)))
-    except BrokerError as error:
+    except JvmError as error:
         print(f"pid-quota: {error}", file=sys.stderr)
         return 1
     return 0

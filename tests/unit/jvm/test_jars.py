@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import JarsError, PysparkMissingError
-from broker.jars import jar_sets
+from jvm import jar_sets
+from jvm.errors import JarsError, PysparkMissingError
 
 IVY_FILE = resources.files("jvm").joinpath("ivy.xml").read_bytes()
 
@@ -65,7 +65,7 @@ def test_an_incomplete_folder_is_fetched_anew(damage: str, tmp_path: Path, capsy
     assert jar_sets.main([str(folder)]) == 1
 
     assert "JAVA_HOME" in capsys.readouterr().err
-    with pytest.raises(JarsError, match=r"run `python -m broker\.jars"):
+    with pytest.raises(JarsError, match=r"run `python -m jvm"):
         jar_sets.spark_jars(folder)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.errors import BrokerError
-from broker.kafka.cluster_admin import ClusterAdmin
+from broker.kafka.client import KafkaAdmin, with_retries
 from wire.broker_lines import REPORTER_CLASS
 
 SETTING = "metric.reporters"
@@ -30,21 +30,12 @@ class ReportersChange:
     problem: str | None = None
 
 
-def switch_class(admin: ClusterAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
-    """Add the class to `metric.reporters` of brokers, or remove it; other reporters stay.
+def switch_class(admin: KafkaAdmin, *, on: bool, broker_ids: Sequence[int] | None = None) -> list[ReportersChange]:
+    """Add the class to `metric.reporters` of brokers (all that are up), or remove it; other reporters stay.
 
-    Args:
-        admin: of the cluster.
-        on: whether to add it.
-        broker_ids: brokers to change; by default all that are up.
-
-    Returns:
-        An outcome per broker; a failure does not stop the others.
-
-    Raises:
-        BrokerUnreachableError: no broker answers.
+    Returns an outcome per broker; a failure does not stop the others.
     """
-    up = admin.live_brokers()
+    up = list(with_retries(admin.brokers))
     return [
         _switch(admin, broker, on=on)
         if broker in up
@@ -53,9 +44,10 @@ def switch_class(admin: ClusterAdmin, *, on: bool, broker_ids: Sequence[int] | N
     ]
 
 
-def _switch(admin: ClusterAdmin, broker_id: int, *, on: bool) -> ReportersChange:
+def _switch(admin: KafkaAdmin, broker_id: int, *, on: bool) -> ReportersChange:
     try:
-        before = _listed(admin.broker_setting(broker_id, SETTING))
+        value = admin.require_setting(broker_id, SETTING)["value"] or ""
+        before = tuple(name.strip() for name in value.split(",") if name.strip())
         others = tuple(name for name in before if name != REPORTER_CLASS)
         wanted = (*others, REPORTER_CLASS) if on else others
         if wanted != before:
@@ -63,7 +55,3 @@ def _switch(admin: ClusterAdmin, broker_id: int, *, on: bool) -> ReportersChange
     except BrokerError as error:
         return ReportersChange(broker_id, (), problem=str(error))
     return ReportersChange(broker_id, wanted, wanted != before)
-
-
-def _listed(value: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in value.split(",") if name.strip())

@@ -101,7 +101,7 @@ def _end_group(group: int) -> None:
 
 
 def start_watched(command: Sequence[str], output: Path) -> subprocess.Popen[bytes]:
-    """Start a program that dies with this process, with all that it started, even on SIGKILL (see `broker.watchdog`).
+    """Start a program that dies with this process, with all that it started, even on SIGKILL (see `jvm.watchdog`).
 
     It does not get the Ctrl-C of a terminal: whoever started it has to end it.
 

@@ -3,43 +3,44 @@
 kafka-python knows the two requests of the protocol; its admin client sends them.
 """
 
+import socket
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from broker.closing import Closing
-from broker.errors import ClientQuotaError, ClientQuotaUnavailableError
-from broker.kafka.lazy_admin import TIMEOUT_MS, LazyAdmin, Subject
+from broker.errors import BrokerError, BrokerUnreachableError
+from broker.kafka.client import KafkaAdmin
+from broker.kafka.errors import Purpose
 from broker.kafka.quota_entity import QuotaChange, QuotaEntity
 
 _EXACT, _DEFAULT = 0, 1
 _Component = tuple[str, int, str | None]
-_SUBJECT = Subject("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
+_PURPOSE = Purpose("a client quota", "ALTER_CONFIGS and DESCRIBE_CONFIGS", "check that this version of Kafka has it")
+_TIMEOUT_MS = 10_000
+_ADDRESSES_EVERY_S = 30.0
 
 
 class ClientQuotas(Closing):
-    """Client quotas of a cluster, over one connection that is opened when first needed and again after errors.
+    """Client quotas of a cluster, over one connection. All calls raise the errors of `KafkaAdmin`.
 
     Args:
-        settings: Of a kafka-python client, with `bootstrap_servers`.
-        timeout_ms: Until an answer is given up.
+        settings: of kafka-python.
     """
 
-    def __init__(self, settings: Mapping[str, Any], timeout_ms: int = TIMEOUT_MS) -> None:
-        self._admin = LazyAdmin(settings, _SUBJECT, timeout_ms)
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._admin = KafkaAdmin(settings, _PURPOSE, _TIMEOUT_MS, reconnects=True)
+        self._addresses: set[str] = set()
+        self._addresses_until_s = 0.0
 
     def close(self) -> None:
         """Close the connection, if there is one."""
         self._admin.close()
 
     def describe(self, entity: QuotaEntity) -> dict[str, float]:
-        """Return the quotas set for exactly this entity: value by key, empty if none are.
-
-        Raises:
-            ClientQuotaRefusedError: If Kafka refuses the request.
-            ClientQuotaUnavailableError: If no broker answers.
-        """
+        """Return the quotas set for exactly this entity: value by key, empty if none are."""
         components: list[_Component] = [(kind, _EXACT, name) for kind, name in entity.parts()]
         return self._describe(components, strict=True).get(entity, {})
 
@@ -52,10 +53,6 @@ class ClientQuotas(Closing):
             entity: Whose quota.
             key: Such as `request_percentage`.
             client_ids: For a whole user: its client ids; the tightest value counts.
-
-        Raises:
-            ClientQuotaRefusedError: If Kafka refuses the request.
-            ClientQuotaUnavailableError: If no broker answers.
         """
         found: dict[tuple[_Component, ...], float | None] = {}
 
@@ -74,20 +71,18 @@ class ClientQuotas(Closing):
         return min((each for each in holding if each is not None), default=None)
 
     def describe_all(self) -> dict[QuotaEntity, dict[str, float]]:
-        """Return all quotas of named users, their client ids, and ips; defaults are left out.
-
-        Raises:
-            ClientQuotaRefusedError: If Kafka refuses the request.
-            ClientQuotaUnavailableError: If no broker answers.
-        """
+        """Return all quotas of named users, their client ids, and ips; defaults are left out."""
         return self._describe([], strict=False)
 
-    def broker_hosts(self) -> list[str]:
-        """Return the advertised hosts of the brokers; raises as `describe`."""
-        cluster = self._admin.do(lambda client: client.describe_cluster())
-        return [str(each["host"]) for each in cluster["brokers"]]
+    def own_addresses(self) -> set[str]:
+        """Return the addresses of the brokers and of this host, as Kafka writes them; looked up now and then."""
+        if time.monotonic() >= self._addresses_until_s:
+            hosts = {*self._admin.brokers(up_only=False).values(), "localhost", socket.gethostname()}
+            self._addresses = {address for host in hosts for address in _addresses(host)}
+            self._addresses_until_s = time.monotonic() + _ADDRESSES_EVERY_S
+        return self._addresses
 
-    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, ClientQuotaError | None]:
+    def alter(self, changes: Sequence[QuotaChange]) -> dict[QuotaEntity, BrokerError | None]:
         """Set or remove values in one request.
 
         Returns:
@@ -98,12 +93,12 @@ class ClientQuotas(Closing):
         ]
         try:
             answer = self._admin.ask(AlterClientQuotasRequest(entries=entries, validate_only=False))
-        except ClientQuotaError as error:
+        except BrokerError as error:
             return {change.entity: error for change in changes}
         found = {
-            _entity(entry.entity): self._admin.error(entry.error_code, entry.error_message) for entry in answer.entries
+            _entity(entry.entity): _PURPOSE.from_code(entry.error_code, entry.error_message) for entry in answer.entries
         }
-        missing = ClientQuotaUnavailableError("Kafka's answer does not mention the entity: retrying")
+        missing = BrokerUnreachableError("Kafka's answer does not mention the entity: retrying")
         return {change.entity: found.get(change.entity, missing) for change in changes}
 
     def _describe(self, components: list[_Component], *, strict: bool) -> dict[QuotaEntity, dict[str, float]]:
@@ -127,6 +122,14 @@ def _wider(entity: QuotaEntity, client_id: str | None) -> list[tuple[_Component,
     if client_id is not None:
         clients.insert(0, ("client-id", _EXACT, client_id))
     return [*own, *((users, client) for client in clients), (users,), *((client,) for client in clients)]
+
+
+def _addresses(host: str) -> set[str]:
+    try:
+        return {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+    except OSError:
+        # A name that this host can't look up: an address of such a broker is unknown.
+        return set()
 
 
 def _entity(parts: Sequence[Any]) -> QuotaEntity:

@@ -3,28 +3,28 @@
 from typing import TYPE_CHECKING, cast
 
 from broker.errors import ClusterRequestError
-from broker.kafka.broker_reporters import SETTING, ReportersChange, switch_class
+from broker.kafka.reporters import SETTING, ReportersChange, switch_class
 from wire.broker_lines import REPORTER_CLASS
 
 if TYPE_CHECKING:
-    from broker.kafka.cluster_admin import ClusterAdmin
+    from broker.kafka.client import KafkaAdmin
 
 JMX = "org.apache.kafka.common.metrics.JmxReporter"
 
 
 class Brokers:
-    """A fake of `ClusterAdmin`: `metric.reporters` by broker."""
+    """A fake of `KafkaAdmin`: `metric.reporters` by broker."""
 
     def __init__(self, **reporters: str) -> None:
         self.reporters = {int(name.removeprefix("b")): value for name, value in reporters.items()}
         self.refusing: set[int] = set()
 
-    def live_brokers(self) -> list[int]:
-        return sorted(self.reporters)
+    def brokers(self) -> dict[int, str]:
+        return dict.fromkeys(sorted(self.reporters), "host")
 
-    def broker_setting(self, broker_id: int, name: str) -> str:
+    def require_setting(self, broker_id: int, name: str) -> dict[str, str]:
         assert name == SETTING
-        return self.reporters[broker_id]
+        return {"value": self.reporters[broker_id]}
 
     def set_broker_setting(self, broker_id: int, name: str, value: str) -> None:
         assert name == SETTING
@@ -34,7 +34,7 @@ class Brokers:
         self.reporters[broker_id] = value
 
     def switch(self, *, on: bool, broker_ids: list[int] | None = None) -> list[ReportersChange]:
-        return switch_class(cast("ClusterAdmin", self), on=on, broker_ids=broker_ids)
+        return switch_class(cast("KafkaAdmin", self), on=on, broker_ids=broker_ids)
 
 
 def test_the_class_comes_and_goes_and_other_reporters_stay() -> None:
@@ -48,7 +48,7 @@ def test_the_class_comes_and_goes_and_other_reporters_stay() -> None:
         (2, False, None),
         (3, True, None),
     ]
-    assert all(REPORTER_CLASS in brokers.broker_setting(each, SETTING) for each in (1, 2, 3))
+    assert all(REPORTER_CLASS in brokers.reporters[each] for each in (1, 2, 3))
 
     brokers.switch(on=False)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.process import end, reading, start_watched
+from jvm.process import end, reading, start_watched
 from tests.kits.process_kit import left_of, processes_naming
 
 LEAVES_A_CHILD = """
@@ -23,7 +23,7 @@ DEAF = "import signal, time; [signal.signal(n, signal.SIG_IGN) for n in (2, 15)]
 """A child that nothing but SIGKILL ends, as a JVM that fails to start."""
 STARTER = """
 import pathlib, sys, time
-from broker.process import start_watched
+from jvm.process import start_watched
 started = start_watched(sys.argv[2:], pathlib.Path(sys.argv[1]))
 time.sleep(600)
 """
