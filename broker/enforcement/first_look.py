@@ -58,7 +58,7 @@ def require_rights(settings: Mapping[str, str], *, with_holds: Callable[[], bool
     if missing:
         user = settings.get("sasl.username")
         who = f"User:{user}" if user else "the enforcer's principal"
-        msg = f"{who} lacks {', '.join(missing)}: grant that with kafka-acls.sh (docs/enforcement.md, What it needs)"
+        msg = f"{who} lacks {', '.join(missing)}: grant that with kafka-acls.sh (docs/enforcement.md, Required rights)"
         raise EnforceError(msg)
 
 
