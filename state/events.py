@@ -67,6 +67,14 @@ class Deployment:
         """How much older than the clock an event may be and still be counted, in milliseconds."""
         return round(self.config.late_grace_seconds * 1000)
 
+    @property
+    def event_time_step_ms(self) -> int:
+        """How exactly the driver keeps the newest event time of a partition: a minute by default, in milliseconds.
+
+        A small part of the grace, so that no event newer than that time is late.
+        """
+        return max(1, min(self.config.quantum_ms, self.late_grace_ms // 5))
+
     def is_late(self, tick: int, clock_tick: int) -> bool:
         """Return whether an event of a tick is older than a ledger's clock by more than the grace."""
         clock_ms = self.timeline.tick_start_ms(max(0, clock_tick))

@@ -1,8 +1,9 @@
 """The maximum event time of each topic partition, kept by the driver after each batch.
 
 An idle ledger is evicted by the time of its own partition, which is a function of committed batches: the operator
-reports the newest quantum of each partition, the driver keeps the maximum in the checkpoint folder, and a batch reads
-the newest file before its own number. So a repeated batch evicts the same ledgers, in whatever order its tasks run.
+reports the newest step (`Deployment.event_time_step_ms`) of each partition, the driver keeps the maximum in the
+checkpoint folder, and a batch reads the newest file before its own number. So a repeated batch evicts the same
+ledgers, in whatever order its tasks run.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import msgspec
 from streaming.batch.batch_files import BatchFiles
 
 MAX_EVENT_TIME = "max_event_time"
-"""Kind of the operator's rows with a partition and the start of its newest quantum."""
+"""Kind of the operator's rows with a partition and the start of its newest step."""
 
 FOLDER = "pid-quota-event-times"
 
@@ -21,13 +22,13 @@ class EventTimes(msgspec.Struct, frozen=True, array_like=True):
     """The maximum event time of each partition.
 
     Attributes:
-        max_event_time_ms: Start of the newest quantum with an event, in ms since the epoch, by partition.
+        max_event_time_ms: Start of the newest step with an event, in ms since the epoch, by partition.
     """
 
     max_event_time_ms: dict[int, int] = msgspec.field(default_factory=dict)
 
     def after(self, latest: Sequence[tuple[int, int]]) -> "EventTimes":
-        """Return the times after a batch with these newest quanta, by partition.
+        """Return the times after a batch with these newest steps, by partition.
 
         Examples:
             >>> EventTimes({0: 900, 1: 1800}).after([(0, 1800), (1, 900)]).max_event_time_ms

@@ -63,7 +63,7 @@ class Operator:
             output += self._change_quota_of_silent(principal, held, group)
         for principal in group.expired(times, found):
             output += self._forget(principal, group)
-        output += _max_event_times(found, times, self.deployment.config.quantum_ms)
+        output += _max_event_times(found, times, self.deployment.event_time_step_ms)
         group.store(times, self.deployment.config.quantum_ms)
         if output:
             yield pack(output)
@@ -97,7 +97,7 @@ class Operator:
 
     def _change_quota_of_silent(self, principal: str, held: StoredLedger, group: LedgerGroup) -> Rows:
         """Put a changed quota in force for a throttled principal without events, and return the rows of that."""
-        now_ms = self._now_ms()
+        now_ms = self._now_ms(held.partition)
         if held.throttled_until_ms <= now_ms:
             group.put(principal, replace_struct(held, throttled_until_ms=0))
             return []
@@ -112,10 +112,14 @@ class Operator:
         group.put(principal, self._stored(ledger, held.partition, outcome))
         return table_bodies(outcome)
 
-    def _now_ms(self) -> int:
-        """Return the time of the batch: its begin, but no time that its events are far from."""
-        newest_ms = max(self.batch.event_times().max_event_time_ms.values(), default=0)
-        most_ms, begin_ms = newest_ms + self.deployment.config.quantum_ms, self.batch.begin_ms()
+    def _now_ms(self, partition: int) -> int:
+        """Return the time of a batch for a principal without events: the batch's begin.
+
+        It is at most a step ahead of the newest event of the principal's partition. Otherwise, in a stream that lags,
+        the principal's next events would be late, and so free.
+        """
+        newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
+        most_ms, begin_ms = newest_ms + self.deployment.event_time_step_ms, self.batch.begin_ms()
         return most_ms if begin_ms is None else min(begin_ms, most_ms)
 
     def _limit(self, principal: str) -> Limit:
@@ -192,14 +196,14 @@ def _place(record: Quarantined) -> tuple[str, int, int]:
     return record.topic, record.partition, record.offset
 
 
-def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, quantum_ms: int) -> Rows:
-    """Return the maximum event times, in whole quanta, that are ahead of the committed ones."""
+def _max_event_times(found: Mapping[str, Arrived], times: EventTimes, step_ms: int) -> Rows:
+    """Return the maximum event times, in whole steps, that are ahead of the committed ones."""
     newest: dict[int, int] = {}
     for each in found.values():
         for partition, newest_ms in each.newest_ms.items():
             if newest_ms > newest.get(partition, 0):
                 newest[partition] = newest_ms
-    begins = {partition: newest_ms // quantum_ms * quantum_ms for partition, newest_ms in sorted(newest.items())}
+    begins = {partition: newest_ms // step_ms * step_ms for partition, newest_ms in sorted(newest.items())}
     return [
         (MAX_EVENT_TIME, (partition, ms))
         for partition, ms in begins.items()

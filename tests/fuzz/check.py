@@ -30,8 +30,9 @@ def differences(history: History, counts: Counts | None = None) -> list[str]:
     for batch, lost in zip(history.batches, world.lost, strict=True):
         quotas = quotas if batch.quotas is None else batch.quotas
         events = batch.events()
+        where = batch.homes()
         names = {event.principal for event in events} | set(oracle.ledgers)
-        oracle.batch(events, {name: quota_of(quotas, name) for name in names}, lost, batch.began_ms)
+        oracle.batch(events, {name: quota_of(quotas, name) for name in names}, lost, batch.began_ms, where)
     expected, ids = oracle.said(), Ids()
     found: list[str] = []
     for stream in world.streams:

@@ -162,6 +162,15 @@ class Batch:
         """The events that count, in the order in which they are applied."""
         return [event for each in self.partitions().values() for record in each for event in record.taken]
 
+    def homes(self) -> dict[str, dict[int, int]]:
+        """The newest event of each principal in each partition, in milliseconds."""
+        newest: dict[str, dict[int, int]] = {}
+        for partition, records in self.partitions().items():
+            for event in (event for record in records for event in record.taken if event.pid >= 0):
+                times = newest.setdefault(event.principal, {})
+                times[partition] = max(event.at_ms, times.get(partition, 0))
+        return newest
+
 
 @dataclass(frozen=True)
 class History:

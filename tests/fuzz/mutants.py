@@ -380,11 +380,22 @@ def a_throttled_group_is_not_called_without_events() -> Any:
     return patch.object(ledger_group_module, "_NEXT_BATCH_MS", 10**9)
 
 
-def a_changed_quota_reaches_who_is_silent_at_the_newest_quantum() -> Any:
-    def late(self: Operator) -> int:
-        return max(self.batch.event_times().max_event_time_ms.values(), default=0)
+def a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events() -> Any:
+    def ahead(self: Operator, partition: int) -> int:
+        newest_ms = self.batch.event_times().max_event_time_ms.get(partition, 0)
+        return min(newest_ms + self.deployment.config.quantum_ms, self.batch.begin_ms() or newest_ms)
 
-    return patch.object(Operator, "_now_ms", late)
+    return patch.object(Operator, "_now_ms", ahead)
+
+
+def a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition() -> Any:
+    now = vars(Operator)["_now_ms"]
+
+    def of_the_newest(self: Operator, partition: int) -> int:
+        times = self.batch.event_times().max_event_time_ms
+        return int(now(self, max(times, key=lambda each: times[each], default=partition)))
+
+    return patch.object(Operator, "_now_ms", of_the_newest)
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -427,7 +438,8 @@ MUTANTS: tuple[Mutant, ...] = (
     a_smaller_burst_takes_what_is_above_it_not_away,
     a_changed_quota_does_not_reach_who_is_silent,
     a_throttled_group_is_not_called_without_events,
-    a_changed_quota_reaches_who_is_silent_at_the_newest_quantum,
+    a_changed_quota_reaches_who_is_silent_up_to_a_quantum_ahead_of_events,
+    a_changed_quota_reaches_who_is_silent_by_the_events_of_another_partition,
 )
 
 

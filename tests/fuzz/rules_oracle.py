@@ -31,6 +31,11 @@ class Rules:
     learn_from_ms: int = 0
 
     @property
+    def step_ms(self) -> int:
+        """How exactly the newest event time of a partition is kept."""
+        return max(1, min(self.quantum_ms, self.late_grace_ms // 5))
+
+    @property
     def quantum_ms(self) -> int:
         return self.window_ms // self.layer_count
 
@@ -459,22 +464,41 @@ class Oracle:
         self.ledgers: dict[str, dict[int, Ledger]] = {}
         self.everything: dict[tuple[str, int], Said] = {}
         self.learn_until: dict[str, int] = {}
-        self.began_ms = self.newest_ms = 0
+        self.began_ms = 0
+        self.newest_ms: dict[int, int] = {}
+        self.home: dict[str, int] = {}
 
-    def batch(self, events: list[Event], quotas: dict[str, Quota | None], lost: str, began_ms: int) -> None:
-        """Take a batch; the quotas are by principal, and one of those may have lost all that was known."""
+    def batch(
+        self,
+        events: list[Event],
+        quotas: dict[str, Quota | None],
+        lost: str,
+        began_ms: int,
+        newest: dict[str, dict[int, int]],
+    ) -> None:
+        """Take a batch.
+
+        Args:
+            events: In the order in which they count.
+            quotas: By principal.
+            lost: Principal of whom all that was known is lost; empty for none.
+            began_ms: The driver's clock when the batch begins.
+            newest: The newest event of each principal in each partition.
+        """
         self.began_ms = max(self.began_ms, began_ms)
         self.take(events, quotas, lost)
-        silent = self.ledgers.keys() - {event.principal for event in events if event.pid >= 0}
-        # A changed quota reaches who is silent by the batch's begin, or by the end of the newest quantum before it.
-        now_ms = min(self.began_ms, self.newest_ms + self.rules.quantum_ms)
-        for principal in silent:
+        # A changed quota reaches silent principals by the batch's begin, at most a step after the newest event of their
+        # partition in earlier batches.
+        for principal in self.ledgers.keys() - newest.keys():
+            now_ms = min(self.began_ms, self.newest_ms.get(self.home[principal], 0) + self.rules.step_ms)
             for ledger in self.ledgers[principal].values():
                 ledger.hear_of(now_ms, quotas[principal])
                 ledger.said.settle()
-        quantum_ms = self.rules.quantum_ms
-        newest = [event.at_ms // quantum_ms * quantum_ms for event in events if event.pid >= 0]
-        self.newest_ms = max([self.newest_ms, *newest])
+        for principal, times in newest.items():
+            self.home[principal] = max(times, key=lambda partition: (times[partition], partition))
+            for partition, at_ms in times.items():
+                begin_ms = at_ms // self.rules.step_ms * self.rules.step_ms
+                self.newest_ms[partition] = max(begin_ms, self.newest_ms.get(partition, 0))
 
     def take(self, events: list[Event], quotas: dict[str, Quota | None], lost: str) -> None:
         met: set[str] = set()

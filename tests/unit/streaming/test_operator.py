@@ -29,6 +29,7 @@ EMPTY = TrackedPrincipals()
 QUOTAS = Quotas({"a": Limit(10.0, "user", NOW_MS), "ANONYMOUS": Limit(10.0, "user", NOW_MS)})
 PRE_AGGREGATE = pre_aggregate_of(DEPLOYMENT)
 QUANTUM_MS, WINDOW_MS = DEPLOYMENT.config.quantum_ms, DEPLOYMENT.config.window_ms
+STEP_MS = DEPLOYMENT.event_time_step_ms
 NOTHING = EventTimes()
 
 
@@ -73,7 +74,7 @@ def nothing() -> pd.DataFrame:
 
 def come(ms: int, partition: int = 0) -> EventTimes:
     """So far a partition had come before the batch."""
-    return EventTimes({partition: (NOW_MS + ms) // QUANTUM_MS * QUANTUM_MS})
+    return EventTimes({partition: (NOW_MS + ms) // STEP_MS * STEP_MS})
 
 
 def say(
@@ -240,14 +241,14 @@ def test_an_event_of_a_day_ahead_in_the_same_batch_takes_nobodys_ledger() -> Non
 
 
 def test_a_batch_tells_how_far_its_partitions_have_come_and_only_when_they_have() -> None:
-    begin_ms = NOW_MS // QUANTUM_MS * QUANTUM_MS
-    batch = pd.concat([frame([1]), frame([2], at_ms=QUANTUM_MS, partition=1), frame([3], partition=1)])
+    begin_ms = NOW_MS // STEP_MS * STEP_MS
+    batch = pd.concat([frame([1]), frame([2], at_ms=STEP_MS, partition=1), frame([3], partition=1)])
 
     first = say(State(), batch)
     again = say(State(), batch, times=EventTimes({0: begin_ms, 1: begin_ms}))
 
-    assert [body for kind, body in first if kind == MAX_EVENT_TIME] == [[0, begin_ms], [1, begin_ms + QUANTUM_MS]]
-    assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + QUANTUM_MS]]
+    assert [body for kind, body in first if kind == MAX_EVENT_TIME] == [[0, begin_ms], [1, begin_ms + STEP_MS]]
+    assert [body for kind, body in again if kind == MAX_EVENT_TIME] == [[1, begin_ms + STEP_MS]]
 
 
 def test_clients_of_several_partitions_are_told_apart() -> None:
@@ -350,28 +351,49 @@ def test_a_changed_quota_reaches_a_throttled_principal_that_is_silent_once() -> 
     calls = []
     for number in (1, 2):
         state = state.times_out(now_ms=2 * number)
-        calls.append(silent_under_raised(state, come(0), NOW_MS + 60_000))
+        calls.append(silent_under_raised(state, come(0), NOW_MS + 30_000))
 
     ((kind, decision), _metrics), again = calls
     assert (kind, decision["reason"], decision["quota"]) == ("throttle_decisions", "quota_changed", 100.0)
-    assert NOW_MS + 60_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
+    assert NOW_MS + 30_000 == decision["decided_at"] <= decision["throttled_until"] < throttle["throttled_until"]
     assert again == []
 
 
 def test_a_changed_quota_reaches_who_is_silent_by_the_time_of_events_where_a_clock_is_far_ahead_of_them() -> None:
-    # Given a stream that reads events of a day ago, and a partition that lags behind the others.
+    # Given a stream that reads events of a day ago, and another partition that is ahead.
     state = State()
     run(state, frame(list(range(50)), partition=4))
-    times = EventTimes({**come(0, partition=4).max_event_time_ms, **come(-WINDOW_MS, partition=5).max_event_time_ms})
+    times = EventTimes({**come(0, partition=4).max_event_time_ms, **come(WINDOW_MS, partition=5).max_event_time_ms})
 
     state = state.times_out(now_ms=2)
     (_, decision), _ = silent_under_raised(state, times, NOW_MS + 24 * WINDOW_MS)
 
-    # Then the change is dated a quantum after the newest events, and the ledger stays with its partition.
-    assert decision["decided_at"] == times.max_event_time_ms[4] + QUANTUM_MS
+    # Then the change is dated a step after the newest events of its partition, and the ledger stays with it.
+    assert decision["decided_at"] == times.max_event_time_ms[4] + STEP_MS
     held = LedgerGroup(state.next_call()).get("User:a")
     assert held is not None
     assert held.partition == 4
+
+
+def test_no_event_is_late_since_a_quota_was_raised_in_a_stream_that_lags() -> None:
+    # Given a driver whose clock is a day ahead of events, and a flooder whose quota is raised while it is silent.
+    begin_ms, at_ms = NOW_MS + 24 * WINDOW_MS, (-NOW_MS % QUANTUM_MS) + STEP_MS
+
+    def batch(state: State, rate: float, events: pd.DataFrame, times: EventTimes = NOTHING) -> list[tuple[str, Any]]:
+        quotas = Quotas({"a": Limit(rate, "user", NOW_MS)})
+        operator = operator_of(DEPLOYMENT, KnownBatch("", quotas, EMPTY, times, begin_ms))
+        return [row for part in operator((3,), iter([events]), state) for row in unpack_rows(part["packed"])]
+
+    batch(state := State(), 0.5, frame(list(range(5)), at_ms=at_ms))
+    changed = batch(state := state.times_out(now_ms=2), 0.6, nothing(), come(at_ms))
+    assert [row["reason"] for kind, row in changed if kind == "throttle_decisions"] == ["quota_changed"]
+
+    # When it goes on seconds later.
+    rows = batch(state.next_call(), 0.6, frame(list(range(100, 120)), at_ms=at_ms + 10_000), come(at_ms))
+
+    # Then its PIDs are refused, and none is free for being late.
+    (metrics,) = (row for kind, row in rows if kind == "producer_id_metrics")
+    assert (metrics["late_pids"], metrics["active_pids"]) == (0, 1)
 
 
 def test_a_throttled_ledger_that_cannot_be_read_waits_for_an_event_to_say_so() -> None:
