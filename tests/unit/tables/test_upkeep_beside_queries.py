@@ -1,0 +1,57 @@
+"""Upkeep beside the queries of a console: deletion, compaction, vacuum and log cleanup fail no reader."""
+
+import threading
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from tables.query.sql_query import query
+from tables.query.top_rows import read_rows
+from tables.schema.specs import TABLES
+from tables.store.open import open_store
+from tables.store.path_tables import create_missing
+from tables.store.upkeep import keep_up
+from tables.store.values import UpkeepPlan
+
+METRICS = "producer_id_metrics"
+NOW = datetime(2026, 11, 25, 12, tzinfo=timezone.utc)
+COUNT = "SELECT count(*) FROM producer_id_metrics WHERE window_end >= TIMESTAMPTZ '2026-11-25'"
+KEPT = 30
+SHORTEST_VACUUM_HOURS = 1
+PLAN = UpkeepPlan(dict.fromkeys(TABLES, 1), SHORTEST_VACUUM_HOURS)
+
+
+def append(tables: str, number: int, at: datetime) -> None:
+    row = dict.fromkeys(TABLES[METRICS].schema.names) | {"principal": f"User:app-{number}", "window_end": at}
+    with open_store(tables) as store:
+        store.append(METRICS, [row])
+
+
+def test_queries_beside_upkeep_neither_fail_nor_miss_a_row(tmp_path: Path) -> None:
+    tables, stop, errors = str(tmp_path), threading.Event(), list[Exception]()
+    create_missing(tables)
+    rounds = []
+
+    def keep() -> None:
+        try:
+            while not stop.is_set():
+                append(tables, len(rounds), NOW - timedelta(days=9))
+                rounds.append(keep_up(tables, TABLES[METRICS], PLAN, NOW))
+        # The test reports whatever it is.
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        for number in range(KEPT):
+            append(tables, number, NOW)
+            counted = query(tables, COUNT, NOW)
+            assert counted.rows == ((number + 1,),)
+            assert len(read_rows(tables, NOW)) >= number + 1
+    finally:
+        stop.set()
+        thread.join()
+
+    assert errors == []
+    assert sum(done.deleted_rows or 0 for done in rounds) > 0
+    assert sum(done.merged_files or 0 for done in rounds) > 0
