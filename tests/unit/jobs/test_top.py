@@ -97,7 +97,7 @@ def test_tokens_come_back_up_to_the_burst_or_else_the_quota(tmp_path: Path, burs
     write(tmp_path)
     append(tmp_path, "producer_id_metrics", metrics("User:pods", NOON - seconds(1800), tokens=500.0, burst=burst))
 
-    (pods,) = (row for row in read_rows(str(tmp_path), NOON, CONFIG) if row.principal == "User:pods")
+    (pods,) = (row for row in read_rows(str(tmp_path), NOON) if row.principal == "User:pods")
 
     assert pods.burst == burst
     assert pods.tokens == pytest.approx(tokens)
